@@ -1,0 +1,1 @@
+"""Arguments in, tables out: one small file per command, and no decisions."""

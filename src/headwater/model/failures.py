@@ -1,0 +1,118 @@
+"""The exceptions of Headwater: their fault, the world's fault, never ours.
+
+A broken invariant of our own is an `assert`, and an ordinary refusal is a value; only what
+cannot be answered in place is raised. Each exception that a client may hear of carries the
+`ErrorCode` that tells it.
+"""
+
+from typing import ClassVar
+
+from headwater.model.errors import ErrorCode
+
+
+class HeadwaterError(Exception):
+    """Anything that Headwater raises on purpose."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class ProtocolError(HeadwaterError):
+    """The peer sent bytes that cannot be read; its connection is closed."""
+
+
+class InvalidSetting(HeadwaterError):
+    """A setting is unknown or its value is not allowed."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+
+class StorageError(HeadwaterError):
+    """The disk failed us; the log directory it belongs to is fenced."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class BatchError(HeadwaterError):
+    """A record batch was refused. The subclasses name the reason."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class CorruptBatch(BatchError):
+    """Bytes that are no record batch: a bad length, a wrong CRC, a record that overruns."""
+
+
+class TruncatedBatch(CorruptBatch):
+    """The buffer ends before the batch does."""
+
+
+class UnsupportedMagic(BatchError):
+    """A message format older than magic 2, which Kafka 4 no longer takes, or a newer one."""
+
+    code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+class UnknownCodec(BatchError):
+    """The attributes name a compression codec that does not exist."""
+
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class DecompressionBomb(BatchError):
+    """The records would unpack to more than the limit."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class InvalidRecord(BatchError):
+    """A well-formed batch that breaks a rule of produce requests."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTimestamp(BatchError):
+    """A timestamp outside the window that the topic allows, or of the wrong type."""
+
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
+class BatchTooLarge(BatchError):
+    """The batch exceeds max.message.bytes."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class BatchListTooLarge(BatchError):
+    """The append exceeds segment.bytes."""
+
+    code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+class OffsetOutOfRange(HeadwaterError):
+    """The offset lies below the log's start or above its end."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class SequenceRefused(HeadwaterError):
+    """An idempotent producer's batch does not follow its last one."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class ProducerEpochRefused(HeadwaterError):
+    """A producer with a newer epoch has taken over."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class TransactionStateRefused(HeadwaterError):
+    """The batch does not fit the producer's open transaction."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class CoordinatorFenced(HeadwaterError):
+    """A transaction marker came from a coordinator that has been replaced."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED

@@ -1,0 +1,180 @@
+"""The settings of a topic that its log obeys, under Kafka's own names.
+
+`TopicSettings` holds values in Python's types; `parse` reads them from Kafka's strings and
+refuses what Kafka 4.1 refuses. Tests may build the dataclass directly with values that the
+parser would call too small, such as segments of a few hundred bytes.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Literal, Self
+
+from headwater.model.failures import InvalidSetting
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+
+Value = int | float | bool | str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """One topic's effective settings. Field `retention_ms` is Kafka's `retention.ms`."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    segment_bytes: int = 1_073_741_824
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4096
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    max_message_bytes: int = 1_048_588
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    min_cleanable_dirty_ratio: float = 0.5
+    file_delete_delay_ms: int = 60_000
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    preallocate: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether retention by time and size applies (CP-9)."""
+        return "delete" in self.cleanup_policy
+
+    @classmethod
+    def parse(cls, overrides: Mapping[str, str]) -> Self:
+        return cls().with_overrides(overrides)
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> Self:
+        values = {_field_name(name): parse_value(name, text) for name, text in overrides.items()}
+        # mypy cannot see that each parser returns its own field's type; `parse_value` ensures it.
+        settings = replace(self, **values)  # type: ignore[arg-type]
+        if settings.min_compaction_lag_ms > settings.max_compaction_lag_ms:
+            raise InvalidSetting("min.compaction.lag.ms must not exceed max.compaction.lag.ms")
+        return settings
+
+
+def kafka_name(field_name: str) -> str:
+    return field_name.replace("_", ".")
+
+
+def parse_value(name: str, text: str) -> Value:
+    """One value from its text, or `InvalidSetting` that says what would be right."""
+    parser = _PARSERS.get(name)
+    if parser is None:
+        near = difflib.get_close_matches(name, _PARSERS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InvalidSetting(f"unknown topic setting {name}{hint}")
+    try:
+        return parser(text.strip())
+    except ValueError as error:
+        raise InvalidSetting(f"{name}={text}: {error}") from error
+
+
+def _field_name(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _integer(low: int, high: int = LONG_MAX) -> Callable[[str], Value]:
+    def parse(text: str) -> Value:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError("must be a whole number") from None
+        if not low <= value <= high:
+            raise ValueError(f"must be between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _ratio(text: str) -> Value:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
+    if not 0.0 <= value <= 1.0:
+        raise ValueError("must be between 0 and 1")
+    return value
+
+
+def _boolean(text: str) -> Value:
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError("must be true or false")
+
+
+def _one_of(*choices: str) -> Callable[[str], Value]:
+    def parse(text: str) -> Value:
+        if text not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def _list_of(*choices: str) -> Callable[[str], Value]:
+    def parse(text: str) -> Value:
+        items = tuple(item.strip() for item in text.split(",") if item.strip())
+        if not items or any(item not in choices for item in items):
+            raise ValueError(f"must be a list of {', '.join(choices)}")
+        return items
+
+    return parse
+
+
+def _gzip_level(text: str) -> Value:
+    return -1 if text == "-1" else _integer(1, 9)(text)
+
+
+_PARSERS: dict[str, Callable[[str], Value]] = {
+    "cleanup.policy": _list_of("delete", "compact"),
+    "retention.ms": _integer(-1),
+    "retention.bytes": _integer(-LONG_MAX - 1),
+    "segment.bytes": _integer(1_048_576, INT_MAX),
+    "segment.ms": _integer(1),
+    "segment.jitter.ms": _integer(0),
+    "segment.index.bytes": _integer(4, INT_MAX),
+    "index.interval.bytes": _integer(0, INT_MAX),
+    "flush.messages": _integer(1),
+    "flush.ms": _integer(0),
+    "max.message.bytes": _integer(0, INT_MAX),
+    "min.insync.replicas": _integer(1, INT_MAX),
+    "unclean.leader.election.enable": _boolean,
+    "compression.type": _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    "compression.gzip.level": _gzip_level,
+    "compression.lz4.level": _integer(1, 17),
+    "compression.zstd.level": _integer(-131_072, 22),
+    "delete.retention.ms": _integer(0),
+    "min.compaction.lag.ms": _integer(0),
+    "max.compaction.lag.ms": _integer(1),
+    "min.cleanable.dirty.ratio": _ratio,
+    "file.delete.delay.ms": _integer(0),
+    "message.timestamp.type": _one_of("CreateTime", "LogAppendTime"),
+    "message.timestamp.before.max.ms": _integer(0),
+    "message.timestamp.after.max.ms": _integer(0),
+    "preallocate": _boolean,
+}
+
+assert {kafka_name(field.name) for field in fields(TopicSettings)} == set(_PARSERS)
