@@ -7,7 +7,9 @@ BIN := $(VENV)/bin
 BUILD_INPUTS := pyproject.toml setup.py src/headwater/records/_kernel.pyx
 PIP := $(BIN)/pip --disable-pip-version-check -q
 
-.PHONY: help setup run demo test test-slow check format sim bench bench-log clean
+SEED ?= 1
+
+.PHONY: help setup run demo test test-slow check format sim bench clean
 
 help:
 	@echo "make run         the broker on its embedded default, in the foreground"
@@ -15,7 +17,9 @@ help:
 	@echo "make test-slow   the tests that take minutes"
 	@echo "make check       format, lint, types, layers"
 	@echo "make format      rewrite the sources in the house format"
-	@echo "make bench       every benchmark; bench-log for one"
+	@echo "make sim         storage on a disk that forgets and tears; SEED=n replays a run"
+	@echo "make bench       every benchmark; make bench-log for the one called log"
+	@echo "make demo        the pipelines, once there are some"
 	@echo "make setup       the package with all extras, Spark included"
 	@echo "make clean       remove what was built here"
 
@@ -43,8 +47,9 @@ run: $(VENV)/.core
 demo:
 	@echo "The demo comes with the Spark pipelines, which are not built yet."
 
+# The slowest tests are named, so that a slow one is noticed on the day it is written.
 test: $(VENV)/.dev
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" --durations=5 --durations-min=1
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
@@ -59,6 +64,15 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+sim: $(VENV)/.dev
+	$(BIN)/python -m tests.sim.storage --seed $(SEED)
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+bench-%: $(VENV)/.dev
+	$(BIN)/python -m bench $*
+
 clean:
-	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f src/headwater/records/_kernel*.so src/headwater/records/_kernel.c

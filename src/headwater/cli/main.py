@@ -1,5 +1,37 @@
-"""The `headwater` command: finds the command's file and hands over."""
+"""The `headwater` command: finds the command's file and hands over.
+
+Command files import what they need inside their functions: `headwater --help` and completion must
+not wait for rooms that they do not use.
+"""
+
+from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True)
+import headwater
+from headwater.cli import log_dump
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Kafka, implemented in Python.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+log = typer.Typer(no_args_is_help=True, help="Look at the files of a log.")
+log.command("dump")(log_dump.dump)
+app.add_typer(log, name="log")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headwater {headwater.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Kafka, implemented in Python."""

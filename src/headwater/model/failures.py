@@ -32,6 +32,31 @@ class StorageError(HeadwaterError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class CorruptFile(StorageError):
+    """A file beside the log cannot be read as what it should be.
+
+    Whoever can rebuild the file catches this and does so; to everyone else it is a failed disk.
+    """
+
+
+class WrongLogDirectory(StorageError):
+    """A log directory that belongs to another node or another cluster."""
+
+
+class DirectoryInUse(StorageError):
+    """Another process, or this one a second time, has locked the log directory."""
+
+
+class TooMuchWork(HeadwaterError):
+    """The queue of blocking work is full; the caller may try again later."""
+
+
+class UnreadableLog(HeadwaterError):
+    """One partition's files make no sense; the rest of its directory serves."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
 class BatchError(HeadwaterError):
     """A record batch was refused. The subclasses name the reason."""
 

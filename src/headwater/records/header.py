@@ -123,6 +123,10 @@ class BatchHeader(NamedTuple):
         return sequence_after(self.base_sequence, self.last_offset_delta)
 
 
+_new_tuple = tuple.__new__
+_unpack_header = HEADER.unpack_from
+
+
 def codec_of(attributes: int) -> Codec:
     number = attributes & CODEC_MASK
     if number > Codec.ZSTD:
@@ -145,9 +149,12 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if available < HEADER_BYTES:
         check_magic_if_present(buffer, position)
         raise TruncatedBatch(f"{available} bytes are too few for a batch header")
-    header = BatchHeader._make(HEADER.unpack_from(buffer, position))
-    check_header(header)
-    if header.size_bytes > available:
+    # Every produced batch comes through here, so the usual case asks each thing once and inline.
+    header = _new_tuple(BatchHeader, _unpack_header(buffer, position))
+    _, length, _, magic, _, _, last_offset_delta, _, _, _, _, _, record_count = header
+    if magic != MAGIC or length < MIN_LENGTH or last_offset_delta < 0 or record_count < 0:
+        check_header(header)
+    if length + LENGTH_END > available:
         raise TruncatedBatch(f"the batch has {header.size_bytes} bytes, the buffer {available}")
     return header
 

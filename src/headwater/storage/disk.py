@@ -56,7 +56,7 @@ class Disk(Protocol):
         """Open for reading and writing. A missing file is made only when `create` is set."""
 
     def status(self, path: PurePath) -> FileStatus | None:
-        """Size and age of a file, or None where there is no such file."""
+        """Size and age of a file, or None where there is no such file; a directory is none."""
 
     def names(self, directory: PurePath) -> list[str]:
         """The names in a directory, sorted; an absent directory has none."""
@@ -70,7 +70,8 @@ class Disk(Protocol):
     def remove(self, path: PurePath) -> None:
         """Remove a file; fine when it is gone already."""
 
-    def remove_tree(self, path: PurePath) -> None: ...
+    def remove_tree(self, path: PurePath) -> None:
+        """Remove a directory and all in it; fine when it is gone already."""
 
     def sync_directory(self, path: PurePath) -> None: ...
 

@@ -21,7 +21,8 @@ class Executor(Protocol):
         *,
         then: Callable[[T], None],
         otherwise: Callable[[StorageError], None],
-    ) -> None: ...
+    ) -> None:
+        """Never runs a callback before the job has ended; raises `TooMuchWork` when it is full."""
 
 
 class InlineExecutor:

@@ -1,0 +1,45 @@
+"""`python -m bench [name ...]`: runs the named benchmarks, or all of them.
+
+A benchmark is a title and the modules that measure for it, each with a `measure(bench)`. Modules
+are named, not imported, in the table: measuring the log must not first load what Spark needs.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from bench.harness import Bench
+
+
+class Benchmark(NamedTuple):
+    title: str
+    modules: tuple[str, ...]
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "log": Benchmark("The log", ("bench.partition_log",)),
+}
+
+
+def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:
+    """Run every named benchmark; the worst outcome is the answer."""
+    unknown = [name for name in names if name not in benchmarks]
+    if unknown:
+        known = ", ".join(benchmarks) or "none yet"
+        print(f"no benchmark is called {', '.join(unknown)}; there are: {known}", file=sys.stderr)
+        return 2
+    outcomes = [_run_one(name, benchmarks[name]) for name in names or benchmarks]
+    return max(outcomes, default=0)
+
+
+def _run_one(name: str, benchmark: Benchmark) -> int:
+    bench = Bench(name, benchmark.title)
+    for module in benchmark.modules:
+        measure: Callable[[Bench], None] = importlib.import_module(module).measure
+        measure(bench)
+    return bench.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:], BENCHMARKS))

@@ -1,0 +1,51 @@
+# The compiled kernel has the functions of the twin, which says what they mean.
+
+from headwater.records.buffers import (
+    BinaryBuffers,
+    DecodedColumns,
+    HeaderBuffers,
+    RecordsSummary,
+)
+from headwater.records.header import BatchHeader, Buffer
+
+def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]: ...
+def decode_sections(
+    sections: list[tuple[Buffer, int, int, BatchHeader]], first_offset: int
+) -> DecodedColumns: ...
+def encode_batches(
+    row_count: int,
+    timestamps: Buffer,
+    keys: BinaryBuffers | None,
+    values: BinaryBuffers | None,
+    headers: HeaderBuffers | None,
+    *,
+    template: BatchHeader,
+    batch_bytes: int,
+) -> list[bytearray]: ...
+def check_records(payload: Buffer, record_count: int) -> RecordsSummary: ...
+def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None: ...
+def filter_records(
+    payload: Buffer, record_count: int, keep: Buffer, base_timestamp_shift: int
+) -> tuple[bytes, int, int | None]: ...
+def siphash128(seed: bytes, data: Buffer) -> bytes: ...
+
+class OffsetMap:
+    capacity: int
+    latest_offset: int
+    def __init__(self, memory_bytes: int, load_factor: float, seed: bytes) -> None: ...
+    def __len__(self) -> int: ...
+    def put(self, key: Buffer, offset: int) -> bool: ...
+    def get(self, key: Buffer) -> int: ...
+
+def map_records(
+    offset_map: OffsetMap, payload: Buffer, record_count: int, base_offset: int
+) -> int: ...
+def keep_mask(
+    offset_map: OffsetMap,
+    payload: Buffer,
+    record_count: int,
+    base_offset: int,
+    keep_tombstones: bool,
+) -> tuple[bytes, int, int]: ...
+def murmur2(data: Buffer) -> int: ...
+def murmur2_column(row_count: int, column: BinaryBuffers) -> bytearray: ...

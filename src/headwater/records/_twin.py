@@ -1,0 +1,423 @@
+"""The record kernel in pure Python: same results and same exceptions as the compiled one.
+
+It serves where no C compiler was at hand, and it is the specification that property tests hold
+the compiled kernel to. Every function walks all the records it was promised and refuses bytes
+left over, even where the answer is known earlier: damage is never a matter of who looked.
+"""
+
+import hashlib
+import struct
+from array import array
+
+from headwater.model.failures import BatchTooLarge, CorruptBatch, DecompressionBomb
+from headwater.records.buffers import (
+    BinaryBuffers,
+    DecodedColumns,
+    HeaderBuffers,
+    RecordsSummary,
+)
+from headwater.records.header import (
+    APPEND_TIME_FLAG,
+    HEADER,
+    HEADER_BYTES,
+    MIN_LENGTH,
+    BatchHeader,
+    Buffer,
+    check_header,
+    sequence_after,
+)
+from headwater.records.varints import write_varint
+from headwater.records.walking import read_record_header, walk_records
+
+INT32_MAX = 2**31 - 1
+MAP_ENTRY_BYTES = 24
+MAP_SEED_BYTES = 16
+
+_BAD_COLUMN = "a column's offsets do not fit its data"
+
+
+def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]:
+    """The headers of the whole batches in a range, and the position after the last whole one.
+
+    A batch that the range cuts short ends the scan in peace; damage raises as `check_header` does.
+    """
+    limit = min(limit, len(buffer))
+    headers = []
+    while limit - position >= HEADER_BYTES:
+        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+        check_header(header)
+        if header.size_bytes > limit - position:
+            break
+        headers.append(header)
+        position += header.size_bytes
+    return headers, position
+
+
+def decode_sections(
+    sections: list[tuple[Buffer, int, int, BatchHeader]], first_offset: int
+) -> DecodedColumns:
+    """The records of many batches as columns, those before `first_offset` left out.
+
+    A section is a buffer, the positions between which it has the unpacked records, and the header
+    of their batch. Where the header says append time, every record has its largest timestamp.
+    """
+    offsets, timestamps, attributes = array("q"), array("q"), array("h")
+    keys, values = _BinaryColumn(), _BinaryColumn()
+    header_keys, header_values = _BinaryColumn(), _BinaryColumn()
+    header_offsets = array("i", [0])
+    for buffer, start, stop, header in sections:
+        view = memoryview(buffer)[start:stop]
+        has_append_time = header.attributes & APPEND_TIME_FLAG
+        for record in walk_records(view, header.record_count):
+            offset = _int64(header.base_offset + record.offset_delta)
+            if offset < first_offset:
+                continue
+            timestamp = _int64(header.base_timestamp + record.timestamp_delta)
+            offsets.append(offset)
+            timestamps.append(header.max_timestamp if has_append_time else timestamp)
+            attributes.append(header.attributes)
+            keys.append(view, record.key, record.key_length)
+            values.append(view, record.value, record.value_length)
+            position = record.headers
+            for _ in range(record.header_count):
+                key, key_length, value, value_length, position = read_record_header(
+                    view, position, record.end
+                )
+                header_keys.append(view, key, key_length)
+                header_values.append(view, value, value_length)
+            header_offsets.append(header_keys.row_count)
+    return DecodedColumns(
+        row_count=len(offsets),
+        offsets=bytearray(offsets),
+        timestamps=bytearray(timestamps),
+        attributes=bytearray(attributes),
+        keys=keys.buffers(),
+        values=values.buffers(),
+        headers=HeaderBuffers(
+            validity=None,
+            offsets=bytearray(header_offsets),
+            keys=header_keys.buffers(),
+            values=header_values.buffers(),
+            header_count=header_keys.row_count,
+        ),
+    )
+
+
+def encode_batches(
+    row_count: int,
+    timestamps: Buffer,
+    keys: BinaryBuffers | None,
+    values: BinaryBuffers | None,
+    headers: HeaderBuffers | None,
+    *,
+    template: BatchHeader,
+    batch_bytes: int,
+) -> list[bytearray]:
+    """Columns into whole uncompressed batches that lack only their CRC.
+
+    The template gives what all batches share, and the first one's base sequence. A batch ends
+    before the record that would take it over `batch_bytes`; a record that is larger alone gets
+    one of its own. Timestamps are 64-bit numbers, one for each row.
+    """
+    times = memoryview(timestamps).cast("B")[: 8 * row_count].cast("q")
+    if len(times) != row_count:
+        raise CorruptBatch(_BAD_COLUMN)
+    batches: list[bytearray] = []
+    payload = bytearray()
+    count = base = latest = 0
+
+    def finish() -> None:
+        nonlocal template
+        template = template._replace(
+            length=MIN_LENGTH + len(payload),
+            last_offset_delta=count - 1,
+            base_timestamp=base,
+            max_timestamp=latest,
+            record_count=count,
+        )
+        batches.append(bytearray(HEADER.pack(*template)) + payload)
+        sequence = sequence_after(template.base_sequence, count)
+        template = template._replace(base_sequence=sequence)
+
+    for row in range(row_count):
+        key, value = _cell(keys, row), _cell(values, row)
+        tail = _varbytes(key) + _varbytes(value) + _headers_of(headers, row)
+        if count == 0:
+            base = latest = times[row]
+        record = _framed(_int64(times[row] - base), count, tail)
+        if count and HEADER_BYTES + len(payload) + len(record) > batch_bytes:
+            finish()
+            payload = bytearray()
+            count, base, latest = 0, times[row], times[row]
+            record = _framed(0, 0, tail)
+        payload += record
+        count += 1
+        latest = max(latest, times[row])
+    if count:
+        finish()
+    return batches
+
+
+def filter_records(
+    payload: Buffer, record_count: int, keep: Buffer, base_timestamp_shift: int
+) -> tuple[bytes, int, int | None]:
+    """The records whose byte in `keep` is not zero, and the largest timestamp delta of them.
+
+    Offset deltas stay. When the base timestamp moves by the shift, the timestamp deltas move the
+    other way, so that every record keeps its time.
+    """
+    _check_mask(keep, record_count)
+    view = memoryview(payload)
+    kept = bytearray()
+    kept_count = 0
+    latest: int | None = None
+    for index, record in enumerate(walk_records(view, record_count)):
+        if not keep[index]:
+            continue
+        delta = _int64(record.timestamp_delta - base_timestamp_shift)
+        if base_timestamp_shift == 0:
+            kept += view[record.start : record.end]
+        else:
+            stamped = write_varint(delta)
+            rest = view[record.after_timestamp : record.end]
+            kept += write_varint(1 + len(stamped) + len(rest))
+            kept += view[record.body : record.body + 1]
+            kept += stamped
+            kept += rest
+        kept_count += 1
+        latest = delta if latest is None else max(latest, delta)
+    return bytes(kept), kept_count, latest
+
+
+def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None:
+    """The timestamp delta of the first record that a mask keeps; None when it keeps none."""
+    _check_mask(keep, record_count)
+    first = None
+    for index, record in enumerate(walk_records(memoryview(payload), record_count)):
+        if first is None and keep[index]:
+            first = record.timestamp_delta
+    return first
+
+
+def check_records(payload: Buffer, record_count: int) -> RecordsSummary:
+    """Walk the records, raise when their structure is broken, and sum up what they are."""
+    is_dense = True
+    has_null_key = False
+    latest: int | None = None
+    for index, record in enumerate(walk_records(memoryview(payload), record_count)):
+        is_dense = is_dense and record.offset_delta == index
+        has_null_key = has_null_key or record.key_length < 0
+        delta = record.timestamp_delta
+        latest = delta if latest is None else max(latest, delta)
+    return RecordsSummary(is_dense, has_null_key, latest)
+
+
+class OffsetMap:
+    """The newest offset of each key, in bounded memory.
+
+    Keys are known by a keyed 128-bit hash only, so memory does not depend on their length and
+    nobody can choose keys that collide. At `capacity` a new key is refused; known ones still move.
+    """
+
+    def __init__(self, memory_bytes: int, load_factor: float, seed: bytes) -> None:
+        assert len(seed) == MAP_SEED_BYTES, "the seed of an offset map has 16 bytes"
+        assert 0 < load_factor < 1, "an offset map must keep some slots free"
+        self.capacity = int(memory_bytes // MAP_ENTRY_BYTES * load_factor)
+        self.latest_offset = -1
+        self._seed = seed
+        self._offsets: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def put(self, key: Buffer, offset: int) -> bool:
+        """Remember the offset for the key; False when the map is full."""
+        assert offset >= 0, "offsets are not negative"
+        digest = self._hash(key)
+        if len(self._offsets) >= self.capacity and digest not in self._offsets:
+            return False
+        self._offsets[digest] = offset
+        return True
+
+    def get(self, key: Buffer) -> int:
+        """The offset last put for the key, or -1."""
+        return self._offsets.get(self._hash(key), -1)
+
+    def _hash(self, key: Buffer) -> bytes:
+        return hashlib.blake2b(key, digest_size=16, key=self._seed).digest()
+
+
+def map_records(offset_map: OffsetMap, payload: Buffer, record_count: int, base_offset: int) -> int:
+    """Put the keyed records of a batch in order; how many were taken before the map was full.
+
+    `latest_offset` follows the records that were taken, those without a key too. Of a section that
+    cannot be read to its end nothing is taken.
+    """
+    view = memoryview(payload)
+    taken = 0
+    for record in list(walk_records(view, record_count)):
+        offset = _int64(base_offset + record.offset_delta)
+        if offset < 0:
+            raise CorruptBatch("an offset below zero")
+        if record.key_length >= 0:
+            key = view[record.key : record.key + record.key_length]
+            if not offset_map.put(key, offset):
+                break
+        offset_map.latest_offset = max(offset_map.latest_offset, offset)
+        taken += 1
+    return taken
+
+
+def keep_mask(
+    offset_map: OffsetMap,
+    payload: Buffer,
+    record_count: int,
+    base_offset: int,
+    keep_tombstones: bool,
+) -> tuple[bytes, int, int]:
+    """Which records compaction keeps (CP-3): a 0 or 1 each, how many, and how many tombstones.
+
+    Tombstones are counted only where they are kept, wherever in the log the record lies.
+    """
+    view = memoryview(payload)
+    mask = bytearray()
+    tombstones = 0
+    for record in walk_records(view, record_count):
+        offset = _int64(base_offset + record.offset_delta)
+        is_tombstone = record.value_length < 0
+        if offset > offset_map.latest_offset:
+            keeps = True
+        elif record.key_length < 0:
+            keeps = False
+        else:
+            newest = offset_map.get(view[record.key : record.key + record.key_length])
+            keeps = offset >= newest and (keep_tombstones or not is_tombstone)
+        mask.append(keeps)
+        tombstones += keeps and is_tombstone
+    return bytes(mask), mask.count(1), tombstones
+
+
+def murmur2(data: Buffer) -> int:
+    """Kafka's hash of a key, as a signed 32-bit number."""
+    multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
+    length = len(data)
+    value = 0x9747B28C ^ length
+    whole = length - length % 4
+    for (word,) in struct.iter_unpack("<I", memoryview(data)[:whole]):
+        mixed = word * multiplier & mask
+        mixed = (mixed ^ mixed >> 24) * multiplier & mask
+        value = value * multiplier & mask ^ mixed
+    if whole < length:
+        value ^= int.from_bytes(memoryview(data)[whole:], "little")
+        value = value * multiplier & mask
+    value = (value ^ value >> 13) * multiplier & mask
+    value ^= value >> 15
+    return value - 2**32 if value >= 2**31 else value
+
+
+def murmur2_column(row_count: int, column: BinaryBuffers) -> bytearray:
+    """The hash of every row as 32-bit numbers; 0 for a null."""
+    hashes = array("i")
+    for row in range(row_count):
+        cell = _cell(column, row)
+        hashes.append(0 if cell is None else murmur2(cell))
+    return bytearray(hashes)
+
+
+class _BinaryColumn:
+    """A growing column of nullable byte strings."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._offsets = array("i", [0])
+        self._nulls: list[int] = []
+
+    @property
+    def row_count(self) -> int:
+        return len(self._offsets) - 1
+
+    def append(self, view: memoryview, start: int, length: int) -> None:
+        if length < 0:
+            self._nulls.append(self.row_count)
+        elif len(self._data) + length > INT32_MAX:
+            raise DecompressionBomb("a column would hold more than 2 GiB")
+        else:
+            self._data += view[start : start + length]
+        self._offsets.append(len(self._data))
+
+    def buffers(self) -> BinaryBuffers:
+        return BinaryBuffers(self._validity(), bytearray(self._offsets), self._data)
+
+    def _validity(self) -> bytearray | None:
+        if not self._nulls:
+            return None
+        bits = bytearray(b"\xff" * ((self.row_count + 7) // 8))
+        for row in self._nulls:
+            bits[row >> 3] &= ~(1 << (row & 7))
+        return bits
+
+
+def _varbytes(content: Buffer | None) -> bytes:
+    return b"\x01" if content is None else write_varint(len(content)) + content
+
+
+def _framed(timestamp_delta: int, offset_delta: int, tail: bytes) -> bytes:
+    body = b"\x00" + write_varint(timestamp_delta) + write_varint(offset_delta) + tail
+    if len(body) > INT32_MAX:
+        raise BatchTooLarge(f"a record of {len(body)} bytes")
+    return write_varint(len(body)) + body
+
+
+def _headers_of(headers: HeaderBuffers | None, row: int) -> bytes:
+    if headers is None or not _is_valid(headers.validity, headers.first + row):
+        return b"\x00"
+    start, end = _bounds(
+        headers.offsets, headers.first + row, headers.is_wide, headers.header_count
+    )
+    encoded = bytearray(write_varint(end - start))
+    for index in range(start, end):
+        key = _cell(headers.keys, index)
+        if key is None:
+            raise CorruptBatch("a header without a key")
+        encoded += _varbytes(key)
+        encoded += _varbytes(_cell(headers.values, index))
+    return bytes(encoded)
+
+
+def _cell(column: BinaryBuffers | None, row: int) -> memoryview | None:
+    if column is None:
+        return None
+    row += column.first
+    if not _is_valid(column.validity, row):
+        return None
+    data = memoryview(column.data)
+    start, end = _bounds(column.offsets, row, column.is_wide, len(data))
+    return data[start:end]
+
+
+def _is_valid(validity: Buffer | None, row: int) -> bool:
+    if validity is None:
+        return True
+    if row >> 3 >= len(validity):
+        raise CorruptBatch(_BAD_COLUMN)
+    return bool(validity[row >> 3] >> (row & 7) & 1)
+
+
+def _bounds(offsets: Buffer, row: int, is_wide: bool, limit: int) -> tuple[int, int]:
+    """Where a row starts and ends, in bytes or in headers."""
+    format_, width = ("=qq", 8) if is_wide else ("=ii", 4)
+    if (row + 2) * width > len(offsets):
+        raise CorruptBatch(_BAD_COLUMN)
+    start, end = struct.unpack_from(format_, offsets, row * width)
+    if not 0 <= start <= end <= limit:
+        raise CorruptBatch(_BAD_COLUMN)
+    return start, end
+
+
+def _check_mask(keep: Buffer, record_count: int) -> None:
+    assert len(keep) == record_count, "a mask has one byte for every record"
+
+
+def _int64(number: int) -> int:
+    """Wrap around as 64-bit arithmetic does: hostile deltas must not differ between the twins."""
+    return (number + 2**63) % 2**64 - 2**63

@@ -1,0 +1,59 @@
+"""The shapes in which the kernel takes and gives records: plain buffers in Arrow's layout.
+
+A column of byte strings is three buffers: a bit per row that says whether it is there (absent
+when all are), the places where each string starts and ends, and the strings end to end. Offsets
+here are places in `data`, in the machine's byte order; only Arrow's vocabulary calls them so.
+"""
+
+from typing import NamedTuple
+
+from headwater.records.header import Buffer
+
+MIN_RECORD_BYTES = 7
+"""One byte each for length, attributes, both deltas, key, value and header count."""
+
+
+class BinaryBuffers(NamedTuple):
+    """A column of nullable byte strings, or a slice of one that starts at row `first`."""
+
+    validity: Buffer | None
+    offsets: Buffer
+    data: Buffer
+    first: int = 0
+    is_wide: bool = False
+    """Whether offsets are of 64 bits (Arrow's large types) instead of 32."""
+
+
+class HeaderBuffers(NamedTuple):
+    """A column of header lists: row i has the headers from `offsets[i]` to `offsets[i + 1]`."""
+
+    validity: Buffer | None
+    offsets: Buffer
+    keys: BinaryBuffers
+    values: BinaryBuffers | None
+    header_count: int
+    """How many headers `keys` and `values` hold."""
+    first: int = 0
+    is_wide: bool = False
+
+
+class DecodedColumns(NamedTuple):
+    """Records as columns."""
+
+    row_count: int
+    offsets: bytearray
+    timestamps: bytearray
+    attributes: bytearray
+    keys: BinaryBuffers
+    values: BinaryBuffers
+    headers: HeaderBuffers
+
+
+class RecordsSummary(NamedTuple):
+    """What a walk over the records of a batch found out."""
+
+    is_dense: bool
+    """Whether the offset deltas are 0, 1, 2 and so on."""
+    has_null_key: bool
+    max_timestamp_delta: int | None
+    """None where there are no records."""

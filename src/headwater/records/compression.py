@@ -1,0 +1,157 @@
+"""The five codecs of a record batch, packed and unpacked whole.
+
+What a reader would get wrong: unpacking is the one place where a small batch can ask for a lot of
+memory, so every codec writes into a buffer that never grows beyond the caller's limit. The size
+that a stream declares of itself is a hint and never trusted.
+
+Snappy travels as snappy-java frames it, which no snappy library of Python knows:
+
+    82 53 4e 41 50 50 59 00   magic
+    00 00 00 01               version
+    00 00 00 01               oldest version that can read this
+    { int32 length, raw snappy block of at most 32 KiB plain data } ...
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import cramjam
+
+from headwater.model.failures import CorruptBatch, DecompressionBomb, UnknownCodec
+from headwater.records.header import Buffer, Codec
+
+SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
+SNAPPY_FRAME_HEADER: Final = SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
+SNAPPY_BLOCK_BYTES: Final = 32 * 1024
+
+_BLOCK_LENGTH = struct.Struct(">i")
+_FIRST_GUESS_BYTES = 64 * 1024
+_GROWTH = 4
+_OUTPUT_FULL = "failed to write whole buffer"
+"""How cramjam words that the output buffer was too small; nothing else tells it from damage."""
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Pack the records of a batch. No level means the codec's own default."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data, level=None if level == -1 else level))
+        case Codec.SNAPPY:
+            return _compress_snappy(data)
+        case Codec.LZ4:
+            return _compress_lz4(data, level)
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=level))
+        case _:
+            raise UnknownCodec(f"no compression codec has the number {codec}")
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
+    """Unpack the records of a batch, or refuse what would not fit the limit."""
+    match codec:
+        case Codec.NONE:
+            if len(data) > limit_bytes:
+                raise DecompressionBomb(f"{len(data)} bytes of records, {limit_bytes} allowed")
+            return data
+        case Codec.GZIP:
+            return _decompress_stream(cramjam.gzip.decompress_into, data, limit_bytes)
+        case Codec.SNAPPY:
+            return _decompress_snappy(data, limit_bytes)
+        case Codec.LZ4:
+            return _decompress_stream(cramjam.lz4.decompress_into, data, limit_bytes)
+        case Codec.ZSTD:
+            return _decompress_stream(cramjam.zstd.decompress_into, data, limit_bytes)
+        case _:
+            raise UnknownCodec(f"no compression codec has the number {codec}")
+
+
+def _compress_lz4(data: Buffer, level: int | None) -> bytes:
+    # Kafka's own reader takes independent blocks only, which is not the library's default.
+    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    compressor.compress(data if isinstance(data, bytes) else bytes(data))
+    return bytes(compressor.finish())
+
+
+def _compress_snappy(data: Buffer) -> bytes:
+    view = memoryview(data)
+    packed = bytearray(SNAPPY_FRAME_HEADER)
+    for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + SNAPPY_BLOCK_BYTES]))
+        packed += _BLOCK_LENGTH.pack(len(block))
+        packed += block
+    return bytes(packed)
+
+
+def _decompress_stream(
+    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit_bytes: int
+) -> Buffer:
+    """Unpack into a buffer that starts small and grows, never beyond the limit."""
+    room_bytes = min(limit_bytes, max(_FIRST_GUESS_BYTES, _GROWTH * len(data)))
+    while True:
+        output = bytearray(room_bytes)
+        try:
+            length = decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_FULL not in str(error):
+                raise CorruptBatch(f"the records cannot be unpacked: {error}") from error
+        else:
+            return memoryview(output)[:length]
+        if room_bytes >= limit_bytes:
+            raise DecompressionBomb(f"the records unpack to more than {limit_bytes} bytes")
+        room_bytes = min(limit_bytes, _GROWTH * room_bytes)
+
+
+def _decompress_snappy(data: Buffer, limit_bytes: int) -> Buffer:
+    view = memoryview(data)
+    # Some clients send one bare block. It cannot look like the frame's magic, which would open
+    # a block with a copy of bytes that are not there yet.
+    is_framed = bytes(view[: len(SNAPPY_MAGIC)]) == SNAPPY_MAGIC
+    blocks = _snappy_blocks(view) if is_framed else [view]
+    sizes = [_snappy_block_size(block) for block in blocks]
+    total_bytes = sum(sizes)
+    if total_bytes > limit_bytes:
+        raise DecompressionBomb(f"the records unpack to more than {limit_bytes} bytes")
+    output = memoryview(bytearray(total_bytes))
+    position = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        try:
+            cramjam.snappy.decompress_raw_into(block, output[position : position + size])
+        except cramjam.DecompressionError as error:
+            raise CorruptBatch(f"the records cannot be unpacked: {error}") from error
+        position += size
+    return output
+
+
+def _snappy_blocks(view: memoryview) -> list[memoryview]:
+    blocks = []
+    position = len(SNAPPY_FRAME_HEADER)
+    if len(view) < position:
+        raise CorruptBatch("the snappy frame ends within its header")
+    while position < len(view):
+        start = position + _BLOCK_LENGTH.size
+        if start > len(view):
+            raise CorruptBatch("the snappy frame ends within a block's length")
+        (length,) = _BLOCK_LENGTH.unpack_from(view, position)
+        position = start + length
+        if length <= 0 or position > len(view):
+            raise CorruptBatch(f"a snappy block of {length} bytes does not fit its frame")
+        blocks.append(view[start:position])
+    return blocks
+
+
+def _snappy_block_size(block: memoryview) -> int:
+    """What the block says it unpacks to.
+
+    Snappy emits at most 64 bytes for three bytes of input, so a block cannot make good on a
+    bigger promise; refusing the lie here keeps it from costing memory.
+    """
+    try:
+        size = int(cramjam.snappy.decompress_raw_len(block))
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"the records cannot be unpacked: {error}") from error
+    if size > 64 * len(block):
+        raise CorruptBatch(f"a snappy block of {len(block)} bytes claims to hold {size}")
+    return size

@@ -1,0 +1,73 @@
+"""The record kernel that this process uses: the compiled one, or its pure twin.
+
+The twin serves where the extension was not built, and where HEADWATER_PURE=1 asks for it. Both
+give the same bytes and raise the same exceptions; only import from here.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
+    from headwater.records._twin import (
+        OffsetMap,
+        check_records,
+        decode_sections,
+        encode_batches,
+        filter_records,
+        first_timestamp_delta,
+        keep_mask,
+        map_records,
+        murmur2,
+        murmur2_column,
+        scan,
+    )
+
+    IS_COMPILED = False
+else:
+    try:
+        from headwater.records._kernel import (
+            OffsetMap,
+            check_records,
+            decode_sections,
+            encode_batches,
+            filter_records,
+            first_timestamp_delta,
+            keep_mask,
+            map_records,
+            murmur2,
+            murmur2_column,
+            scan,
+        )
+
+        IS_COMPILED = True
+    except ImportError:
+        from headwater.records._twin import (
+            OffsetMap,
+            check_records,
+            decode_sections,
+            encode_batches,
+            filter_records,
+            first_timestamp_delta,
+            keep_mask,
+            map_records,
+            murmur2,
+            murmur2_column,
+            scan,
+        )
+
+        IS_COMPILED = False
+
+__all__ = [
+    "IS_COMPILED",
+    "OffsetMap",
+    "check_records",
+    "decode_sections",
+    "encode_batches",
+    "filter_records",
+    "first_timestamp_delta",
+    "keep_mask",
+    "map_records",
+    "murmur2",
+    "murmur2_column",
+    "scan",
+]

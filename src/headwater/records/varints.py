@@ -1,0 +1,46 @@
+"""Kafka's numbers of varying length: seven bits a byte, the low ones first, signs folded in.
+
+The same zigzag form serves VARINT and VARLONG; only the largest number allowed differs. A number
+that is longer or larger than its field is damage here, where Java would drop its upper bits.
+"""
+
+from headwater.model.failures import CorruptBatch
+from headwater.records.header import Buffer
+
+
+def write_varint(number: int) -> bytes:
+    """The zigzag form of a number of up to 64 bits; one of 32 bits looks the same."""
+    rest = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def read_varint(view: Buffer, position: int, end: int) -> tuple[int, int]:
+    number, position = _read_unsigned(view, position, end, 32)
+    return (number >> 1) ^ -(number & 1), position
+
+
+def read_varlong(view: Buffer, position: int, end: int) -> tuple[int, int]:
+    number, position = _read_unsigned(view, position, end, 64)
+    return (number >> 1) ^ -(number & 1), position
+
+
+def _read_unsigned(view: Buffer, position: int, end: int, bits: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        if position >= end:
+            raise CorruptBatch("a number runs over the end of its record")
+        byte = view[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if number >> bits:
+            raise CorruptBatch("a number is too large for its field")
+        if byte < 0x80:
+            return number, position
+        shift += 7
+        if shift >= bits:
+            raise CorruptBatch("a number is too long for its field")

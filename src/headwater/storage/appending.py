@@ -1,0 +1,228 @@
+"""Appending to a log: what is checked, what is stamped, and what is noted afterwards.
+
+The order is what keeps it right. Everything that can refuse a batch comes first, then the bytes are
+written, and only then does the state move. A batch that was refused, or a write that failed, leaves
+the log as it was.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headwater.model.failures import BatchTooLarge, CorruptBatch, InvalidRecord
+from headwater.model.ids import NO_TIMESTAMP
+from headwater.model.topic_settings import TopicSettings
+from headwater.records import kernel
+from headwater.records.checksum import check_crc
+from headwater.records.control import read_control
+from headwater.records.header import (
+    APPEND_TIME_FLAG,
+    CONTROL_FLAG,
+    BatchHeader,
+    Buffer,
+    read_header,
+)
+from headwater.records.stamping import stamp, stamp_append_time, stamp_create_time
+from headwater.records.validation import (
+    check_client_batch,
+    compression_level,
+    recompress,
+    wanted_codec,
+)
+from headwater.storage import producer_replay
+from headwater.storage.leader_epochs import LeaderEpochs
+from headwater.storage.producer_state import AppendOrigin, BatchEntry, ProducerStates
+from headwater.storage.segmented_log import RollRule, SegmentedLog
+
+_APPEND_TIME = "LogAppendTime"
+
+
+class Appended(NamedTuple):
+    """What an append did. A duplicate names the batch that was written the first time."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = NO_TIMESTAMP
+    is_duplicate: bool = False
+
+
+class Appending:
+    """The append side of one log. `roll` starts a new segment at an offset."""
+
+    def __init__(
+        self,
+        body: SegmentedLog,
+        producers: ProducerStates,
+        epochs: LeaderEpochs,
+        *,
+        settings: TopicSettings,
+        roll: Callable[[int, int], None],
+    ) -> None:
+        self._body = body
+        self._producers = producers
+        self._epochs = epochs
+        self._roll = roll
+        self.configure(settings)
+
+    def configure(self, settings: TopicSettings) -> None:
+        self._settings = settings
+        self._rule = RollRule(segment_bytes=settings.segment_bytes, segment_ms=settings.segment_ms)
+        self._stamps_append_time = settings.message_timestamp_type == _APPEND_TIME
+
+    def as_leader(
+        self,
+        batch: bytearray | memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin,
+    ) -> Appended:
+        """Append one batch, which is stamped in place with its offset and epoch."""
+        header = read_header(batch)
+        if origin is AppendOrigin.CLIENT:
+            check_client_batch(batch, header, settings=self._settings, now_ms=now_ms)
+        else:
+            check_crc(batch, header)
+            assert header.size_bytes == len(batch), "a coordinator appends one batch at a time"
+        if header.producer_id >= 0:
+            duplicate = self._admit_producer(batch, header, origin)
+            if duplicate is not None:
+                return _repeated(duplicate)
+        return self._write_stamped(batch, header, leader_epoch, now_ms)
+
+    def as_follower(self, content: Buffer, leader_epoch: int, now_ms: int) -> int:
+        """Append the whole batches of a fetched run as they are; how many bytes were taken.
+
+        A batch of a newer epoch than ours ends the run (EP-8): its sender may be a leader that
+        we do not follow yet. A cut batch at the end of a fetch is left for the next one.
+        """
+        view = memoryview(content)
+        return self._write_followed(view, self._followable(view, leader_epoch), now_ms)
+
+    def _admit_producer(
+        self, batch: Buffer, header: BatchHeader, origin: AppendOrigin
+    ) -> BatchEntry | None:
+        """Refuse what does not follow the producer's last batch; a repeated one is returned."""
+        if header.is_control:
+            control = read_control(batch, header)
+            if control is None or control.coordinator_epoch is None:
+                raise InvalidRecord("a control batch of a producer must commit or abort")
+            self._producers.check_marker(
+                producer_id=header.producer_id,
+                epoch=header.producer_epoch,
+                coordinator_epoch=control.coordinator_epoch,
+            )
+            return None
+        if origin is AppendOrigin.CLIENT:
+            duplicate = self._producers.find_duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        self._producers.check(header, origin)
+        return None
+
+    def _write_stamped(
+        self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        append_time_ms, timestamp = NO_TIMESTAMP, header.max_timestamp
+        if not header.attributes & CONTROL_FLAG:
+            if self._settings.compression_type != "producer":
+                batch, header = self._recompressed(batch, header)
+            if self._stamps_append_time:
+                stamp_append_time(batch, header, 0, now_ms)
+                append_time_ms = timestamp = now_ms
+            elif header.attributes & APPEND_TIME_FLAG:
+                stamp_create_time(batch, header, 0)
+        size_bytes, base_offset = header.size_bytes, self._body.end_offset
+        last_offset = base_offset + header.last_offset_delta
+        if self._body.needs_roll(
+            self._rule,
+            size_bytes=size_bytes,
+            last_offset=last_offset,
+            max_timestamp=timestamp,
+            now_ms=now_ms,
+        ):
+            self._roll(now_ms, base_offset)
+        stamp(batch, 0, base_offset, leader_epoch)
+        self._body.append(batch, ((size_bytes, last_offset, timestamp),))
+        self._epochs.assign(leader_epoch, base_offset)
+        if header.producer_id >= 0:
+            self._record_producer(header, batch, base_offset, timestamp)
+        return Appended(base_offset, last_offset, append_time_ms)
+
+    def _recompressed(
+        self, batch: bytearray | memoryview, header: BatchHeader
+    ) -> tuple[bytearray | memoryview, BatchHeader]:
+        """PV-5. A broker does this off its loop beforehand; then nothing is left to do here."""
+        codec = wanted_codec(header, self._settings)
+        if codec is None:
+            return batch, header
+        again = bytearray(recompress(batch, codec, compression_level(codec, self._settings)))
+        if len(again) > self._settings.max_message_bytes:
+            raise BatchTooLarge(
+                f"{len(again)} bytes under {self._settings.compression_type}, "
+                f"{self._settings.max_message_bytes} allowed"
+            )
+        return again, read_header(again)
+
+    def _followable(self, view: memoryview, leader_epoch: int) -> list[BatchHeader]:
+        """The batches of a run that may be appended, all checked before the first is written."""
+        headers, _ = kernel.scan(view, 0, len(view))
+        position, expected = 0, self._body.end_offset
+        for index, header in enumerate(headers):
+            if header.leader_epoch > leader_epoch:
+                return headers[:index]
+            check_crc(view, header, position)
+            if header.base_offset < expected:
+                raise CorruptBatch(
+                    f"the log ends at offset {expected}, "
+                    f"a batch at {header.base_offset} cannot follow"
+                )
+            expected = header.next_offset
+            position += header.size_bytes
+        return headers
+
+    def _write_followed(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> int:
+        start = end = 0
+        run: list[BatchHeader] = []
+        for header in headers:
+            if self._body.needs_roll(
+                self._rule,
+                size_bytes=header.size_bytes,
+                last_offset=header.last_offset,
+                max_timestamp=header.max_timestamp,
+                now_ms=now_ms,
+                pending_bytes=end - start,
+            ):
+                self._write_run(view[start:end], run)
+                run, start = [], end
+                self._roll(now_ms, header.base_offset)
+            run.append(header)
+            end += header.size_bytes
+        self._write_run(view[start:end], run)
+        return end
+
+    def _write_run(self, content: memoryview, headers: list[BatchHeader]) -> None:
+        if not headers:
+            return
+        self._body.append(
+            content, [(each.size_bytes, each.last_offset, each.max_timestamp) for each in headers]
+        )
+        position = 0
+        for header in headers:
+            if header.leader_epoch >= 0:
+                self._epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                batch = content[position : position + header.size_bytes]
+                self._record_producer(header, batch, header.base_offset, header.max_timestamp)
+            position += header.size_bytes
+
+    def _record_producer(
+        self, header: BatchHeader, batch: Buffer, base_offset: int, timestamp: int
+    ) -> None:
+        aborted = producer_replay.record(
+            self._producers, header, batch, base_offset=base_offset, timestamp=timestamp
+        )
+        if aborted is not None:
+            self._body.segments.active.transactions.append(aborted)
+
+
+def _repeated(batch: BatchEntry) -> Appended:
+    return Appended(batch.first_offset, batch.last_offset, batch.timestamp, is_duplicate=True)

@@ -1,0 +1,115 @@
+"""Making a log durable, off the loop, and knowing how far it is: the recovery point.
+
+Everything below the recovery point is on disk: content, indexes, leader epochs, producers' state.
+That is why one job syncs all of them, and why jobs run one at a time: a second one could write
+newer epochs first, and then be overwritten by the first.
+"""
+
+from collections.abc import Callable
+
+from headwater.model.failures import StorageError
+from headwater.storage import leader_epochs
+from headwater.storage.disk import File, write_atomically
+from headwater.storage.executor import Executor
+from headwater.storage.leader_epochs import LeaderEpochs
+from headwater.storage.segmented_log import SegmentedLog
+
+
+class Flushing:
+    """The flushes of one log. `failed` hears of a disk that does not sync."""
+
+    def __init__(
+        self,
+        body: SegmentedLog,
+        epochs: LeaderEpochs,
+        *,
+        executor: Executor,
+        recovery_point: int,
+        failed: Callable[[StorageError], None],
+    ) -> None:
+        self.recovery_point = recovery_point
+        self._body = body
+        self._epochs = epochs
+        self._executor = executor
+        self._failed = failed
+        self._waiters: list[Callable[[], None]] = []
+        self._snapshots: list[File] = []
+        self._is_running = False
+        self._is_wanted = False
+
+    def include(self, snapshot: File) -> None:
+        """A file that the next flush syncs and closes."""
+        self._snapshots.append(snapshot)
+        self._body.names_changed()
+
+    def lower(self, offset: int) -> bool:
+        """Vouch for less, because content is about to be cut; whether that changed anything."""
+        if offset >= self.recovery_point:
+            return False
+        self.recovery_point = offset
+        return True
+
+    def start(self, then: Callable[[], None] | None = None) -> None:
+        """Flush what is in the log now. Who comes while a flush runs shares the next one."""
+        if then is not None:
+            self._waiters.append(then)
+        if self._is_running:
+            self._is_wanted = True
+        else:
+            self._submit()
+
+    def run_here(self) -> None:
+        """Flush on this thread, as the last thing before the log is closed."""
+        assert not self._is_running, "the executor is drained before logs are closed"
+        job, release = self._job()
+        try:
+            job()
+        finally:
+            release()
+        self.recovery_point = self._body.end_offset
+
+    def _submit(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        target, truncations = self._body.end_offset, self._body.truncations
+        job, release = self._job()
+        self._is_running, self._is_wanted = True, False
+
+        def done(_: None) -> None:
+            release()
+            self._is_running = False
+            # After a cut the same offsets may hold other bytes, which this job has not seen.
+            if truncations == self._body.truncations:
+                self.recovery_point = max(self.recovery_point, target)
+            for waiter in waiters:
+                waiter()
+            if self._is_wanted and not self._is_running:
+                self._submit()
+
+        def failed(error: StorageError) -> None:
+            release()
+            self._is_running = False
+            self._failed(error)
+
+        self._executor.submit(job, then=done, otherwise=failed)
+
+    def _job(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """What to do off the loop, and what to let go of afterwards."""
+        sync_content, release_content = self._body.sync_job(self.recovery_point)
+        disk, folder = self._body.home.disk, self._body.home.folder
+        snapshots, self._snapshots = self._snapshots, []
+        epochs = self._epochs.encode() if self._epochs.unsaved else None
+        self._epochs.unsaved = False
+
+        def job() -> None:
+            for snapshot in snapshots:
+                snapshot.sync()
+            if epochs is not None:
+                write_atomically(disk, folder / leader_epochs.FILE_NAME, epochs)
+            sync_content()
+
+        def release() -> None:
+            release_content()
+            for snapshot in snapshots:
+                snapshot.close()
+
+        return job, release

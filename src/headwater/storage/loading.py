@@ -1,0 +1,284 @@
+"""Opening a log: what a clean stop left is trusted, what a crash left is checked.
+
+After a clean stop nothing is scanned. After a crash every segment from the one that holds the
+recovery point on is read, checked batch by batch and indexed anew; the log ends where the first
+batch fails (RC-1). Everything derived from the content, that is indexes, leader epochs and
+producers' state, is believed only as far as it speaks of offsets below the recovery point.
+"""
+
+import zlib
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from headwater.model.failures import (
+    BatchError,
+    CorruptBatch,
+    CorruptFile,
+    UnsupportedMagic,
+)
+from headwater.model.ids import TopicPartition
+from headwater.model.topic_settings import TopicSettings
+from headwater.records.checksum import check_crc
+from headwater.records.header import LENGTH_END, MAGIC_POSITION, BatchHeader
+from headwater.storage import leader_epochs, producer_replay, segment_files, transaction_index
+from headwater.storage.compaction.swap import finish_interrupted
+from headwater.storage.disk import Disk
+from headwater.storage.leader_epochs import LeaderEpochs
+from headwater.storage.open_files import OpenFiles
+from headwater.storage.partition_log import LogParts
+from headwater.storage.producer_state import ProducerStates
+from headwater.storage.removals import PendingRemovals
+from headwater.storage.segment import Segment, SegmentHome
+from headwater.storage.segmented_log import SegmentedLog
+from headwater.storage.segments import Segments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Where a log lives and what it shares with the others of its directory."""
+
+    disk: Disk
+    files: OpenFiles
+    removals: PendingRemovals
+    folder: PurePath
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What the directory's checkpoints say of one log."""
+
+    was_clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    first_dirty_offset: int | None = None
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What loading had to repair, for the log file of the broker."""
+
+    recovered_segments: int = 0
+    rebuilt_indexes: int = 0
+    cut_bytes: int = 0
+    dropped_segments: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """The parts of a log, ready to serve, and what it took."""
+
+    parts: LogParts
+    report: LoadReport
+
+
+def load_log(
+    place: LogPlace, settings: TopicSettings, remembered: Remembered, *, now_ms: int
+) -> LoadedLog:
+    """Open the log in a folder, or start an empty one where there is none."""
+    report = LoadReport()
+    place.disk.make_directory(place.folder)
+    finish_interrupted(place.disk, place.folder)
+    log = SegmentedLog(
+        _home(place, settings),
+        Segments(()),
+        end_offset=remembered.log_start_offset,
+        removals=place.removals,
+    )
+    names = place.disk.names(place.folder)
+    _find_segments(log, names, report)
+    if not len(log.segments):
+        return _empty_log(place, settings, log, remembered, now_ms, report)
+    epochs = _load_epochs(place, log, report)
+    first_doubtful = _first_torn_transaction_index(log, names, report)
+    if not remembered.was_clean:
+        first_doubtful = min(first_doubtful, log.segments.index_of(remembered.recovery_point))
+        _recover(log, epochs, first_doubtful, report)
+    log.end_offset = log.segments.active.next_offset()
+    log_start_offset = max(remembered.log_start_offset, log.segments.first.base_offset)
+    if log.end_offset < log_start_offset:
+        report.reasons.append(f"the log ends at {log.end_offset}, below its start")
+        return _empty_log(place, settings, log, remembered, now_ms, report)
+    epochs.truncate_from_start(log_start_offset)
+    epochs.truncate_from_end(log.end_offset)
+    producers = ProducerStates()
+    doubtful_from = log.end_offset
+    if first_doubtful < len(log.segments):
+        doubtful_from = log.segments[first_doubtful].base_offset
+    producer_replay.reload(
+        producers,
+        log,
+        log_start_offset=log_start_offset,
+        trusted_up_to=min(doubtful_from, log.end_offset),
+        index_from=doubtful_from,
+    )
+    parts = LogParts(
+        partition=place.partition,
+        settings=settings,
+        body=log,
+        producers=producers,
+        epochs=epochs,
+        log_start_offset=log_start_offset,
+        recovery_point=min(remembered.recovery_point, log.end_offset),
+        first_dirty_offset=remembered.first_dirty_offset,
+    )
+    return LoadedLog(parts, report)
+
+
+def _home(place: LogPlace, settings: TopicSettings) -> SegmentHome:
+    return SegmentHome(
+        disk=place.disk,
+        files=place.files,
+        folder=place.folder,
+        index_interval_bytes=settings.index_interval_bytes,
+        index_max_bytes=settings.segment_index_bytes,
+    )
+
+
+def _empty_log(
+    place: LogPlace,
+    settings: TopicSettings,
+    log: SegmentedLog,
+    remembered: Remembered,
+    now_ms: int,
+    report: LoadReport,
+) -> LoadedLog:
+    start = remembered.log_start_offset
+    log.start_over(start, now_ms=now_ms)
+    epochs = LeaderEpochs()
+    epochs.unsaved = True
+    parts = LogParts(
+        partition=place.partition,
+        settings=settings,
+        body=log,
+        producers=ProducerStates(),
+        epochs=epochs,
+        log_start_offset=start,
+        recovery_point=start,
+    )
+    return LoadedLog(parts, report)
+
+
+def _find_segments(log: SegmentedLog, names: list[str], report: LoadReport) -> None:
+    """Every `.log` is a segment; an index that is missing is built."""
+    disk, folder = log.home.disk, log.home.folder
+    present = dict.fromkeys(names)
+    for name in names:
+        base_offset = segment_files.offset_in(name, segment_files.LOG)
+        if base_offset is None:
+            continue
+        path = folder / name
+        status = disk.status(path)
+        assert status is not None, "the folder is ours alone"
+        segment = Segment(log.home, base_offset, size=status.size, created_ms=status.modified_ms)
+        log.segments.add(segment)
+        if not _has_indexes(segment, present):
+            report.rebuilt_indexes += 1
+            segment.rebuild_indexes()
+
+
+def _has_indexes(segment: Segment, present: dict[str, None]) -> bool:
+    return all(
+        segment_files.file_name(segment.base_offset, kind) in present
+        for kind in (segment_files.INDEX, segment_files.TIME_INDEX)
+    )
+
+
+def _first_torn_transaction_index(log: SegmentedLog, names: list[str], report: LoadReport) -> int:
+    """The place of the first segment whose `.txnindex` must be built anew, or past the last."""
+    for name in names:
+        base_offset = segment_files.offset_in(name, segment_files.TRANSACTION_INDEX)
+        if base_offset is None:
+            continue
+        status = log.home.disk.status(log.home.folder / name)
+        if status is not None and status.size % transaction_index.ENTRY_BYTES:
+            report.rebuilt_indexes += 1
+            return log.segments.index_of(base_offset)
+    return len(log.segments)
+
+
+def _load_epochs(place: LogPlace, log: SegmentedLog, report: LoadReport) -> LeaderEpochs:
+    try:
+        return leader_epochs.load(place.disk, place.folder)
+    except CorruptFile as failure:
+        report.reasons.append(str(failure))
+    epochs = LeaderEpochs()
+    for segment in log.segments:
+        for placed in segment.headers_since(segment.base_offset):
+            if placed.header.leader_epoch >= 0:
+                epochs.assign(placed.header.leader_epoch, placed.header.base_offset)
+    return epochs
+
+
+def _recover(
+    log: SegmentedLog,
+    epochs: LeaderEpochs,
+    first: int,
+    report: LoadReport,
+) -> None:
+    """Check all segments from the first doubtful one on; cut the log at the first bad batch."""
+    epochs.truncate_from_end(log.segments[first].base_offset)
+    acceptance = _Acceptance(epochs)
+    for index in range(first, len(log.segments)):
+        segment = log.segments[index]
+        size = segment.size
+        acceptance.enter(segment)
+        refusal = segment.rebuild(acceptance.accept)
+        report.recovered_segments += 1
+        if refusal is not None:
+            _refuse_old_format(segment, refusal)
+            report.reasons.append(f"{segment.log.path.name} at {segment.size}: {refusal}")
+            report.cut_bytes += size - segment.size
+            _cut(log, index, report)
+            return
+
+
+class _Acceptance:
+    """The test that every batch of a doubtful segment must pass."""
+
+    def __init__(self, epochs: LeaderEpochs) -> None:
+        self._epochs = epochs
+        self._next_offset = 0
+
+    def enter(self, segment: Segment) -> None:
+        self._next_offset = max(self._next_offset, segment.base_offset)
+
+    def accept(self, header: BatchHeader, content: memoryview) -> None:
+        check_crc(content, header)
+        if header.base_offset < self._next_offset:
+            raise CorruptBatch(f"offset {header.base_offset} goes back below {self._next_offset}")
+        # After a truncation old bytes may lie behind new ones, whole and with a good CRC; but
+        # what replaces a truncated tail is always of a later epoch.
+        if 0 <= header.leader_epoch < self._epochs.latest:
+            raise CorruptBatch(
+                f"leader epoch {header.leader_epoch} follows epoch {self._epochs.latest}"
+            )
+        if header.leader_epoch >= 0:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+        self._next_offset = header.next_offset
+
+
+def _cut(log: SegmentedLog, index: int, report: LoadReport) -> None:
+    """Drop what comes after the good part: first the later segments, then the tail."""
+    later = [log.segments[each] for each in range(index + 1, len(log.segments))]
+    report.dropped_segments += len(later)
+    report.cut_bytes += sum(segment.size for segment in later)
+    log.drop_tail(later)
+    segment = log.segments.active
+    file = segment.log.file()
+    file.truncate(segment.size)
+    file.sync()
+
+
+def _refuse_old_format(segment: Segment, refusal: BatchError) -> None:
+    """Messages of magic 0 and 1 are not damage: cutting them would destroy somebody's data."""
+    if not isinstance(refusal, UnsupportedMagic):
+        return
+    file = segment.log.file()
+    start = file.read(MAGIC_POSITION, segment.size)
+    length = int.from_bytes(start[8:LENGTH_END], "big", signed=True)
+    message = file.read(max(length, 0), segment.size + LENGTH_END)
+    crc, content = message[:4], message[4:]
+    if length > 4 and len(message) == length and zlib.crc32(content) == int.from_bytes(crc, "big"):
+        raise UnsupportedMagic(f"{segment.log.path}: {refusal}")

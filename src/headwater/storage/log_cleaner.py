@@ -1,0 +1,218 @@
+"""Compaction as the broker sees it: chooses a log, has it cleaned elsewhere, swaps the result in.
+
+The cleaning reads and writes files of its own in a child process. Only here, on the loop's thread,
+are files renamed, and only after looking again: a log that was cut meanwhile, or that lost a source
+segment to retention, keeps what it has and the work is thrown away. New segments go in one by one,
+oldest first, a tick apart, because each swap syncs the folder several times.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from headwater.model.failures import StorageError
+from headwater.model.ids import NO_TIMESTAMP, TopicPartition
+from headwater.model.ports import Dice
+from headwater.model.storage_settings import StorageSettings
+from headwater.storage.compaction import swap
+from headwater.storage.compaction.cleaning import remove_outputs
+from headwater.storage.compaction.eligibility import (
+    CleanableRange,
+    LogAge,
+    SegmentAge,
+    due_logs,
+)
+from headwater.storage.compaction.job import (
+    CleanedGroup,
+    CleaningFailure,
+    CleaningJob,
+    CleaningResult,
+    FailureKind,
+    LiveProducer,
+    ReplacedSegment,
+    SourceSegment,
+)
+from headwater.storage.executor import Executor
+from headwater.storage.log_directories import LogDirectories
+from headwater.storage.partition_log import PartitionLog
+from headwater.storage.segment import Segment
+from headwater.storage.transaction_index import AbortedTransaction
+
+RunCleaning = Callable[[CleaningJob], CleaningResult | CleaningFailure]
+
+_SEED_BYTES = 16
+
+
+@dataclass(slots=True)
+class _Swapping:
+    """A finished cleaning, some of whose segments still wait to be put in place."""
+
+    log: PartitionLog
+    result: CleaningResult
+    groups: deque[CleanedGroup]
+
+
+class LogCleaner:
+    """Cleans one log at a time. `run` does the cleaning and blocks, so it goes to the executor."""
+
+    def __init__(
+        self,
+        directories: LogDirectories,
+        settings: StorageSettings,
+        *,
+        run: RunCleaning,
+        executor: Executor,
+        dice: Dice,
+    ) -> None:
+        self._directories = directories
+        self._settings = settings
+        self._run = run
+        self._executor = executor
+        self._dice = dice
+        self._is_cleaning = False
+        self._swapping: _Swapping | None = None
+        self._next_look_ms = 0
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self.last_result: CleaningResult | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_cleaning or self._swapping is not None
+
+    def tick(self, now_ms: int) -> None:
+        """Go on with the work in hand, or look for a log that is due."""
+        if self._swapping is not None:
+            self._swap_next(self._swapping, now_ms)
+        elif not self._is_cleaning and now_ms >= self._next_look_ms:
+            self._start_next(now_ms)
+
+    def _start_next(self, now_ms: int) -> None:
+        logs = {
+            log.partition: log
+            for log in self._directories.opened()
+            if log.settings.is_compacted and log.partition not in self.uncleanable
+        }
+        due = due_logs((_age(log) for log in logs.values()), now_ms)
+        # Forgotten when a cleaning succeeds: then the next log may follow at once.
+        self._next_look_ms = now_ms + self._settings.log_cleaner_backoff_ms
+        if not due:
+            return
+        log = logs[due[0].name]
+        job = self._job(log, due[0].cleanable, now_ms)
+        self._is_cleaning = True
+
+        def done(outcome: CleaningResult | CleaningFailure) -> None:
+            self._is_cleaning = False
+            self._cleaned(log, outcome)
+
+        def failed(error: StorageError) -> None:
+            done(CleaningFailure(FailureKind.STORAGE, str(error)))
+
+        self._executor.submit(lambda: self._run(job), then=done, otherwise=failed)
+
+    def _cleaned(self, log: PartitionLog, outcome: CleaningResult | CleaningFailure) -> None:
+        if isinstance(outcome, CleaningFailure):
+            # A damaged log would fail again and again; other failures may pass.
+            if outcome.kind is FailureKind.DAMAGED:
+                self.uncleanable[log.partition] = outcome.reason
+            return
+        self._next_look_ms = 0
+        self._swapping = _Swapping(log, outcome, deque(outcome.groups))
+
+    def _swap_next(self, swapping: _Swapping, now_ms: int) -> None:
+        log, groups = swapping.log, swapping.groups
+        rest = replace(swapping.result, groups=tuple(groups))
+        if log.failure is not None or log.is_abandoned:
+            self._swapping = None
+            return
+        if not swap.still_valid(rest, _inactive_since(log, rest), log.body.truncations):
+            self._swapping = None
+            remove_outputs(log.body.home.disk, log.folder)
+            return
+        log.swap_in(groups.popleft(), now_ms=now_ms)
+        if not groups:
+            self._swapping = None
+            self.last_result = swapping.result
+            log.first_dirty_offset = swapping.result.first_dirty_offset
+            self._directories.directory_of(log.partition).save_cleaner_offsets()
+
+    def _job(self, log: PartitionLog, cleanable: CleanableRange, now_ms: int) -> CleaningJob:
+        settings = self._settings
+        sources = [each for each in log.body.segments if each.base_offset < cleanable.end_offset]
+        return CleaningJob(
+            folder=log.folder,
+            sources=tuple(_source(segment) for segment in sources),
+            first_dirty_offset=cleanable.first_dirty_offset,
+            end_offset=cleanable.end_offset,
+            aborted=tuple(_aborted(log, cleanable.end_offset)),
+            live_producers=tuple(
+                LiveProducer(
+                    producer_id=entry.producer_id,
+                    epoch=entry.epoch,
+                    last_data_offset=entry.last_offset,
+                )
+                for entry in log.producers.entries()
+            ),
+            now_ms=now_ms,
+            generation=log.body.truncations,
+            delete_retention_ms=log.settings.delete_retention_ms,
+            segment_bytes=log.settings.segment_bytes,
+            segment_index_bytes=log.settings.segment_index_bytes,
+            index_interval_bytes=log.settings.index_interval_bytes,
+            map_memory_bytes=settings.log_cleaner_dedupe_buffer_size,
+            map_load_factor=settings.log_cleaner_io_buffer_load_factor,
+            map_seed=self._dice.bytes(_SEED_BYTES),
+            io_buffer_bytes=settings.log_cleaner_io_buffer_size,
+            io_max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+        )
+
+
+def _age(log: PartitionLog) -> LogAge[TopicPartition]:
+    return LogAge(
+        name=log.partition,
+        segments=tuple(_segment_age(segment) for segment in log.body.segments),
+        first_dirty_offset=log.first_dirty_offset,
+        log_start_offset=log.log_start_offset,
+        last_stable_offset=log.last_stable_offset,
+        log_end_offset=log.end_offset,
+        settings=log.settings,
+    )
+
+
+def _segment_age(segment: Segment) -> SegmentAge:
+    timestamp = segment.largest_timestamp
+    return SegmentAge(
+        base_offset=segment.base_offset,
+        size_bytes=segment.size,
+        largest_timestamp_ms=segment.created_ms if timestamp == NO_TIMESTAMP else timestamp,
+        first_timestamp_ms=segment.first_timestamp,
+    )
+
+
+def _source(segment: Segment) -> SourceSegment:
+    return SourceSegment(
+        base_offset=segment.base_offset,
+        size_bytes=segment.size,
+        modified_ms=segment.created_ms,
+        offset_index_bytes=segment.offset_index.size_bytes,
+        time_index_bytes=segment.time_index.size_bytes,
+    )
+
+
+def _aborted(log: PartitionLog, end_offset: int) -> list[AbortedTransaction]:
+    return [
+        aborted
+        for segment in log.body.segments
+        for aborted in segment.transactions.entries()
+        if aborted.first_offset < end_offset
+    ]
+
+
+def _inactive_since(log: PartitionLog, rest: CleaningResult) -> list[ReplacedSegment]:
+    """The inactive segments from the first that is still to be replaced on."""
+    first = rest.groups[0].replaced[0].base_offset
+    return [
+        ReplacedSegment(base_offset=segment.base_offset, size_bytes=segment.size)
+        for segment in list(log.body.segments)[:-1]
+        if segment.base_offset >= first
+    ]

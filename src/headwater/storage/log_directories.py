@@ -1,0 +1,203 @@
+"""All log directories of a broker, as one place where partitions live.
+
+The background work goes on in small steps: whoever owns the loop calls `tick` a few times a
+second, with the time, and each call does a bounded part of what is due. One failed directory leaves
+the others serving.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import PurePath
+from typing import Generic, TypeVar
+
+from headwater.model.failures import StorageError, WrongLogDirectory
+from headwater.model.ids import TopicId, TopicPartition
+from headwater.model.storage_settings import StorageSettings
+from headwater.storage.log_directory import DirectoryTools, LogDirectory
+from headwater.storage.partition_log import PartitionLog
+
+T = TypeVar("T")
+
+# How much one tick may do of a task: enough to come round in time, too little to hold up a request.
+_MEMBERS_PER_TICK = 100
+_OPENED_PER_TICK = 20
+
+
+class LogDirectories:
+    """Finds, makes and removes logs, and keeps them in order."""
+
+    def __init__(
+        self, paths: Sequence[PurePath], tools: DirectoryTools, settings: StorageSettings
+    ) -> None:
+        assert paths, "a broker needs at least one log directory"
+        self.directories = [LogDirectory(path, tools) for path in paths]
+        self._settings = settings
+        self._home: dict[TopicPartition, LogDirectory] = {}
+        self._rounds: list[_Round[PartitionLog] | _Round[LogDirectory]] = []
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._home
+
+    def open(self, now_ms: int) -> None:
+        """Open every directory. One that fails is fenced; when all fail, so does this.
+
+        The directory of another broker is no failure but a mistake, and is refused at once.
+        """
+        for directory in self.directories:
+            try:
+                directory.open(now_ms)
+            except WrongLogDirectory:
+                raise
+            except StorageError as error:
+                directory.fence(error)
+                continue
+            for partition in directory.partitions():
+                self._home.setdefault(partition, directory)
+        self._serving_or_fail()
+        self._rounds = self._schedule(now_ms)
+
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._home)
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory:
+        return self._home[partition]
+
+    def serving(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.failure is None]
+
+    def log(self, partition: TopicPartition, *, now_ms: int) -> PartitionLog | None:
+        """The log of a partition, or None where this broker has none.
+
+        Raises `StorageError` when its directory is fenced, `UnreadableLog` when it is damaged.
+        """
+        directory = self._home.get(partition)
+        if directory is None:
+            return None
+        return _guarded(directory, partial(directory.log, partition, now_ms=now_ms))
+
+    def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> PartitionLog:
+        """Start a log in the directory with the fewest partitions."""
+        directory = min(self._serving_or_fail(), key=len)
+        log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        self._home[partition] = directory
+        return log
+
+    def delete(self, partition: TopicPartition, *, now_ms: int) -> None:
+        directory = self._home[partition]
+        _guarded(directory, partial(directory.delete, partition, now_ms=now_ms))
+        del self._home[partition]
+
+    def opened(self) -> Iterator[PartitionLog]:
+        """The logs that are open and usable; those not opened since a clean stop are at rest."""
+        for directory in self.serving():
+            yield from directory.opened()
+
+    def tick(self, now_ms: int) -> None:
+        """Do a bounded part of the background work that is due."""
+        for directory in self.serving():
+            _guarded_quietly(
+                directory, partial(directory.open_some, _OPENED_PER_TICK, now_ms=now_ms)
+            )
+            directory.remove_due(now_ms)
+        for each in self._rounds:
+            each.go_on(now_ms)
+
+    def close(self, *, broker_epoch: int = -1) -> None:
+        """Stop cleanly. Jobs under way must have ended; a directory that fails now is fenced."""
+        for directory in self.serving():
+            _guarded_quietly(directory, partial(directory.close, broker_epoch=broker_epoch))
+
+    def _serving_or_fail(self) -> list[LogDirectory]:
+        serving = self.serving()
+        if not serving:
+            reasons = "; ".join(f"{each.path}: {each.failure}" for each in self.directories)
+            raise StorageError(f"no log directory is left ({reasons})")
+        return serving
+
+    def _schedule(self, now_ms: int) -> list[_Round[PartitionLog] | _Round[LogDirectory]]:
+        settings = self._settings
+
+        def for_logs(
+            interval_ms: int, visit: Callable[[PartitionLog, int], object]
+        ) -> _Round[PartitionLog]:
+            return _Round(interval_ms, now_ms, self.opened, partial(_visit_log, visit))
+
+        def for_directories(
+            interval_ms: int, save: Callable[[LogDirectory], None]
+        ) -> _Round[LogDirectory]:
+            return _Round(
+                interval_ms,
+                now_ms,
+                self.serving,
+                lambda each, _: _guarded_quietly(each, partial(save, each)),
+            )
+
+        return [
+            for_logs(settings.log_retention_check_interval_ms, PartitionLog.apply_retention),
+            for_logs(settings.log_flush_scheduler_interval_ms, PartitionLog.flush_if_old),
+            for_logs(settings.producer_id_expiration_check_interval_ms, self._expire_producers),
+            for_directories(
+                settings.log_flush_offset_checkpoint_interval_ms, LogDirectory.save_recovery_points
+            ),
+            for_directories(
+                settings.log_flush_start_offset_checkpoint_interval_ms, LogDirectory.save_log_starts
+            ),
+            for_directories(
+                settings.replica_high_watermark_checkpoint_interval_ms,
+                LogDirectory.save_high_watermarks,
+            ),
+        ]
+
+    def _expire_producers(self, log: PartitionLog, now_ms: int) -> None:
+        log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
+
+
+class _Round(Generic[T]):
+    """Work that visits every log or directory once in an interval, a few in each tick."""
+
+    def __init__(
+        self,
+        interval_ms: int,
+        now_ms: int,
+        members: Callable[[], Iterable[T]],
+        visit: Callable[[T, int], object],
+    ) -> None:
+        self._interval_ms = interval_ms
+        self._due_ms = now_ms + interval_ms
+        self._members = members
+        self._visit = visit
+        self._waiting: deque[T] = deque()
+
+    def go_on(self, now_ms: int) -> None:
+        if not self._waiting and now_ms >= self._due_ms:
+            self._due_ms = now_ms + self._interval_ms
+            self._waiting.extend(self._members())
+        for _ in range(min(len(self._waiting), _MEMBERS_PER_TICK)):
+            self._visit(self._waiting.popleft(), now_ms)
+
+
+def _visit_log(
+    visit: Callable[[PartitionLog, int], object], log: PartitionLog, now_ms: int
+) -> None:
+    # The log has told its directory of a failure already; the round goes on with the next one.
+    with suppress(StorageError):
+        visit(log, now_ms)
+
+
+def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:
+    """Do something in a directory; when its disk fails, the directory is fenced."""
+    try:
+        return action()
+    except StorageError as error:
+        directory.fence(error)
+        raise
+
+
+def _guarded_quietly(directory: LogDirectory, action: Callable[[], None]) -> None:
+    """The same for work that nobody waits for: the fence itself is the answer."""
+    with suppress(StorageError):
+        _guarded(directory, action)

@@ -1,0 +1,83 @@
+"""Names of partition folders, and of folders on their way in or out.
+
+    orders-eu-3                          live
+    orders-eu-3.<32 hex digits>-delete   waits to be removed
+    orders-eu-3.<32 hex digits>-future   the target of a move between directories
+    orders-eu-3.<32 hex digits>-stray    no longer assigned to this broker
+
+A topic may itself contain dashes and dots, and may even end in `-delete`, so names are read from
+their end. A doomed folder's topic is cut where the name would pass 255 characters: never take the
+topic of such a folder for real.
+"""
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from headwater.model.ids import TopicPartition
+from headwater.storage.checkpoints import INT32_MAX
+
+MAX_NAME_CHARACTERS = 255
+UNIQUE_BYTES = 16
+
+
+class FolderKind(Enum):
+    """What a partition folder is for; the value is the end of its name."""
+
+    LIVE = ""
+    DELETED = "-delete"
+    FUTURE = "-future"
+    STRAY = "-stray"
+
+
+class PartitionFolder(NamedTuple):
+    """A folder's name, understood."""
+
+    partition: TopicPartition
+    kind: FolderKind
+
+
+_PARTITION = re.compile(r"(\S+)-(0|[1-9][0-9]{0,9})")
+_SUFFIXED = re.compile(r"(\S+)\.[^\s.]+(-delete|-future|-stray)")
+
+
+def live_name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+def deleted_name(partition: TopicPartition, unique: bytes) -> str:
+    return _doomed_name(partition, unique, FolderKind.DELETED)
+
+
+def stray_name(partition: TopicPartition, unique: bytes) -> str:
+    return _doomed_name(partition, unique, FolderKind.STRAY)
+
+
+def future_name(partition: TopicPartition, unique: bytes) -> str:
+    """Not cut, because this folder becomes a live one: Kafka cannot move the longest topics."""
+    return live_name(partition) + _ending(unique, FolderKind.FUTURE)
+
+
+def parse_folder_name(name: str) -> PartitionFolder | None:
+    """What a folder is, or None when it is no partition's."""
+    suffixed = _SUFFIXED.fullmatch(name)
+    if suffixed is not None:
+        name, kind = suffixed[1], FolderKind(suffixed[2])
+    elif name.endswith(("-delete", "-future", "-stray")):
+        return None
+    else:
+        kind = FolderKind.LIVE
+    match = _PARTITION.fullmatch(name)
+    if match is None or int(match[2]) > INT32_MAX:
+        return None
+    return PartitionFolder(TopicPartition(match[1], int(match[2])), kind)
+
+
+def _doomed_name(partition: TopicPartition, unique: bytes, kind: FolderKind) -> str:
+    ending = f"-{partition.partition}{_ending(unique, kind)}"
+    return partition.topic[: MAX_NAME_CHARACTERS - len(ending)] + ending
+
+
+def _ending(unique: bytes, kind: FolderKind) -> str:
+    assert len(unique) == UNIQUE_BYTES, f"{len(unique)} random bytes"
+    return f".{unique.hex()}{kind.value}"

@@ -1,0 +1,368 @@
+"""One partition's log with all its rules: what may be appended, who may read how far.
+
+Offsets, from low to high: log start <= last stable offset <= high watermark <= log end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import NamedTuple
+
+from headwater.model.failures import (
+    OffsetOutOfRange,
+    StorageError,
+)
+from headwater.model.ids import TopicPartition
+from headwater.model.topic_settings import TopicSettings
+from headwater.records.header import (
+    Buffer,
+)
+from headwater.storage import producer_replay, producer_snapshot
+from headwater.storage.appending import Appended, Appending
+from headwater.storage.compaction.job import CleanedGroup
+from headwater.storage.executor import Executor
+from headwater.storage.file_range import FileRange
+from headwater.storage.flushing import Flushing
+from headwater.storage.leader_epochs import LeaderEpochs
+from headwater.storage.producer_state import AppendOrigin, ProducerStates
+from headwater.storage.retention import expired_count
+from headwater.storage.segmented_log import SegmentedLog
+from headwater.storage.timestamp_lookup import TimedOffset, first_since, with_largest_timestamp
+from headwater.storage.transaction_index import AbortedTransaction
+
+_APPEND_TIME = "LogAppendTime"
+
+
+class ReadBound(Enum):
+    """How far a reader may see (HW-6)."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    LAST_STABLE = "last stable offset"
+
+
+class LogRead(NamedTuple):
+    """Bytes to send, and for readers of committed data the aborted transactions among them."""
+
+    range: FileRange | None
+    aborted: list[AbortedTransaction] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvents:
+    """What a log tells its directory."""
+
+    failed: Callable[[StorageError], None]
+    # Called before content is cut: a recovery point on disk above the cut would let the next
+    # start trust bytes that were never flushed.
+    recovery_point_lowered: Callable[[], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class LogParts:
+    """What loading found, from which the log is made."""
+
+    partition: TopicPartition
+    settings: TopicSettings
+    body: SegmentedLog
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    log_start_offset: int
+    recovery_point: int
+    first_dirty_offset: int | None = None
+
+
+class PartitionLog:
+    """Append, read, cut and trim one partition. All calls come from the loop's thread."""
+
+    def __init__(self, parts: LogParts, *, executor: Executor, events: LogEvents) -> None:
+        self.partition = parts.partition
+        self.body = parts.body
+        self.producers = parts.producers
+        self.epochs = parts.epochs
+        self.log_start_offset = parts.log_start_offset
+        self.first_dirty_offset = parts.first_dirty_offset
+        self.high_watermark = parts.log_start_offset
+        self.failure: StorageError | None = None
+        self._events = events
+        self._flushing = Flushing(
+            parts.body,
+            parts.epochs,
+            executor=executor,
+            recovery_point=parts.recovery_point,
+            failed=self._flush_failed,
+        )
+        self._appending = Appending(
+            parts.body,
+            parts.producers,
+            parts.epochs,
+            settings=parts.settings,
+            roll=self._roll_at,
+        )
+        self.is_abandoned = False
+        self._dirty_since_ms: int | None = None
+        self.configure(parts.settings)
+
+    def configure(self, settings: TopicSettings) -> None:
+        """Take new settings at once; a segment keeps the index limits it was made with."""
+        self.settings = settings
+        self._appending.configure(settings)
+        self.body.home.index_interval_bytes = settings.index_interval_bytes
+        self.body.home.index_max_bytes = settings.segment_index_bytes
+
+    @property
+    def folder(self) -> PurePath:
+        return self.body.home.folder
+
+    @property
+    def end_offset(self) -> int:
+        return self.body.end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset would survive a power cut."""
+        return self._flushing.recovery_point
+
+    @property
+    def size_bytes(self) -> int:
+        return self.body.segments.size_bytes
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.producers.last_stable_offset(
+            high_watermark=self.high_watermark, log_start_offset=self.log_start_offset
+        )
+
+    def append_as_leader(
+        self,
+        batch: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> Appended:
+        """Append one batch, which is stamped in place with its offset and epoch."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return self._appending.as_leader(batch, leader_epoch, now_ms, origin)
+        except StorageError as error:
+            self._events.failed(error)
+            raise
+
+    def append_as_follower(self, content: Buffer, *, leader_epoch: int, now_ms: int) -> int:
+        """Append the whole batches of a fetched run as they are; how many bytes were taken."""
+        with self._fencing():
+            return self._appending.as_follower(content, leader_epoch, now_ms)
+
+    def read(
+        self, offset: int, *, max_bytes: int, bound: ReadBound, at_least_one: bool = True
+    ) -> LogRead:
+        """The bytes from an offset on, as a range of a file; nothing is read here.
+
+        An offset between the bound and the log's end is no error and gives nothing (HW-7).
+        """
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} of {self.partition} is not within "
+                f"{self.log_start_offset} to {self.end_offset}"
+            )
+        committed_only = bound is ReadBound.LAST_STABLE
+        bound_offset = self._bound_offset(bound)
+        if offset >= bound_offset:
+            return LogRead(None, [] if committed_only else None)
+        with self._fencing():
+            found = self.body.read(
+                offset, max_bytes=max_bytes, bound_offset=bound_offset, at_least_one=at_least_one
+            )
+            if not committed_only:
+                return LogRead(found, None)
+            return LogRead(found, self.body.aborted_within(offset, found) if found else [])
+
+    def first_since(self, timestamp: int) -> TimedOffset | None:
+        """The first record whose timestamp is at least this, or None (LO-2)."""
+        with self._fencing():
+            return first_since(self.body.segments, timestamp, self.log_start_offset)
+
+    def with_largest_timestamp(self) -> TimedOffset | None:
+        """The first record with the largest timestamp of all, or None in an empty log (LO-1)."""
+        with self._fencing():
+            return with_largest_timestamp(self.body.segments, self.log_start_offset)
+
+    def raise_high_watermark(self, offset: int) -> int:
+        """Let readers see up to an offset; bounded by the log, and never going back (HW-1)."""
+        bounded = min(offset, self.end_offset)
+        if bounded > self.high_watermark:
+            self.high_watermark = bounded
+            self.producers.high_watermark_moved(bounded)
+        return self.high_watermark
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Note that we lead from here on, even before the first batch of the epoch (EP-1)."""
+        self.epochs.assign(epoch, self.end_offset)
+
+    def delete_records_below(self, offset: int) -> None:
+        """Move the log's start; the segments below it go with the next retention pass (DR-1)."""
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRange(
+                f"records of {self.partition} can be deleted up to the high watermark "
+                f"{self.high_watermark}, not up to {offset}"
+            )
+        self.raise_log_start(offset)
+
+    def raise_log_start(self, offset: int) -> None:
+        """LSO-3: the start only moves up."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.high_watermark = max(self.high_watermark, offset)
+            self.epochs.truncate_from_start(offset)
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Drop the segments that have outlived the topic's limits; how many (RT-1 to RT-5)."""
+        with self._fencing():
+            segments = list(self.body.segments)
+            count = expired_count(
+                segments,
+                self.settings,
+                log_start_offset=self.log_start_offset,
+                high_watermark=self.high_watermark,
+                end_offset=self.end_offset,
+                now_ms=now_ms,
+            )
+            if count == len(segments):
+                self.roll(now_ms)
+            if count:
+                self.raise_log_start(self.body.segments[count].base_offset)
+                self.body.drop(
+                    segments[:count], now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms
+                )
+                producer_snapshot.remove_strays(
+                    self.body.home.disk,
+                    self.folder,
+                    {segment.base_offset: None for segment in self.body.segments},
+                )
+            return count
+
+    def swap_in(self, group: CleanedGroup, *, now_ms: int) -> None:
+        """Take over one segment of a finished compaction."""
+        with self._fencing():
+            self.body.swap_in(group, now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms)
+
+    def flush_if_old(self, now_ms: int) -> None:
+        """Flush a log whose oldest unflushed record has waited for `flush.ms`."""
+        if self.end_offset == self.recovery_point:
+            self._dirty_since_ms = None
+        elif self._dirty_since_ms is None:
+            self._dirty_since_ms = now_ms
+        if (
+            self._dirty_since_ms is not None
+            and now_ms - self._dirty_since_ms >= self.settings.flush_ms
+        ):
+            self._dirty_since_ms = None
+            self.flush()
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether `flush.messages` records wait to be flushed; their answer then waits too."""
+        return self.end_offset - self.recovery_point >= self.settings.flush_messages
+
+    def roll(self, now_ms: int) -> None:
+        """Start a new segment; what came before it is made durable in the background."""
+        with self._fencing():
+            self._roll_at(now_ms, self.end_offset)
+
+    def flush(self, then: Callable[[], None] | None = None) -> None:
+        """Make everything that is in the log now durable, off the loop; then call back."""
+        self._flushing.start(then)
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> bool:
+        """Cut the log at an offset, because its leader has something else there (EP-6)."""
+        if offset >= self.end_offset:
+            return False
+        if offset < self.body.segments.first.base_offset:
+            self.start_over(offset, now_ms=now_ms)
+            return True
+        with self._fencing():
+            self._lower_recovery_point(offset)
+            self.body.truncate_to(offset)
+            self.epochs.truncate_from_end(offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self.high_watermark = min(self.high_watermark, offset)
+            if self.first_dirty_offset is not None:
+                self.first_dirty_offset = min(self.first_dirty_offset, offset)
+            producer_replay.reload(
+                self.producers,
+                self.body,
+                log_start_offset=self.log_start_offset,
+                trusted_up_to=offset,
+            )
+        return True
+
+    def start_over(self, offset: int, *, now_ms: int) -> None:
+        """Drop everything and go on, empty, at an offset (EP-7)."""
+        with self._fencing():
+            # Whatever the next start finds, it has to look at all of it.
+            self._lower_recovery_point(0)
+            producer_snapshot.remove_all(self.body.home.disk, self.folder)
+            self.body.start_over(offset, now_ms=now_ms)
+        self.epochs.clear()
+        self.producers.clear()
+        self.log_start_offset = self.high_watermark = offset
+        self.first_dirty_offset = None
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files. No flush may be under way."""
+        with self._fencing():
+            self.body.segments.active.seal()
+            self._save_producers(self.end_offset)
+            self._flushing.run_here()
+            self.body.close()
+
+    def abandon(self) -> None:
+        """Let go of the files without a flush, because the partition is to be deleted."""
+        self.is_abandoned = True
+        self.body.close()
+
+    @contextmanager
+    def _fencing(self) -> Iterator[None]:
+        """Nothing is done in a failed directory, and a failure here is told to it."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            yield
+        except StorageError as error:
+            self._events.failed(error)
+            raise
+
+    def _bound_offset(self, bound: ReadBound) -> int:
+        match bound:
+            case ReadBound.LOG_END:
+                return self.end_offset
+            case ReadBound.HIGH_WATERMARK:
+                return self.high_watermark
+            case ReadBound.LAST_STABLE:
+                return self.last_stable_offset
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        if self._flushing.lower(offset):
+            self._events.recovery_point_lowered()
+
+    def _flush_failed(self, error: StorageError) -> None:
+        if not self.is_abandoned:
+            self._events.failed(error)
+
+    def _roll_at(self, now_ms: int, base_offset: int) -> None:
+        self.body.roll(now_ms, base_offset=base_offset)
+        self._save_producers(base_offset)
+        self.flush()
+
+    def _save_producers(self, offset: int) -> None:
+        """Snapshot the producers; synced with the next flush, and replayed if that never comes."""
+        entries = self.producers.entries()
+        self._flushing.include(
+            producer_snapshot.write(self.body.home.disk, self.folder, offset, entries)
+        )

@@ -1,0 +1,139 @@
+"""Hot and cold reads behind one call.
+
+A range that is in the page cache all of it is delivered as it is, for sendfile on the loop. Any
+other is read by a job of the executor, past the cache, and delivered as bytes. A range that is
+resident in part counts as cold: one missing page would block the loop as surely as a hundred.
+Its resident pages stay where they are.
+
+What a reader would get wrong: a delivered `FileRange` is *held*. Whoever gets it must call
+`release` when the last byte is sent or the connection is gone. Bytes need no release. And either
+may hold less than was asked for, when the file was truncated meanwhile: sendfile then returns
+zero, and the bytes are fewer.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.model.failures import HeadwaterError, OffsetOutOfRange, StorageError, TooMuchWork
+from headwater.records.header import Buffer
+from headwater.storage.cold_read import ColdRead
+from headwater.storage.executor import Executor
+from headwater.storage.file_range import FileRange
+from headwater.storage.residency import Residency, pages_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A cold read, waiting or under way."""
+
+    range: FileRange
+    deliver: Callable[[FileRange | Buffer], None]
+    fail: Callable[[HeadwaterError], None]
+
+
+class RangeReader:
+    """Reads ranges; for the loop's thread only.
+
+    At most `cold_limit_reads` cold reads are under way, of `cold_limit_bytes` together, except
+    that one which is larger than that goes alone. Further ones wait their turn in order. They
+    hold no descriptor while they wait, so many of them cannot exhaust the process.
+    """
+
+    def __init__(
+        self,
+        residency: Residency,
+        executor: Executor,
+        cold_read: ColdRead,
+        *,
+        cold_limit_bytes: int,
+        cold_limit_reads: int = 64,
+    ) -> None:
+        self._residency = residency
+        self._executor = executor
+        self._cold_read = cold_read
+        self._cold_limit_bytes = cold_limit_bytes
+        self._cold_limit_reads = cold_limit_reads
+        self._waiting: deque[_Read] = deque()
+        self.cold_reads_under_way = 0
+        self.cold_bytes_under_way = 0
+        self.hot_count = 0
+        self.cold_count = 0
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
+    def read(
+        self,
+        range: FileRange,  # noqa: A002, the word of the room
+        deliver: Callable[[FileRange | Buffer], None],
+        fail: Callable[[HeadwaterError], None],
+    ) -> None:
+        """Deliver the range or fail, one of the two and once; at once when it is hot."""
+        try:
+            file = range.file.file()
+            resident = self._residency.resident_pages(file, range.position, range.length)
+        except StorageError as error:
+            fail(error)
+            return
+        if resident >= pages_in(range.position, range.length):
+            self.hot_count += 1
+            range.file.hold()
+            deliver(range)
+            return
+        self.cold_count += 1
+        self._waiting.append(_Read(range=range, deliver=deliver, fail=fail))
+        self._start_what_fits()
+
+    def _start_what_fits(self) -> None:
+        while self._waiting and self._fits(self._waiting[0].range.length):
+            self._start(self._waiting.popleft())
+
+    def _fits(self, length: int) -> bool:
+        if self.cold_reads_under_way == 0:
+            return True
+        total = self.cold_bytes_under_way + length
+        return (
+            total <= self._cold_limit_bytes and self.cold_reads_under_way < self._cold_limit_reads
+        )
+
+    def _start(self, read: _Read) -> None:
+        position, length = read.range.position, read.range.length
+        if read.range.file.is_forgotten:
+            read.fail(OffsetOutOfRange(f"{read.range.file.path} was removed before it was read"))
+            return
+        try:
+            file = read.range.file.hold()
+        except StorageError as error:
+            read.fail(error)
+            return
+
+        def then(content: Buffer) -> None:
+            self._end(read)
+            try:
+                read.deliver(content)
+            finally:
+                self._start_what_fits()
+
+        def otherwise(error: StorageError) -> None:
+            self._end(read)
+            try:
+                read.fail(error)
+            finally:
+                self._start_what_fits()
+
+        self.cold_reads_under_way += 1
+        self.cold_bytes_under_way += length
+        try:
+            self._executor.submit(
+                lambda: self._cold_read(file, length, position), then=then, otherwise=otherwise
+            )
+        except TooMuchWork as refusal:
+            self._end(read)
+            read.fail(refusal)
+
+    def _end(self, read: _Read) -> None:
+        self.cold_reads_under_way -= 1
+        self.cold_bytes_under_way -= read.range.length
+        read.range.release()

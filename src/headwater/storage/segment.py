@@ -1,0 +1,308 @@
+"""One segment of a log: a run of batches in a file, with its sparse indexes.
+
+A segment is cheap to hold and opens nothing by itself: its files open on first use and may be
+closed again behind its back by the bounded cache. What it knows of its content (largest timestamp,
+first timestamp) it learns from its indexes when first asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from headwater.model.failures import BatchError
+from headwater.model.ids import NO_TIMESTAMP
+from headwater.records.header import BatchHeader, Buffer
+from headwater.storage.batch_walk import PlacedHeader, walk_batches, walk_headers
+from headwater.storage.disk import Disk
+from headwater.storage.offset_index import OffsetIndex
+from headwater.storage.open_files import CachedFile, OpenFiles
+from headwater.storage.segment_files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, path_of
+from headwater.storage.time_index import TimeIndex
+from headwater.storage.transaction_index import TransactionIndex
+
+INT32_MAX = 2**31 - 1
+
+# Size, last offset and largest timestamp of one batch: a bare tuple, made for every append.
+AppendedBatch = tuple[int, int, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class SegmentHome:
+    """What all segments of one log share. The two index settings may change while it is open."""
+
+    disk: Disk
+    files: OpenFiles
+    folder: PurePath
+    index_interval_bytes: int
+    index_max_bytes: int
+
+
+class Segment:
+    """The batches from `base_offset` up to the next segment's base."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_first_timestamp",
+        "_home",
+        "_is_fresh",
+        "_largest_offset",
+        "_largest_timestamp",
+        "_offset_index",
+        "_time_index",
+        "_transactions",
+        "base_offset",
+        "created_ms",
+        "is_index_full",
+        "log",
+        "size",
+    )
+
+    def __init__(self, home: SegmentHome, base_offset: int, *, size: int, created_ms: int) -> None:
+        self._home = home
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = created_ms
+        self.log: CachedFile = home.files.open(path_of(home.folder, base_offset, LOG))
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._transactions: TransactionIndex | None = None
+        # Indexes that were made here are sound; those found on disk are looked at when first used.
+        self._is_fresh = False
+        self.is_index_full = False
+        self._bytes_since_entry = size
+        self._first_timestamp: int | None = None
+        self._largest_timestamp: int | None = None
+        self._largest_offset = base_offset
+
+    @classmethod
+    def create(cls, home: SegmentHome, base_offset: int, *, created_ms: int) -> Segment:
+        """A new, empty segment on disk; what stood under its names is emptied."""
+        segment = cls(home, base_offset, size=0, created_ms=created_ms)
+        segment.log = home.files.open(segment.log.path, create=True)
+        segment.log.file().truncate(0)
+        segment._empty_indexes()
+        return segment
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            home = self._home
+            path = path_of(home.folder, self.base_offset, INDEX)
+            self._offset_index = OffsetIndex(
+                home.files, path, base_offset=self.base_offset, max_bytes=home.index_max_bytes
+            )
+            if not self._is_fresh and not self._offset_index.is_sane(self.size):
+                self.rebuild_indexes()
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            home = self._home
+            path = path_of(home.folder, self.base_offset, TIME_INDEX)
+            self._time_index = TimeIndex(
+                home.files, path, base_offset=self.base_offset, max_bytes=home.index_max_bytes
+            )
+            if not self._is_fresh and not self._is_sane(self._time_index):
+                self.rebuild_indexes()
+        return self._time_index
+
+    @property
+    def transactions(self) -> TransactionIndex:
+        """The aborted transactions whose marker lies in this segment."""
+        if self._transactions is None:
+            home = self._home
+            path = path_of(home.folder, self.base_offset, TRANSACTION_INDEX)
+            self._transactions = TransactionIndex(home.disk, path, self.base_offset)
+        return self._transactions
+
+    def forget_transactions(self) -> None:
+        """Drop the transaction index, to build it anew from the markers."""
+        self._home.disk.remove(path_of(self._home.folder, self.base_offset, TRANSACTION_INDEX))
+        self._transactions = None
+
+    @property
+    def largest_timestamp(self) -> int:
+        self._learn_largest_timestamp()
+        assert self._largest_timestamp is not None
+        return self._largest_timestamp
+
+    @property
+    def offset_of_largest_timestamp(self) -> int:
+        """The last offset of the batch in which the largest timestamp was first met."""
+        self._learn_largest_timestamp()
+        return self._largest_offset
+
+    @property
+    def first_timestamp(self) -> int:
+        """The first batch's largest timestamp, from which the segment's age is counted (RL-1)."""
+        if self._first_timestamp is None:
+            first = next(walk_headers(self.log.file(), 0, self.size), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_timestamp = first.header.max_timestamp
+        return self._first_timestamp
+
+    def append(self, content: Buffer, batches: Sequence[AppendedBatch]) -> None:
+        """Write batches that lie back to back in `content`, and index them."""
+        position = self.size
+        self.log.file().write((content,), position)
+        if self._largest_timestamp is None:
+            self._learn_largest_timestamp()
+        if not position:
+            self._first_timestamp = batches[0][2]
+        for batch in batches:
+            self._index(position, batch)
+            position += batch[0]
+        self.size = position
+
+    def locate(self, offset: int) -> PlacedHeader | None:
+        """The first batch that ends at or after the offset, or None past the end."""
+        return next(self.headers_since(offset), None)
+
+    def headers_since(self, offset: int) -> Iterator[PlacedHeader]:
+        """The batches that end at or after the offset, by their headers."""
+        start = self.offset_index.position_before(offset)
+        for placed in walk_headers(self.log.file(), start, self.size):
+            if placed.header.last_offset >= offset:
+                yield placed
+
+    def next_offset(self) -> int:
+        """The offset after the last batch, found from the last index entry on."""
+        following = self.base_offset
+        start = self.offset_index.last_position()
+        for placed in walk_headers(self.log.file(), start, self.size):
+            following = placed.header.next_offset
+        return following
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut off the batch that holds the offset and all behind it."""
+        placed = self.locate(offset)
+        if placed is not None:
+            self.log.file().truncate(placed.position)
+            self.size = placed.position
+        self.offset_index.truncate_from(offset)
+        self.time_index.truncate_from(offset)
+        self.transactions.truncate_to(offset)
+        self._first_timestamp = self._largest_timestamp = None
+        self.is_index_full = False
+        self._bytes_since_entry = self.size - self.offset_index.last_position()
+        self._learn_largest_timestamp()
+        self._look_for_larger_timestamp()
+
+    def has_room_for(
+        self, size_bytes: int, last_offset: int, limit_bytes: int, pending_bytes: int
+    ) -> bool:
+        """Whether an append fits. An empty segment takes any size, or the append could never be."""
+        if self.is_index_full or last_offset - self.base_offset > INT32_MAX:
+            return False
+        used_bytes = self.size + pending_bytes
+        return not used_bytes or used_bytes + size_bytes <= limit_bytes
+
+    def seal(self) -> None:
+        """Close the indexes: the largest timestamp gets its entry and all entries their file."""
+        if self.size:
+            self.time_index.add(self.largest_timestamp, self._largest_offset)
+        self.write_out()
+
+    def write_out(self) -> None:
+        self.offset_index.write_out()
+        self.time_index.write_out()
+
+    def cached_files(self) -> tuple[CachedFile, ...]:
+        """The files that a flush has to sync, but for the transaction index."""
+        return (self.log, self.offset_index.cached, self.time_index.cached)
+
+    def forget(self) -> None:
+        """Close the files; the segment is not used any more."""
+        self.log.forget()
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.cached.forget()
+
+    def rebuild(self, accept: Callable[[BatchHeader, memoryview], None]) -> BatchError | None:
+        """Read the whole segment, index it anew, and stop at the first batch that is refused.
+
+        `accept` sees every batch and refuses by raising a `BatchError`. That failure is returned,
+        and the size is then where the last accepted batch ends. The file itself is not cut here:
+        whether it should be is for the caller to say.
+        """
+        size, self.size = self.size, 0
+        self._empty_indexes()
+        refusal: BatchError | None = None
+        try:
+            for batch in walk_batches(self.log.file(), 0, size):
+                header = batch.header
+                accept(header, batch.content)
+                if not self.size:
+                    self._first_timestamp = header.max_timestamp
+                self._index(
+                    self.size, (header.size_bytes, header.last_offset, header.max_timestamp)
+                )
+                self.size += header.size_bytes
+        except BatchError as failure:
+            refusal = failure
+        self.seal()
+        return refusal
+
+    def _index(self, position: int, batch: AppendedBatch) -> None:
+        size_bytes, last_offset, max_timestamp = batch
+        assert self._largest_timestamp is not None
+        if max_timestamp > self._largest_timestamp:
+            self._largest_timestamp = max_timestamp
+            self._largest_offset = last_offset
+        if self._bytes_since_entry > self._home.index_interval_bytes:
+            self.offset_index.add(last_offset, position)
+            self.time_index.add(self._largest_timestamp, self._largest_offset)
+            self._bytes_since_entry = 0
+            self.is_index_full = self.offset_index.is_full or self.time_index.is_full
+        self._bytes_since_entry += size_bytes
+
+    def rebuild_indexes(self) -> None:
+        """Index the content anew without judging it; what cannot be walked stays unindexed."""
+        size = self.size
+        self.rebuild(_accept_any)
+        self.size = size
+
+    def _is_sane(self, index: TimeIndex) -> bool:
+        """Whether the last entry names a batch of this segment."""
+        if not index.has_whole_entries:
+            return False
+        largest = index.largest()
+        if largest is None:
+            return not self.size
+        return largest[1] >= self.base_offset and self.locate(largest[1]) is not None
+
+    def _empty_indexes(self) -> None:
+        self._is_fresh = True
+        self.offset_index.create()
+        self.time_index.create()
+        self._bytes_since_entry = 0
+        self._first_timestamp = None
+        self._largest_timestamp = NO_TIMESTAMP
+        self._largest_offset = self.base_offset
+        self.is_index_full = False
+
+    def _learn_largest_timestamp(self) -> None:
+        """A sealed segment's last time index entry is its largest timestamp."""
+        if self._largest_timestamp is None:
+            known = self.time_index.largest()
+            self._largest_timestamp, self._largest_offset = known or (
+                NO_TIMESTAMP,
+                self.base_offset,
+            )
+
+    def _look_for_larger_timestamp(self) -> None:
+        """Truncation cuts the closing entry, so the batches behind the last entry are asked."""
+        assert self._largest_timestamp is not None
+        start = self.offset_index.position_before(self._largest_offset)
+        for placed in walk_headers(self.log.file(), start, self.size):
+            if placed.header.max_timestamp > self._largest_timestamp:
+                self._largest_timestamp = placed.header.max_timestamp
+                self._largest_offset = placed.header.last_offset
+
+
+def _accept_any(_header: BatchHeader, _content: memoryview) -> None:
+    return

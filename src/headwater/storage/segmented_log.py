@@ -1,0 +1,269 @@
+"""The bytes of one log: segments that are appended to, read, rolled, cut and dropped.
+
+It knows offsets and positions but neither producers nor epochs nor watermarks; those rules live in
+`partition_log`. It is used from one thread. Only the jobs that it hands out run elsewhere, and
+they touch nothing but files that are held open for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from headwater.model.ids import NO_TIMESTAMP
+from headwater.records.header import Buffer
+from headwater.storage.compaction import swap
+from headwater.storage.compaction.job import CleanedGroup
+from headwater.storage.disk import File
+from headwater.storage.file_range import FileRange
+from headwater.storage.open_files import CachedFile
+from headwater.storage.removals import PendingRemovals
+from headwater.storage.segment import AppendedBatch, Segment, SegmentHome
+from headwater.storage.segment_files import DELETED, SEGMENT_KINDS, path_of
+from headwater.storage.segments import Segments
+from headwater.storage.transaction_index import AbortedTransaction, collect_aborted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollRule:
+    """When an append goes into a new segment; the jitter is drawn once for each segment."""
+
+    segment_bytes: int
+    segment_ms: int
+
+
+class SegmentedLog:
+    """Segments and the offset that the next batch gets."""
+
+    __slots__ = (
+        "_bound",
+        "_names_synced",
+        "_removals",
+        "end_offset",
+        "home",
+        "segments",
+        "truncations",
+    )
+
+    def __init__(
+        self,
+        home: SegmentHome,
+        segments: Segments,
+        *,
+        end_offset: int,
+        removals: PendingRemovals,
+    ) -> None:
+        self.home = home
+        self.segments = segments
+        self.end_offset = end_offset
+        # Goes up with every cut at the end, so that work done meanwhile can be told stale.
+        self.truncations = 0
+        self._removals = removals
+        self._names_synced = False
+        self._bound: tuple[int, Segment, int] | None = None
+
+    def needs_roll(
+        self,
+        rule: RollRule,
+        *,
+        size_bytes: int,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        pending_bytes: int = 0,
+    ) -> bool:
+        """RL-1. Time alone never rolls: it takes an append to make a segment old.
+
+        `pending_bytes` are those of earlier batches of the same run, not written yet.
+        """
+        active = self.segments.active
+        if not active.has_room_for(size_bytes, last_offset, rule.segment_bytes, pending_bytes):
+            return True
+        if not active.size:
+            return False
+        first_timestamp = active.first_timestamp
+        if first_timestamp == NO_TIMESTAMP or max_timestamp == NO_TIMESTAMP:
+            return now_ms - active.created_ms > rule.segment_ms
+        return max_timestamp - first_timestamp > rule.segment_ms
+
+    def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
+        """Start a new active segment (RL-2), at the end of the log unless a follower leaves a gap.
+
+        An empty active segment at the same base is made anew (RL-3).
+        """
+        base_offset = self.end_offset if base_offset is None else base_offset
+        assert base_offset >= self.end_offset, "segments do not overlap"
+        active = self.segments.active
+        active.seal()
+        if active.base_offset == base_offset:
+            assert not active.size, "a segment with data ends behind its base"
+            self.segments.remove([active])
+            active.forget()
+        segment = Segment.create(self.home, base_offset, created_ms=now_ms)
+        self.segments.add(segment)
+        self._names_synced = False
+        return segment
+
+    def append(self, content: Buffer, batches: Sequence[AppendedBatch]) -> None:
+        self.segments.active.append(content, batches)
+        self.end_offset = batches[-1][1] + 1
+
+    def read(
+        self, offset: int, *, max_bytes: int, bound_offset: int, at_least_one: bool
+    ) -> FileRange | None:
+        """The bytes from the batch that holds the offset, up to a bound; None when there are none.
+
+        The range stays within one segment and may end amid a batch, never amid the first one.
+        With `at_least_one` the first batch comes whole even when it exceeds the limit (FT-2).
+        """
+        segments = self.segments
+        for index in range(segments.index_of(offset), len(segments)):
+            segment = segments[index]
+            placed = segment.locate(offset)
+            if placed is None:
+                continue
+            end = self._end_within(segment, index, bound_offset)
+            length = min(max_bytes, end - placed.position)
+            if length < placed.header.size_bytes:
+                if not at_least_one or placed.end > end:
+                    return None
+                length = placed.header.size_bytes
+            return FileRange(segment.log, placed.position, length)
+        return None
+
+    def aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
+        """The aborted transactions that a reader of the range must know of (LSO-2)."""
+        segments = self.segments
+        index = segments.index_of(offset)
+        while segments[index].log is not found.file:
+            index += 1
+        upper_offset = self._offset_after(index, found.position + found.length)
+        later = (segments[each].transactions for each in range(index, len(segments)))
+        return collect_aborted(later, fetch_offset=offset, upper_offset=upper_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut everything from the offset on. The folder keeps at least one segment."""
+        self.truncations += 1
+        self._bound = None
+        doomed = [segment for segment in self.segments if segment.base_offset > offset]
+        if len(doomed) == len(self.segments):
+            self.start_over(offset, now_ms=self.segments.active.created_ms)
+            return
+        self.drop_tail(doomed)
+        self.segments.active.truncate_to(offset)
+        self.end_offset = offset
+
+    def start_over(self, offset: int, *, now_ms: int) -> None:
+        """Drop all content and go on, empty, at an offset."""
+        self.truncations += 1
+        self._bound = None
+        self.drop_tail(list(self.segments))
+        self.end_offset = offset
+        self.segments.add(Segment.create(self.home, offset, created_ms=now_ms))
+        self._names_synced = False
+
+    def drop(self, segments: Sequence[Segment], *, now_ms: int, delay_ms: int) -> None:
+        """Take whole segments out of the log; their files go later (RT-5)."""
+        self._bound = None
+        for segment in segments:
+            self.segments.remove([segment])
+            renamed = self._rename_deleted(segment)
+            self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
+
+    def swap_in(self, group: CleanedGroup, *, now_ms: int, delay_ms: int) -> None:
+        """Put one compacted segment in the place of its sources, whose files go later."""
+        self._bound = None
+        replaced = dict.fromkeys(source.base_offset for source in group.replaced)
+        old = [segment for segment in self.segments if segment.base_offset in replaced]
+        renamed = swap.swap_in(self.home.disk, self.home.folder, group)
+        for segment in old:
+            segment.forget()
+        new = Segment(
+            self.home, group.base_offset, size=group.size_bytes, created_ms=group.modified_ms
+        )
+        self.segments.replace(old, [new])
+        self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
+
+    def sync_job(self, from_offset: int) -> tuple[Callable[[], None], Callable[[], None]]:
+        """A job that makes all content since an offset durable, and what to call when it ended."""
+        held: list[CachedFile] = []
+        opened: list[File] = []
+        for segment in self.segments.since(from_offset):
+            segment.write_out()
+            held.extend(segment.cached_files())
+            transactions = segment.transactions.open_for_sync()
+            if transactions is not None:
+                opened.append(transactions)
+        files = [cached.hold() for cached in held] + opened
+        disk, folder = self.home.disk, self.home.folder
+        sync_names, self._names_synced = not self._names_synced, True
+
+        def sync() -> None:
+            for file in files:
+                file.sync()
+            if sync_names:
+                disk.sync_directory(folder)
+
+        def release() -> None:
+            for cached in held:
+                cached.release()
+            for file in opened:
+                file.close()
+
+        return sync, release
+
+    def names_changed(self) -> None:
+        """Something else was made in the folder: the next sync covers its name as well."""
+        self._names_synced = False
+
+    def close(self) -> None:
+        for segment in self.segments:
+            segment.forget()
+
+    def _end_within(self, segment: Segment, index: int, bound_offset: int) -> int:
+        """The position in a segment at which a bound cuts it off."""
+        if bound_offset >= self._following(index):
+            return segment.size
+        if self._bound and self._bound[0] == bound_offset and self._bound[1] is segment:
+            return self._bound[2]
+        placed = segment.locate(bound_offset)
+        position = placed.position if placed else segment.size
+        self._bound = (bound_offset, segment, position)
+        return position
+
+    def _offset_after(self, index: int, position: int) -> int:
+        """An offset that no record before the position reaches; near it, not exactly at it."""
+        indexed = self.segments[index].offset_index.offset_at_or_after(position)
+        return self._following(index) if indexed is None else indexed
+
+    def _following(self, index: int) -> int:
+        """Where the offsets of a segment end at the latest."""
+        if index + 1 < len(self.segments):
+            return self.segments[index + 1].base_offset
+        return self.end_offset
+
+    def _rename_deleted(self, segment: Segment) -> list[PurePath]:
+        renamed: list[PurePath] = []
+        for kind in SEGMENT_KINDS:
+            path = path_of(self.home.folder, segment.base_offset, kind)
+            if self.home.disk.status(path) is not None:
+                target = path.with_name(path.name + DELETED)
+                self.home.disk.rename(path, target)
+                renamed.append(target)
+        segment.forget()
+        return renamed
+
+    def drop_tail(self, segments: Sequence[Segment]) -> None:
+        """Remove segments at the end of the log, for good.
+
+        The last goes first and the folder is synced, or a power cut could bring one back behind
+        a hole, and offsets that were given anew would name two records.
+        """
+        for segment in reversed(segments):
+            self.segments.remove([segment])
+            segment.forget()
+            for kind in SEGMENT_KINDS:
+                self.home.disk.remove(path_of(self.home.folder, segment.base_offset, kind))
+        if segments:
+            self.home.disk.sync_directory(self.home.folder)

@@ -1,0 +1,202 @@
+"""The compiled kernel and its pure twin give the same results and the same refusals."""
+
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.model.failures import BatchError
+from headwater.records import _kernel, _twin
+from headwater.records.buffers import BinaryBuffers, HeaderBuffers
+from headwater.records.building import build_batch
+from headwater.records.header import APPEND_TIME_FLAG, HEADER_BYTES, read_header
+from headwater.records.record import Record
+
+SEED = bytes(range(16))
+TEMPLATE = read_header(build_batch([Record(timestamp=77)], producer_id=5, producer_epoch=1))
+INT64 = st.integers(-(2**63), 2**63 - 1)
+SMALL = st.binary(max_size=12) | st.binary(max_size=300)
+HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | SMALL), max_size=3).map(tuple)
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        key=st.none() | st.sampled_from([b"a", b"b", b"c"]) | SMALL,
+        value=st.none() | SMALL,
+        timestamp=st.integers(-1, 2**40),
+        headers=HEADERS,
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@st.composite
+def sections(draw: st.DrawFn) -> tuple[bytes, int]:
+    """A record section and its count: good, nearly good, or noise."""
+    records = draw(RECORDS)
+    payload = bytearray(build_batch(records)[HEADER_BYTES:])
+    count = len(records)
+    for _ in range(draw(st.integers(0, 2))):
+        position = draw(st.integers(0, len(payload) - 1))
+        match draw(st.sampled_from(["flip", "set", "cut", "grow", "count", "noise"])):
+            case "flip":
+                payload[position] ^= 1 << draw(st.integers(0, 7))
+            case "set":
+                payload[position] = draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+            case "cut":
+                del payload[max(position, 1) :]
+            case "grow":
+                payload[position:position] = draw(SMALL)
+            case "count":
+                count = draw(st.integers(-1, 20) | st.just(2**31 - 1))
+            case "noise":
+                payload[:] = draw(st.binary(min_size=1, max_size=60))
+    return bytes(payload), count
+
+
+def outcome(call: Callable[[], object]) -> object:
+    """What a call returns or how it refuses; anything but a batch error is a bug."""
+    try:
+        return call()
+    except BatchError as error:
+        return type(error)
+
+
+def agree(work: Callable[[ModuleType], object]) -> object:
+    compiled = outcome(lambda: work(_kernel))
+    pure = outcome(lambda: work(_twin))
+    assert compiled == pure
+    return pure
+
+
+@given(sections(), INT64)
+def test_walks_and_filters_agree(section: tuple[bytes, int], shift: int) -> None:
+    payload, count = section
+    keep = bytes(index % 3 != 0 for index in range(max(count, 0) if count < 100 else 0))
+    agree(lambda kernel: kernel.check_records(payload, count))
+    if len(keep) == count:
+        agree(lambda kernel: kernel.first_timestamp_delta(payload, count, keep))
+        agree(lambda kernel: kernel.filter_records(payload, count, keep, 0))
+        agree(lambda kernel: kernel.filter_records(payload, count, keep, shift))
+
+
+@given(st.lists(sections(), max_size=3), INT64, INT64, st.booleans(), st.integers(-10, 10))
+def test_decoded_columns_agree(
+    parts: list[tuple[bytes, int]],
+    base_offset: int,
+    base_timestamp: int,
+    has_append_time: bool,
+    skipped: int,
+) -> None:
+    first_offset = max(-(2**63), min(base_offset + skipped, 2**63 - 1))
+    run = [
+        (
+            b"before" + payload + b"after",
+            6,
+            6 + len(payload),
+            TEMPLATE._replace(
+                base_offset=base_offset,
+                base_timestamp=base_timestamp,
+                attributes=APPEND_TIME_FLAG if has_append_time else -0x7FF9,
+                record_count=count,
+            ),
+        )
+        for payload, count in parts
+    ]
+    agree(lambda kernel: kernel.decode_sections(run, first_offset))
+
+
+@given(sections(), sections(), st.integers(0, 400), st.integers(0, 2**40), st.booleans())
+def test_offset_maps_agree(
+    first: tuple[bytes, int],
+    second: tuple[bytes, int],
+    memory_bytes: int,
+    base_offset: int,
+    keep_tombstones: bool,
+) -> None:
+    def compact(kernel: ModuleType) -> object:
+        offsets = kernel.OffsetMap(memory_bytes, 0.75, SEED)
+        taken = kernel.map_records(offsets, *first, base_offset)
+        masks = [
+            outcome(partial(kernel.keep_mask, offsets, *part, base_offset, keep_tombstones))
+            for part in (first, second)
+        ]
+        return taken, masks, len(offsets), offsets.latest_offset, offsets.capacity
+
+    agree(compact)
+
+
+@st.composite
+def binary_columns(draw: st.DrawFn, rows: int) -> BinaryBuffers:
+    """A column of a few rows, of which the offsets are now and then wrong."""
+    first = draw(st.integers(0, 3))
+    is_wide = draw(st.booleans())
+    data = draw(st.binary(max_size=200))
+    places = sorted(
+        draw(
+            st.lists(
+                st.integers(0, len(data)), min_size=first + rows + 1, max_size=first + rows + 1
+            )
+        )
+    )
+    if draw(st.integers(0, 9)) == 0:
+        places[draw(st.integers(0, len(places) - 1))] = draw(st.integers(-5, 300))
+    width = 8 if is_wide else 4
+    offsets = b"".join(place.to_bytes(width, "little", signed=True) for place in places)
+    validity = draw(st.none() | st.binary(min_size=4, max_size=4))
+    return BinaryBuffers(validity, offsets, data, first, is_wide)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[int, bytes, object, object, object]:
+    rows = draw(st.integers(0, 8))
+    times = b"".join(
+        draw(INT64 | st.integers(0, 1000)).to_bytes(8, "little", signed=True) for _ in range(rows)
+    )
+    headers = None
+    if draw(st.booleans()):
+        count = draw(st.integers(0, 6))
+        lists = draw(binary_columns(rows))
+        keys = draw(binary_columns(count))._replace(validity=draw(st.sampled_from([None, b"\xff"])))
+        headers = HeaderBuffers(
+            validity=lists.validity,
+            offsets=lists.offsets,
+            keys=keys,
+            values=draw(binary_columns(count)),
+            header_count=min(count, len(lists.data)),
+            first=lists.first,
+            is_wide=lists.is_wide,
+        )
+    keys_column = draw(st.none() | binary_columns(rows))
+    values = draw(st.none() | binary_columns(rows))
+    return rows, times, keys_column, values, headers
+
+
+@given(tables(), st.integers(0, 300), st.sampled_from([-1, 0, 2**31 - 2]))
+def test_encoded_batches_agree(
+    table: tuple[int, bytes, object, object, object], batch_bytes: int, base_sequence: int
+) -> None:
+    template = TEMPLATE._replace(base_sequence=base_sequence)
+    agree(lambda kernel: kernel.encode_batches(*table, template=template, batch_bytes=batch_bytes))
+
+
+@given(st.binary(max_size=300), st.integers(0, 70), st.integers(0, 400))
+def test_scans_of_noise_agree(noise: bytes, position: int, limit: int) -> None:
+    agree(lambda kernel: kernel.scan(noise, position, limit))
+
+
+@settings(max_examples=200)
+@given(RECORDS, st.integers(0, 200), st.binary(min_size=1, max_size=1), st.integers(0, 500))
+def test_scans_of_damaged_logs_agree(
+    records: list[Record], position: int, byte: bytes, limit: int
+) -> None:
+    log = bytearray(build_batch(records) + build_batch(records[:1]))
+    log[position % len(log)] = byte[0]
+    agree(lambda kernel: kernel.scan(log, 0, limit))
+
+
+@given(st.binary(max_size=200))
+def test_key_hashes_agree(key: bytes) -> None:
+    agree(lambda kernel: kernel.murmur2(key))

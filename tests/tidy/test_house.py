@@ -1,0 +1,191 @@
+"""The house rules that no linter knows: what is written down stays true."""
+
+import ast
+import configparser
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.cli.main import app
+from headwater.model.storage_settings import StorageSettings
+from headwater.model.topic_settings import TopicSettings, Value, kafka_name
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src/headwater"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+BENCHES = sorted((ROOT / "bench").rglob("*.py"))
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def module_path(name: str) -> Path:
+    """The file of a module that is named from the package on, such as `storage.disk`."""
+    return PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
+
+
+@pytest.mark.parametrize("path", SOURCES + TESTS + BENCHES, ids=named)
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_nobody_imports_a_star() -> None:
+    stars = [
+        named(path)
+        for path in SOURCES + TESTS + BENCHES
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+    ]
+    assert stars == []
+
+
+def test_no_test_sleeps() -> None:
+    """A test that waits by the clock is slow on a good day and wrong on a bad one."""
+    sleepers = [
+        f"{named(path)}:{node.lineno}"
+        for path in TESTS
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
+    ]
+    assert sleepers == []
+
+
+def shells_of_storage() -> set[Path]:
+    """The modules that the import contract exempts by name."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / ".importlinter", encoding="utf-8")
+    exempt = config["importlinter:contract:storage-shells"]["ignore_imports"]
+    return {module_path(name) for name in re.findall(r"headwater\.(storage\S+) ->", exempt)}
+
+
+def test_pure_rooms_have_no_files_and_no_terminal() -> None:
+    """`open`, `print` and `Path` need no import that a contract could see, or share one."""
+    rooms = ("model", "records", "wire", "storage")
+    pure = [path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in rooms]
+    guilty = []
+    for path in set(pure) - shells_of_storage():
+        for node in nodes(path):
+            match node:
+                case ast.Call(func=ast.Name(id="open" | "print" | "input")):
+                    guilty.append(f"{named(path)}:{node.lineno}")
+                case ast.ImportFrom(module="pathlib", names=names):
+                    guilty += [named(path) for alias in names if alias.name != "PurePath"]
+                case ast.Import(names=names):
+                    guilty += [named(path) for alias in names if alias.name == "pathlib"]
+    assert guilty == []
+
+
+def test_every_target_that_make_help_names_exists_and_every_target_is_named() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    helped = set(re.findall(r'@echo "make ([a-z-]+) ', makefile))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert phony
+    assert helped | {"help"} == targets
+    assert set(phony[1].split()) == targets
+
+
+# Properties of the settings that stand for a field.
+_SHORTHANDS = {"cleanup_policy": "cleanup_policy|is_compacted|is_deleted"}
+
+
+def written_settings() -> dict[str, tuple[str, str]]:
+    """Each setting of docs/SETTINGS.md with its default and the module that obeys it."""
+    text = (ROOT / "docs/SETTINGS.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z0-9.]+)` \| `([^`]*)` \| .* \| (.*) \|$", text, re.MULTILINE)
+    return {name: (default, obeyed) for name, default, obeyed in rows}
+
+
+def in_kafkas_words(value: Value) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def test_every_setting_is_written_down_with_its_default() -> None:
+    assert {name: default for name, (default, _) in written_settings().items()} == {
+        kafka_name(field.name): in_kafkas_words(getattr(defaults, field.name))
+        for defaults in (TopicSettings(), StorageSettings())
+        for field in fields(defaults)
+    }
+
+
+def test_the_settings_page_says_truly_which_settings_are_obeyed() -> None:
+    """Named modules use the setting; what is called "not yet" is used nowhere."""
+    untrue = []
+    for name, (_, obeyed) in written_settings().items():
+        field = name.replace(".", "_")
+        use = re.compile(rf"settings\.({_SHORTHANDS.get(field, field)})\b")
+        users = {path for path in SOURCES if use.search(path.read_text(encoding="utf-8"))}
+        users -= {path for path in users if path.parent == PACKAGE / "model"}
+        claimed = {module_path(module) for module in re.findall(r"`([a-z_.]+)`", obeyed)}
+        if not claimed <= users or (users and not claimed):
+            untrue.append(f"{name}: used in {sorted(map(named, users))}, written: {obeyed}")
+    assert not untrue, "docs/SETTINGS.md is behind:\n" + "\n".join(untrue)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_modules_that_the_architecture_names_exist() -> None:
+    """Written as `room.module`; a page that names what is gone misleads."""
+    rooms = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir())
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    names = re.findall(rf"`((?:{'|'.join(rooms)})\.[a-z_.]+)`", text)
+    assert names
+    missing = [
+        name
+        for name in names
+        if not module_path(name).exists() and not module_path(name).with_suffix("").is_dir()
+    ]
+    assert missing == []
+
+
+def test_every_module_of_storage_has_its_layer_in_the_architecture() -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    modules = [path.stem for path in (PACKAGE / "storage").glob("*.py") if path.stem != "__init__"]
+    assert sorted(name for name in modules if f"`{name}`" not in text) == []
+
+
+def test_every_room_is_in_the_architecture() -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = [path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
+    assert [room for room in rooms if f"| `{room}` |" not in text] == []
+
+
+def test_the_first_five_minutes_of_the_readme_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    dump = CliRunner().invoke(app, ["log", "dump", "--records", "orders-0"])
+    assert dump.exit_code == 0
+    assert dump.stdout.rstrip() in text
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs/decisions"
+    listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert listed == sorted(path.name for path in folder.glob("[0-9]*.md"))

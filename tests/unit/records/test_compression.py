@@ -1,0 +1,117 @@
+"""Codecs: what is packed comes back, bombs and garbage are refused."""
+
+import gzip
+import tracemalloc
+
+import cramjam
+import pytest
+
+from headwater.model.failures import CorruptBatch, DecompressionBomb, UnknownCodec
+from headwater.records.compression import SNAPPY_FRAME_HEADER, compress, decompress
+from headwater.records.header import Codec
+
+PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+PLAIN = b"".join(b"record %d of many; " % number for number in range(10_000))
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("data", [b"", b"x", PLAIN], ids=["empty", "tiny", "large"])
+def test_what_is_packed_comes_back(codec: Codec, data: bytes) -> None:
+    assert bytes(decompress(codec, compress(codec, data), len(data))) == data
+    assert bytes(decompress(codec, memoryview(compress(codec, bytearray(data))), 2**20)) == data
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_records_one_byte_over_the_limit_are_refused(codec: Codec) -> None:
+    with pytest.raises(DecompressionBomb):
+        decompress(codec, compress(codec, PLAIN), len(PLAIN) - 1)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_never_takes_much_more_memory_than_the_limit(codec: Codec) -> None:
+    bomb = compress(codec, bytes(64 * 2**20))
+    limit_bytes = 2**20
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecompressionBomb):
+            decompress(codec, bomb, limit_bytes)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 2 * limit_bytes + len(bomb)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_stream_that_ends_early_is_corrupt(codec: Codec) -> None:
+    packed = compress(codec, PLAIN)
+    for length in (0, 1, 10, len(packed) // 2, len(packed) - 1):
+        if codec is Codec.SNAPPY and length == 0:
+            continue
+        with pytest.raises(CorruptBatch):
+            decompress(codec, packed[:length], 2 * len(PLAIN))
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_garbage_is_corrupt(codec: Codec) -> None:
+    with pytest.raises(CorruptBatch):
+        decompress(codec, b"\xff\xfe\xfd\xfc garbage, certainly", 1000)
+
+
+def test_a_gzip_stream_of_two_members_is_read_whole() -> None:
+    two = gzip.compress(b"first, ") + gzip.compress(b"second")
+    assert bytes(decompress(Codec.GZIP, two, 100)) == b"first, second"
+
+
+def test_snappy_is_framed_as_snappy_java_does_it() -> None:
+    packed = compress(Codec.SNAPPY, bytes(32 * 1024 + 1))
+    assert packed.startswith(bytes.fromhex("82534e41505059000000000100000001"))
+    first_bytes = int.from_bytes(packed[16:20], "big")
+    first = packed[20 : 20 + first_bytes]
+    assert bytes(cramjam.snappy.decompress_raw(first)) == bytes(32 * 1024)
+    assert bytes(cramjam.snappy.decompress_raw(packed[24 + first_bytes :])) == b"\0"
+
+
+def test_a_bare_snappy_block_is_read() -> None:
+    bare = bytes(cramjam.snappy.compress_raw(PLAIN))
+    assert bytes(decompress(Codec.SNAPPY, bare, len(PLAIN))) == PLAIN
+    with pytest.raises(DecompressionBomb):
+        decompress(Codec.SNAPPY, bare, len(PLAIN) - 1)
+
+
+def test_a_snappy_block_that_lies_about_its_size_costs_no_memory() -> None:
+    lie = b"\xff\xff\xff\xff\x07" + bytes(10)
+    framed = SNAPPY_FRAME_HEADER + len(lie).to_bytes(4, "big") + lie
+    for stream in (lie, framed):
+        with pytest.raises(CorruptBatch):
+            decompress(Codec.SNAPPY, stream, 2**40)
+
+
+def test_a_snappy_block_longer_than_its_frame_is_corrupt() -> None:
+    for length in (-1, 0, 5, 2**31 - 1):
+        stream = SNAPPY_FRAME_HEADER + length.to_bytes(4, "big", signed=True) + b"\x01\x00a"
+        with pytest.raises(CorruptBatch):
+            decompress(Codec.SNAPPY, stream, 100)
+
+
+def test_lz4_frames_have_independent_blocks_of_64_kib() -> None:
+    """Kafka's own reader refuses linked blocks."""
+    flags, descriptor = compress(Codec.LZ4, PLAIN)[4:6]
+    assert flags & 0x20
+    assert not flags & 0x04
+    assert descriptor == 0x40
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_the_level_is_heeded(codec: Codec) -> None:
+    data = b"".join(b"%d " % (number * number % 7919) for number in range(20_000))
+    quick, thorough = compress(codec, data, 1), compress(codec, data, 9)
+    assert quick != thorough
+    assert decompress(codec, quick, len(data)) == decompress(codec, thorough, len(data)) == data
+
+
+@pytest.mark.parametrize("number", [5, 7, -1])
+def test_an_unknown_codec_is_refused_both_ways(number: int) -> None:
+    with pytest.raises(UnknownCodec):
+        compress(number, b"")
+    with pytest.raises(UnknownCodec):
+        decompress(number, b"", 0)

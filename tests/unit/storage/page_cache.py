@@ -1,0 +1,38 @@
+"""What the tests of the page cache share: a real file on a real disk, in and out of memory."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from headwater.storage.os_disk import OsDisk, OsFile
+from headwater.storage.residency import CachestatResidency, pages_in
+
+
+def a_file(path: Path, size: int) -> OsFile:
+    """A synced file of random bytes, so that its pages are clean and can be dropped."""
+    file = OsDisk().open(path, create=True)
+    file.write([os.urandom(size)], 0)
+    file.sync()
+    return file
+
+
+def drop_from_memory(file: OsFile) -> None:
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def cached_pages(file: OsFile) -> int:
+    return CachestatResidency().resident_pages(file, 0, file.size())
+
+
+def need_cachestat(directory: Path) -> None:
+    """Skip where the system has no cachestat, or where files live in memory only."""
+    file = a_file(directory / "probe", 1 << 16)
+    try:
+        if CachestatResidency().cached_pages(file.fileno(), 0, 1) < 0:
+            pytest.skip("the kernel has no cachestat (Linux 6.5 and later)")
+        drop_from_memory(file)
+        if cached_pages(file) == pages_in(0, file.size()):
+            pytest.skip("the file system keeps its files in memory")
+    finally:
+        file.close()

@@ -1,0 +1,238 @@
+"""Compaction from the broker's side: which log, when, and what becomes of the result."""
+
+import dataclasses
+import random
+from pathlib import PurePath
+
+import pytest
+
+from headwater.model.ids import TopicId, TopicPartition
+from headwater.model.storage_settings import StorageSettings
+from headwater.model.topic_settings import TopicSettings
+from headwater.records.building import build_batch
+from headwater.records.header import read_header
+from headwater.records.reading import read_records
+from headwater.records.record import Record
+from headwater.storage.compaction.cleaning import clean
+from headwater.storage.compaction.job import CleaningFailure, CleaningJob, FailureKind
+from headwater.storage.executor import InlineExecutor
+from headwater.storage.log_cleaner import LogCleaner, RunCleaning
+from headwater.storage.log_directories import LogDirectories
+from headwater.storage.log_directory import DirectoryTools
+from headwater.storage.open_files import OpenFiles
+from headwater.storage.partition_log import PartitionLog, ReadBound
+from tests.sim.cruel_disk import CruelDisk
+from tests.sim.held_executor import HeldExecutor
+from tests.sim.loaded_dice import LoadedDice
+from tests.sim.log_lab import START_MS
+
+ROOT = PurePath("/data")
+COMPACTED = TopicSettings(
+    cleanup_policy=("compact",),
+    segment_bytes=600,
+    min_cleanable_dirty_ratio=0.1,
+    file_delete_delay_ms=1000,
+)
+SETTINGS = StorageSettings(log_cleaner_dedupe_buffer_size=1 << 16)
+
+
+class Workshop:
+    """A directory with one compacted log and a cleaner whose jobs wait until they are told."""
+
+    def __init__(self, settings: TopicSettings = COMPACTED) -> None:
+        self.dice = random.Random(3)
+        self.disk = CruelDisk(self.dice)
+        self.settings = settings
+        self.now_ms = START_MS
+        self.executor = HeldExecutor(self.dice)
+        self.run: RunCleaning = lambda job: clean(self.disk, job)
+        self.open()
+        self.log = self.logs.create(
+            TopicPartition("accounts", 0), TopicId(bytes(16)), now_ms=self.now_ms
+        )
+
+    def open(self) -> None:
+        tools = DirectoryTools(
+            node_id=1,
+            cluster_id="here",
+            disk=self.disk,
+            files=OpenFiles(self.disk, 16),
+            executor=InlineExecutor(),
+            dice=LoadedDice(self.dice),
+            settings_for=lambda _: self.settings,
+        )
+        self.logs = LogDirectories([ROOT], tools, SETTINGS)
+        self.logs.open(self.now_ms)
+        self.cleaner = LogCleaner(
+            self.logs,
+            SETTINGS,
+            run=lambda job: self.run(job),
+            executor=self.executor,
+            dice=LoadedDice(self.dice),
+        )
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        record = Record(key=key, value=value, timestamp=self.now_ms)
+        batch = bytearray(build_batch([record]))
+        self.log.append_as_leader(batch, leader_epoch=0, now_ms=self.now_ms)
+        self.log.raise_high_watermark(self.log.end_offset)
+
+    def fill(self, count: int = 40) -> None:
+        for number in range(count):
+            self.put(b"key-%d" % (number % 4), b"value-%d" % number)
+
+    def tick(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.cleaner.tick(self.now_ms)
+
+    def compact(self) -> None:
+        """One whole cleaning, swapped in."""
+        self.tick()
+        self.executor.finish()
+        while self.cleaner.is_busy:
+            self.tick()
+
+
+def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    found: list[tuple[int, bytes | None, bytes | None]] = []
+    offset = log.log_start_offset
+    while True:
+        read = log.read(offset, max_bytes=1, bound=ReadBound.LOG_END)
+        if read.range is None:
+            return found
+        batch = read.range.read()
+        header = read_header(batch)
+        found += [(each.offset or 0, each.key, each.value) for each in read_records(batch, header)]
+        offset = header.next_offset
+
+
+def test_a_dirty_log_is_cleaned_and_readers_find_the_newest_of_each_key() -> None:
+    """CP-2, CP-3, CP-7"""
+    workshop = Workshop()
+    workshop.fill()
+    before = contents(workshop.log)
+    active = workshop.log.body.segments.active.base_offset
+    workshop.compact()
+    after = contents(workshop.log)
+    newest = {key: offset for offset, key, _ in before if offset < active}
+    assert [each for each in after if each[0] < active] == [
+        each for each in before if each[0] < active and newest[each[1]] == each[0]
+    ]
+    assert [each for each in after if each[0] >= active] == [
+        each for each in before if each[0] >= active
+    ]
+    assert workshop.log.first_dirty_offset == active
+    assert workshop.log.size_bytes < 40 * 80
+    workshop.fill(4)
+    assert workshop.log.end_offset == 44
+
+
+def test_a_clean_log_is_left_alone_and_looked_at_again_later() -> None:
+    """CP-2"""
+    workshop = Workshop()
+    workshop.fill()
+    workshop.compact()
+    workshop.tick()
+    assert not workshop.cleaner.is_busy
+    workshop.fill()
+    workshop.tick()
+    assert not workshop.cleaner.is_busy
+    workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
+    workshop.tick()
+    assert workshop.cleaner.is_busy
+
+
+def test_what_was_cleaned_is_remembered_over_a_restart() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.compact()
+    expected = contents(workshop.log)
+    first_dirty = workshop.log.first_dirty_offset
+    workshop.logs.close()
+    workshop.disk.process_crash()
+    workshop.open()
+    log = workshop.logs.log(TopicPartition("accounts", 0), now_ms=workshop.now_ms)
+    assert log is not None
+    assert log.first_dirty_offset == first_dirty
+    assert contents(log) == expected
+
+
+def test_replaced_files_go_after_their_delay() -> None:
+    """RT-5"""
+    workshop = Workshop()
+    workshop.fill()
+    workshop.compact()
+    folder = workshop.log.folder
+    assert any(name.endswith(".deleted") for name in workshop.disk.names(folder))
+    workshop.logs.tick(workshop.now_ms + 1000)
+    assert not any(
+        name.endswith((".deleted", ".cleaned", ".swap")) for name in workshop.disk.names(folder)
+    )
+
+
+@pytest.mark.parametrize("what", ["truncation", "retention", "deletion"])
+def test_a_result_is_thrown_away_when_its_sources_changed_meanwhile(what: str) -> None:
+    workshop = Workshop(dataclasses.replace(COMPACTED, cleanup_policy=("compact", "delete")))
+    workshop.fill()
+    workshop.tick()
+    workshop.executor.finish()
+    log = workshop.log
+    match what:
+        case "truncation":
+            log.truncate_to(20, now_ms=workshop.now_ms)
+        case "retention":
+            log.delete_records_below(20)
+            log.apply_retention(workshop.now_ms)
+        case _:
+            workshop.logs.delete(log.partition, now_ms=workshop.now_ms)
+    expected = [] if what == "deletion" else contents(log)
+    workshop.tick()
+    assert not workshop.cleaner.is_busy
+    if what != "deletion":
+        assert contents(log) == expected
+        assert not any(name.endswith(".cleaned") for name in workshop.disk.names(log.folder))
+        assert log.first_dirty_offset is None
+    assert workshop.logs.directories[0].failure is None
+
+
+def test_a_damaged_log_is_not_tried_again_and_others_may_be() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.run = lambda job: CleaningFailure(FailureKind.DAMAGED, f"bad batch in {job.folder}")
+    expected = contents(workshop.log)
+    workshop.compact()
+    assert list(workshop.cleaner.uncleanable) == [workshop.log.partition]
+    assert contents(workshop.log) == expected
+    workshop.tick()
+    assert not workshop.cleaner.is_busy
+
+
+def test_a_crashed_cleaner_is_tried_again_after_a_while() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    jobs: list[CleaningJob] = []
+
+    def crash(job: CleaningJob) -> CleaningFailure:
+        jobs.append(job)
+        return CleaningFailure(FailureKind.CRASHED, "killed")
+
+    workshop.run = crash
+    workshop.compact()
+    workshop.compact()
+    assert len(jobs) == 1
+    workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
+    workshop.compact()
+    assert len(jobs) == 2
+
+
+def test_a_transaction_that_is_open_holds_the_cleaner_back() -> None:
+    """CP-1"""
+    workshop = Workshop()
+    record = Record(key=b"key-0", value=b"open", timestamp=workshop.now_ms)
+    batch = build_batch(
+        [record], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    workshop.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=workshop.now_ms)
+    workshop.fill()
+    workshop.tick()
+    assert not workshop.cleaner.is_busy

@@ -1,0 +1,334 @@
+"""Several log directories as one place: placement, restarts, failures, background work."""
+
+import dataclasses
+import random
+import zlib
+from pathlib import PurePath
+
+import pytest
+
+from headwater.model.failures import StorageError, UnreadableLog, WrongLogDirectory
+from headwater.model.ids import TopicId, TopicPartition
+from headwater.model.storage_settings import StorageSettings
+from headwater.model.topic_settings import TopicSettings
+from headwater.records.building import build_batch
+from headwater.records.control import ControlType, build_marker
+from headwater.storage.disk import read_whole
+from headwater.storage.executor import InlineExecutor
+from headwater.storage.log_directories import LogDirectories
+from headwater.storage.log_directory import DirectoryTools
+from headwater.storage.open_files import OpenFiles
+from headwater.storage.partition_log import PartitionLog, ReadBound
+from headwater.storage.producer_state import AppendOrigin
+from tests.sim.cruel_disk import CruelDisk
+from tests.sim.loaded_dice import LoadedDice
+from tests.sim.log_lab import START_MS, records
+
+ONE, TWO = PurePath("/one"), PurePath("/two")
+TOPIC_ID = TopicId(bytes(range(16)))
+SMALL = TopicSettings(segment_bytes=300, file_delete_delay_ms=1000, retention_ms=10_000)
+
+
+class Broker:
+    """A process with two directories, that can be started again on the same disk."""
+
+    def __init__(self, *paths: PurePath) -> None:
+        self.disk = CruelDisk(random.Random(1))
+        self.paths = paths or (ONE, TWO)
+        self.now_ms = START_MS
+        self.settings = SMALL
+        self.start()
+
+    def start(self, *, node_id: int = 1, cluster_id: str = "here") -> None:
+        self.tools = DirectoryTools(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            disk=self.disk,
+            files=OpenFiles(self.disk, 32),
+            executor=InlineExecutor(),
+            dice=LoadedDice(random.Random(2)),
+            settings_for=lambda _: self.settings,
+        )
+        self.logs = LogDirectories(self.paths, self.tools, StorageSettings())
+        self.logs.open(self.now_ms)
+
+    def stop(self) -> None:
+        self.logs.close()
+        self.disk.process_crash()
+
+    def crash(self) -> None:
+        self.disk.process_crash()
+        self.start()
+
+    def create(self, topic: str, partition: int = 0) -> PartitionLog:
+        place = TopicPartition(topic, partition)
+        return self.logs.create(place, TOPIC_ID, now_ms=self.now_ms)
+
+    def log(self, topic: str, partition: int = 0) -> PartitionLog:
+        log = self.logs.log(TopicPartition(topic, partition), now_ms=self.now_ms)
+        assert log is not None
+        return log
+
+    def append(self, log: PartitionLog, count: int = 1) -> None:
+        for _ in range(count):
+            batch = bytearray(build_batch(records(b"v" * 60, timestamp=self.now_ms)))
+            log.append_as_leader(batch, leader_epoch=0, now_ms=self.now_ms)
+            log.raise_high_watermark(log.end_offset)
+
+    def pass_time(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.logs.tick(self.now_ms)
+
+
+def test_a_new_partition_goes_to_the_directory_with_the_fewest() -> None:
+    broker = Broker()
+    for partition in range(6):
+        broker.create("orders", partition)
+    assert [len(directory) for directory in broker.logs.directories] == [3, 3]
+    names = broker.disk.names(ONE) + broker.disk.names(TWO)
+    assert sorted(name for name in names if "-" in name and "point" not in name) == [
+        f"orders-{partition}" for partition in range(6)
+    ]
+
+
+def test_logs_open_when_asked_for_after_a_clean_stop() -> None:
+    broker = Broker()
+    broker.append(broker.create("orders"), 5)
+    broker.append(broker.create("parcels"), 2)
+    broker.stop()
+    broker.start()
+    assert list(broker.logs.opened()) == []
+    assert broker.log("orders").end_offset == 5
+    assert [log.partition.topic for log in broker.logs.opened()] == ["orders"]
+    broker.pass_time(1)
+    assert len(list(broker.logs.opened())) == 2
+
+
+def test_a_crash_recovers_every_log_and_keeps_the_high_watermark() -> None:
+    """HW-9, RC-1"""
+    broker = Broker()
+    broker.append(broker.create("orders"), 5)
+    broker.pass_time(5000)
+    broker.append(broker.log("orders"), 2)
+    broker.crash()
+    log = broker.log("orders")
+    assert log.end_offset == 7
+    assert log.high_watermark == 5
+    reports = [report for each in broker.logs.directories for report in each.reports.values()]
+    assert sum(report.recovered_segments for report in reports) > 0
+
+
+def test_what_the_checkpoints_said_of_unopened_logs_is_not_lost() -> None:
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 5)
+    broker.log("orders").delete_records_below(4)
+    broker.create("parcels")
+    broker.stop()
+    broker.start()
+    broker.log("parcels")
+    broker.logs.directories[0].save_log_starts()
+    broker.logs.directories[0].save_recovery_points()
+    broker.crash()
+    log = broker.log("orders")
+    assert (log.log_start_offset, log.end_offset) == (4, 5)
+
+
+def test_a_deleted_partition_leaves_nothing_to_its_namesake() -> None:
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.append(log, 9)
+    log.delete_records_below(9)
+    broker.logs.directories[0].save_log_starts()
+    log.flush()
+    broker.logs.directories[0].save_recovery_points()
+    broker.logs.delete(TopicPartition("orders", 0), now_ms=broker.now_ms)
+    assert TopicPartition("orders", 0) not in broker.logs
+    broker.append(broker.create("orders"), 2)
+    broker.crash()
+    again = broker.log("orders")
+    assert (again.log_start_offset, again.end_offset) == (0, 2)
+
+
+def test_a_deleted_folder_goes_after_its_delay_or_at_the_next_start() -> None:
+    """TO-4"""
+    broker = Broker(ONE)
+    broker.create("orders")
+    broker.create("parcels")
+    for topic in ("orders", "parcels"):
+        broker.logs.delete(TopicPartition(topic, 0), now_ms=broker.now_ms)
+    doomed = [name for name in broker.disk.names(ONE) if name.endswith("-delete")]
+    assert len(doomed) == 2
+    broker.pass_time(999)
+    assert [name for name in broker.disk.names(ONE) if name.endswith("-delete")] == doomed
+    broker.pass_time(1)
+    assert [name for name in broker.disk.names(ONE) if name.endswith("-delete")] == []
+
+
+def test_a_failed_directory_is_fenced_and_the_other_serves() -> None:
+    """RC-5"""
+    broker = Broker()
+    failing, healthy = broker.create("orders"), broker.create("parcels")
+    broker.append(failing, 2)
+    broker.disk.fail_next_write("/one/orders-0/*.log")
+    with pytest.raises(StorageError):
+        broker.append(failing)
+    with pytest.raises(StorageError):
+        broker.append(failing)
+    with pytest.raises(StorageError):
+        broker.log("orders")
+    with pytest.raises(StorageError):
+        failing.read(0, max_bytes=1, bound=ReadBound.LOG_END)
+    broker.append(healthy, 2)
+    assert broker.create("others").folder.parent == TWO
+    broker.pass_time(10**9)
+    broker.logs.close()
+    assert broker.disk.status(ONE / ".kafka_cleanshutdown") is None
+    assert broker.disk.status(TWO / ".kafka_cleanshutdown") is not None
+
+
+def test_a_failed_fsync_fences_the_directory() -> None:
+    """RC-5: after a failed fsync the kernel may have dropped the pages, so no retry is honest."""
+    broker = Broker()
+    log = broker.create("orders")
+    broker.append(log)
+    broker.disk.fail_next_sync("/one/orders-0/*.log")
+    answered: list[bool] = []
+    log.flush(lambda: answered.append(True))
+    assert answered == []
+    with pytest.raises(StorageError):
+        broker.append(log)
+
+
+def test_a_broker_without_any_directory_says_so() -> None:
+    """RC-5"""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.disk.fail_next_write("*.log")
+    with pytest.raises(StorageError):
+        broker.append(log)
+    with pytest.raises(StorageError, match="no log directory is left"):
+        broker.create("parcels")
+
+
+@pytest.mark.parametrize(("node_id", "cluster_id"), [(2, "here"), (1, "elsewhere")])
+def test_the_directory_of_another_broker_is_refused(node_id: int, cluster_id: str) -> None:
+    broker = Broker()
+    broker.stop()
+    with pytest.raises(WrongLogDirectory):
+        broker.start(node_id=node_id, cluster_id=cluster_id)
+
+
+def test_a_directory_keeps_its_id() -> None:
+    broker = Broker()
+    ids = [directory.directory_id for directory in broker.logs.directories]
+    broker.stop()
+    broker.start()
+    assert [directory.directory_id for directory in broker.logs.directories] == ids
+    assert ids[0] != ids[1]
+
+
+def test_one_unreadable_log_does_not_stop_the_others() -> None:
+    """formats 4: a segment in an old message format is refused, and left as it is."""
+    broker = Broker(ONE)
+    broker.create("orders")
+    broker.append(broker.create("parcels"), 3)
+    message = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x01v"
+    entry = bytes(8) + (len(message) + 4).to_bytes(4, "big")
+    entry += zlib.crc32(message).to_bytes(4, "big") + message
+    broker.disk.open(ONE / "orders-0" / "00000000000000000000.log").write([entry], 0)
+    broker.crash()
+    for _ in range(2):
+        with pytest.raises(UnreadableLog, match="message format 1"):
+            broker.log("orders")
+    assert broker.log("parcels").end_offset == 3
+    broker.pass_time(300_000)
+    assert TopicPartition("orders", 0) in broker.logs
+
+
+def test_a_torn_transaction_index_is_built_anew() -> None:
+    """RC-1"""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    for producer_id in (1, 2, 3):
+        batch = build_batch(
+            records(b"v" * 60, timestamp=START_MS),
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=START_MS)
+        marker = build_marker(
+            ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp=START_MS,
+        )
+        log.append_as_leader(
+            bytearray(marker),
+            leader_epoch=0,
+            now_ms=START_MS,
+            origin=AppendOrigin.COORDINATOR,
+        )
+    broker.stop()
+    folder = ONE / "orders-0"
+    names = [name for name in broker.disk.names(folder) if name.endswith(".txnindex")]
+    before = [read_whole(broker.disk, folder / name) for name in names]
+    broker.disk.open(folder / names[0]).truncate(20)
+    broker.start()
+    broker.log("orders")
+    assert [read_whole(broker.disk, folder / name) for name in names] == before
+
+
+def test_damaged_checkpoints_cost_a_recovery_and_no_data() -> None:
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 5)
+    broker.stop()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        broker.disk.open(ONE / name).write([b"not a checkpoint"], 0)
+    broker.start()
+    assert broker.log("orders").end_offset == 5
+    assert broker.logs.directories[0].notes
+
+
+def test_retention_runs_in_the_background() -> None:
+    """RT-2, RT-5"""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.append(log, 8)
+    broker.pass_time(300_000)
+    assert log.log_start_offset == 8
+    folder = ONE / "orders-0"
+    assert any(name.endswith(".deleted") for name in broker.disk.names(folder))
+    broker.pass_time(1000)
+    assert not any(name.endswith(".deleted") for name in broker.disk.names(folder))
+
+
+def test_idle_producers_expire_in_the_background() -> None:
+    """IDP-8"""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    batch = build_batch(
+        records(b"v", timestamp=START_MS), producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=broker.now_ms)
+    broker.pass_time(600_000)
+    assert len(log.producers) == 1
+    broker.pass_time(86_400_000)
+    assert len(log.producers) == 0
+
+
+def test_flush_by_time_needs_its_scheduler() -> None:
+    broker = Broker(ONE)
+    broker.settings = dataclasses.replace(SMALL, flush_ms=10)
+    broker.logs = LogDirectories(
+        [PurePath("/three")], broker.tools, StorageSettings(log_flush_scheduler_interval_ms=5)
+    )
+    broker.logs.open(broker.now_ms)
+    log = broker.create("orders")
+    broker.append(log)
+    broker.pass_time(5)
+    assert log.recovery_point == 0
+    broker.pass_time(10)
+    assert log.recovery_point == 1
