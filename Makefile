@@ -4,17 +4,18 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BUILD_INPUTS := pyproject.toml setup.py src/headwater/records/_kernel.pyx
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/headwater/records/*.px?)
 PIP := $(BIN)/pip --disable-pip-version-check -q
 
 SEED ?= 1
 
-.PHONY: help setup run demo test test-slow check format sim bench clean
+.PHONY: help setup run demo test test-slow test-lowest check format sim bench clean
 
 help:
 	@echo "make run         the broker on its embedded default, in the foreground"
 	@echo "make test        all tests that a change must pass"
 	@echo "make test-slow   the tests that take minutes"
+	@echo "make test-lowest all tests on the oldest versions that pyproject.toml allows"
 	@echo "make check       format, lint, types, layers"
 	@echo "make format      rewrite the sources in the house format"
 	@echo "make sim         storage on a disk that forgets and tears; SEED=n replays a run"
@@ -53,6 +54,12 @@ test: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
+
+test-lowest: $(VENV)/.dev
+	$(PIP) install uv
+	test -d $(VENV)/lowest || $(PYTHON) -m venv $(VENV)/lowest
+	$(BIN)/uv pip install -q --python $(VENV)/lowest/bin/python --resolution lowest-direct -e '.[dev]'
+	$(VENV)/lowest/bin/pytest -m "not slow"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

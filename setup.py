@@ -3,13 +3,18 @@
 The extension is optional: without a compiler the install goes on and the pure twin serves.
 """
 
+from pathlib import Path
+
 from setuptools import Extension, setup
+
+RECORDS = Path("src/headwater/records")
 
 setup(
     ext_modules=[
         Extension(
             "headwater.records._kernel",
-            ["src/headwater/records/_kernel.pyx"],
+            [str(RECORDS / "_kernel.pyx")],
+            depends=sorted(map(str, RECORDS.glob("_*.pxi"))),
             extra_compile_args=["-O3", "-fno-strict-aliasing"],
             optional=True,
         )

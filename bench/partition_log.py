@@ -147,7 +147,9 @@ def _open(folder: Path, settings: TopicSettings, *, recovery_point: int = 0) -> 
     )
     remembered = Remembered(was_clean=True, recovery_point=recovery_point)
     loaded = load_log(place, settings, remembered, now_ms=NOW_MS)
-    events = LogEvents(failed=_fail, recovery_point_lowered=lambda: None)
+    events = LogEvents(
+        failed=_fail, recovery_point_lowered=lambda: None, log_start_lowered=lambda: None
+    )
     return PartitionLog(loaded.parts, executor=InlineExecutor(), events=events)
 
 

@@ -30,11 +30,14 @@ from tests.sim.sketch_log import (
 IDEMPOTENT, FIRST_TXN, SECOND_TXN = 1, 2, 3
 RETENTION_MS = 1000
 
-keys = st.sampled_from([b"a", b"b", b"c", b"d", b"a long key of twenty-six", None])
+Action = tuple[object, ...]
+
+# The fifth is what the key of a COMMIT marker looks like.
+keys = st.sampled_from([b"a", b"b", b"c", b"d", b"\0\0\0\1", b"a longer key", None])
 values = st.sampled_from([b"1", b"22", None])
 batches = st.tuples(
     st.just("append"),
-    st.sampled_from([-1, IDEMPOTENT, FIRST_TXN, FIRST_TXN, SECOND_TXN]),
+    st.sampled_from([-1, -1, IDEMPOTENT, FIRST_TXN, SECOND_TXN]),
     st.lists(st.tuples(keys, values), min_size=1, max_size=4),
     st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4, Codec.GZIP]),
 )
@@ -43,15 +46,18 @@ endings = st.tuples(
 )
 expiries = st.tuples(st.just("expire"), st.sampled_from([IDEMPOTENT, FIRST_TXN, SECOND_TXN]))
 rolls = st.just(("roll",))
+# Open transactions hold a cleaning back, so most cleanings first end them: True commits.
 cleanings = st.tuples(
     st.just("clean"),
-    st.sampled_from([2, 3, 5, 1000]),
+    st.sampled_from([True, False, None]),
+    st.sampled_from([1, 2, 3, 4, 1000]),
     st.sampled_from([0, 400, 1000]),
     st.sampled_from([1, 150, 4096]),
     st.sampled_from([200, 500, 1 << 30]),
 )
-actions = st.lists(
-    st.one_of(batches, batches, endings, rolls, cleanings, expiries), min_size=5, max_size=40
+writes = st.one_of(batches, batches, batches, endings, rolls, expiries)
+rounds = st.lists(
+    st.tuples(st.lists(writes, min_size=2, max_size=12), cleanings), min_size=1, max_size=5
 )
 
 
@@ -199,7 +205,7 @@ def check_indexes(log: SketchLog, base: int, job: CleaningJob) -> None:
             assert (span.producer_id, span.last_offset) in markers
 
 
-def act(model: Model, action: tuple[object, ...]) -> None:
+def act(model: Model, action: Action) -> None:
     log = model.log
     match action:
         case ("append", int(producer_id), list(content), Codec() as codec):
@@ -229,25 +235,33 @@ def act(model: Model, action: tuple[object, ...]) -> None:
                 del log.producers[producer_id]
         case ("roll",):
             log.roll()
-        case ("clean", int(map_keys), int(passed_ms), int(io_bytes), int(segment_bytes)):
+        case ("clean", commit, int(map_keys), int(passed_ms), int(io_bytes), int(segment_bytes)):
+            if commit is not None:
+                end_all(model, commit=bool(commit))
             model.clean(map_keys, passed_ms, io_bytes, segment_bytes)
         case _:
             raise AssertionError(action)
 
 
-@settings(max_examples=150, deadline=None)
-@given(actions)
+def end_all(model: Model, *, commit: bool) -> None:
+    for producer in list(model.log.producers.values()):
+        if producer.open_since is not None:
+            act(model, ("end", producer.producer_id, commit, False))
+
+
+@settings(max_examples=100, deadline=None)
+@given(rounds)
 def test_every_round_leaves_exactly_the_newest_committed_values(
-    todo: list[tuple[object, ...]],
+    todo: list[tuple[list[Action], Action]],
 ) -> None:
     """CP-3, CP-4, CP-5, CP-6, IDP-12: on any log, with any size of map, buffer and segment."""
     model = Model(SketchLog(CruelDisk(random.Random(1))))
-    for action in todo:
-        act(model, action)
+    for actions, cleaning in todo:
+        for action in actions:
+            act(model, action)
+        act(model, cleaning)
     log = model.log
-    for producer in list(log.producers.values()):
-        if producer.open_since is not None:
-            act(model, ("end", producer.producer_id, False, False))
+    end_all(model, commit=False)
     log.producers.clear()
     # In the end all is old: tombstones go, then the markers that have no data left. A tombstone of
     # a transaction takes the four rounds: its horizon, its end, the marker's horizon, its end.
@@ -256,10 +270,14 @@ def test_every_round_leaves_exactly_the_newest_committed_values(
         model.clean(1000, 2 * RETENTION_MS, 4096, 1 << 30)
     left = read_log(log.disk)
     assert all(batch.header.record_count for batch in left)
-    writers = {batch.header.producer_id for batch in left if not batch.header.is_control}
+    open_producers: set[int] = set()
     for batch in left:
+        producer_id = batch.header.producer_id
         if batch.header.is_control:
             assert batch.marker is ControlType.COMMIT
-            assert batch.header.producer_id in writers
+            assert producer_id in open_producers, "a marker stays only for data"
+            open_producers.remove(producer_id)
+        elif batch.header.is_transactional:
+            open_producers.add(producer_id)
     assert not any(pair.value is None for batch in left for pair in pairs(batch))
     assert read_aborted(log.disk) == []

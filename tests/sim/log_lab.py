@@ -77,7 +77,11 @@ class LogLab:
         )
         loaded = load_log(place, self.settings, remembered, now_ms=self.now_ms)
         self.report = loaded.report
-        events = LogEvents(failed=self.failures.append, recovery_point_lowered=self.checkpoint)
+        events = LogEvents(
+            failed=self.failures.append,
+            recovery_point_lowered=self.checkpoint,
+            log_start_lowered=self.checkpoint,
+        )
         self.log = PartitionLog(loaded.parts, executor=self.executor, events=events)
         self.log.raise_high_watermark(self.log.end_offset)
         return self.log

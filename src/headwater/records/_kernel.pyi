@@ -1,16 +1,19 @@
 # The compiled kernel has the functions of the twin, which says what they mean.
 
+from collections.abc import Callable, Iterable
+
 from headwater.records.buffers import (
     BinaryBuffers,
     DecodedColumns,
     HeaderBuffers,
+    RecordSection,
     RecordsSummary,
 )
 from headwater.records.header import BatchHeader, Buffer
 
 def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]: ...
 def decode_sections(
-    sections: list[tuple[Buffer, int, int, BatchHeader]], first_offset: int
+    sections: Iterable[RecordSection], *, first_offset: int, expected_bytes: int
 ) -> DecodedColumns: ...
 def encode_batches(
     row_count: int,
@@ -21,7 +24,10 @@ def encode_batches(
     *,
     template: BatchHeader,
     batch_bytes: int,
-) -> list[bytearray]: ...
+    expected_bytes: int,
+    allocate: Callable[[int], memoryview],
+    finish: Callable[[memoryview], memoryview],
+) -> list[memoryview]: ...
 def check_records(payload: Buffer, record_count: int) -> RecordsSummary: ...
 def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None: ...
 def filter_records(

@@ -8,12 +8,14 @@ left over, even where the answer is known earlier: damage is never a matter of w
 import hashlib
 import struct
 from array import array
+from collections.abc import Callable, Iterable
 
 from headwater.model.failures import BatchTooLarge, CorruptBatch, DecompressionBomb
 from headwater.records.buffers import (
     BinaryBuffers,
     DecodedColumns,
     HeaderBuffers,
+    RecordSection,
     RecordsSummary,
 )
 from headwater.records.header import (
@@ -54,18 +56,23 @@ def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], 
 
 
 def decode_sections(
-    sections: list[tuple[Buffer, int, int, BatchHeader]], first_offset: int
+    sections: Iterable[RecordSection],
+    *,
+    first_offset: int,
+    expected_bytes: int,  # noqa: ARG001  only the compiled kernel allocates ahead
 ) -> DecodedColumns:
     """The records of many batches as columns, those before `first_offset` left out.
 
-    A section is a buffer, the positions between which it has the unpacked records, and the header
-    of their batch. Where the header says append time, every record has its largest timestamp.
+    Sections are taken one by one, so that one made on the way is in the processor's cache when
+    its records are read, and is gone afterwards. Where a header says append time, every record
+    has its largest timestamp.
     """
     offsets, timestamps, attributes = array("q"), array("q"), array("h")
     keys, values = _BinaryColumn(), _BinaryColumn()
     header_keys, header_values = _BinaryColumn(), _BinaryColumn()
     header_offsets = array("i", [0])
     for buffer, start, stop, header in sections:
+        assert 0 <= start <= stop <= len(buffer), "a section lies within its buffer"
         view = memoryview(buffer)[start:stop]
         has_append_time = header.attributes & APPEND_TIME_FLAG
         for record in walk_records(view, header.record_count):
@@ -112,21 +119,25 @@ def encode_batches(
     *,
     template: BatchHeader,
     batch_bytes: int,
-) -> list[bytearray]:
-    """Columns into whole uncompressed batches that lack only their CRC.
+    expected_bytes: int,  # noqa: ARG001
+    allocate: Callable[[int], memoryview],
+    finish: Callable[[memoryview], memoryview],
+) -> list[memoryview]:
+    """Columns into whole uncompressed batches that lack only their CRC, finished one by one.
 
     The template gives what all batches share, and the first one's base sequence. A batch ends
     before the record that would take it over `batch_bytes`; a record that is larger alone gets
-    one of its own. Timestamps are 64-bit numbers, one for each row.
+    one of its own. Timestamps are 64-bit numbers, one for each row. Room for the batches comes
+    from `allocate`; how much all of them will need is a guess that may be wrong.
     """
     times = memoryview(timestamps).cast("B")[: 8 * row_count].cast("q")
     if len(times) != row_count:
         raise CorruptBatch(_BAD_COLUMN)
-    batches: list[bytearray] = []
+    batches: list[memoryview] = []
     payload = bytearray()
     count = base = latest = 0
 
-    def finish() -> None:
+    def end_batch() -> None:
         nonlocal template
         template = template._replace(
             length=MIN_LENGTH + len(payload),
@@ -135,7 +146,11 @@ def encode_batches(
             max_timestamp=latest,
             record_count=count,
         )
-        batches.append(bytearray(HEADER.pack(*template)) + payload)
+        size = HEADER_BYTES + len(payload)
+        batch = allocate(size)[:size]
+        batch[:HEADER_BYTES] = HEADER.pack(*template)
+        batch[HEADER_BYTES:] = payload
+        batches.append(finish(batch))
         sequence = sequence_after(template.base_sequence, count)
         template = template._replace(base_sequence=sequence)
 
@@ -146,7 +161,7 @@ def encode_batches(
             base = latest = times[row]
         record = _framed(_int64(times[row] - base), count, tail)
         if count and HEADER_BYTES + len(payload) + len(record) > batch_bytes:
-            finish()
+            end_batch()
             payload = bytearray()
             count, base, latest = 0, times[row], times[row]
             record = _framed(0, 0, tail)
@@ -154,7 +169,7 @@ def encode_batches(
         count += 1
         latest = max(latest, times[row])
     if count:
-        finish()
+        end_batch()
     return batches
 
 

@@ -7,7 +7,10 @@ here are places in `data`, in the machine's byte order; only Arrow's vocabulary 
 
 from typing import NamedTuple
 
-from headwater.records.header import Buffer
+from headwater.records.header import BatchHeader, Buffer
+
+RecordSection = tuple[Buffer, int, int, BatchHeader]
+"""Unpacked records: a buffer, the positions between which they lie, their batch's header."""
 
 MIN_RECORD_BYTES = 7
 """One byte each for length, attributes, both deltas, key, value and header count."""
@@ -41,9 +44,9 @@ class DecodedColumns(NamedTuple):
     """Records as columns."""
 
     row_count: int
-    offsets: bytearray
-    timestamps: bytearray
-    attributes: bytearray
+    offsets: Buffer
+    timestamps: Buffer
+    attributes: Buffer
     keys: BinaryBuffers
     values: BinaryBuffers
     headers: HeaderBuffers

@@ -8,7 +8,8 @@ an array is the whole one, and the array's own `offset` says where its rows begi
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,12 @@ import pyarrow.compute as pc
 
 from headwater.model.failures import CorruptBatch, InvalidRecord
 from headwater.model.ids import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, NO_TIMESTAMP
-from headwater.records.buffers import BinaryBuffers, DecodedColumns, HeaderBuffers
+from headwater.records.buffers import (
+    BinaryBuffers,
+    DecodedColumns,
+    HeaderBuffers,
+    RecordSection,
+)
 from headwater.records.checksum import check_crc as check_batch_crc
 from headwater.records.checksum import write_crc
 from headwater.records.compression import compress
@@ -56,6 +62,7 @@ _COLUMN_TYPES: dict[str, pa.DataType] = {
 }
 SCHEMA = pa.schema(_COLUMN_TYPES)
 DEFAULT_BATCH_BYTES = 16_384
+_RECORD_OVERHEAD_BYTES = 12
 
 
 def decode_batches(
@@ -73,20 +80,14 @@ def decode_batches(
     before `first_offset` are left out: a fetch starts with the batch that holds its offset. No
     single batch may unpack to more than the limit.
     """
-    sections: list[tuple[Buffer, int, int, BatchHeader]] = []
-    for position, header in _all_batches(buffer) if batches is None else batches:
-        attributes = header.attributes
-        if attributes & CONTROL_FLAG and not include_control:
-            continue
-        if check_crc:
-            check_batch_crc(buffer, header, position)
-        if attributes & CODEC_MASK:
-            unpacked = record_section(buffer, header, position, limit_bytes)
-            sections.append((unpacked, 0, len(unpacked), header))
-        else:
-            stop = position + LENGTH_END + header.length
-            sections.append((buffer, position + HEADER_BYTES, stop, header))
-    return _adopt(decode_sections(sections, first_offset))
+    chosen = _all_batches(buffer) if batches is None else batches
+    return _adopt(
+        decode_sections(
+            _sections(buffer, chosen, limit_bytes, check_crc, include_control),
+            first_offset=first_offset,
+            expected_bytes=len(buffer),
+        )
+    )
 
 
 def encode_columns(
@@ -100,12 +101,13 @@ def encode_columns(
     producer_epoch: int = NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
-) -> list[bytearray]:
+) -> list[memoryview]:
     """Rows as record batches of about `batch_bytes` before compression, ready to be sent.
 
     Columns are found by name: `key` and `value` of binary or string type, `timestamp` in
     milliseconds or of timestamp type, `headers` as a list of key and value. A missing column, or
-    a null in it, is a null key or value, no headers, or the default timestamp.
+    a null in it, is a null key or value, no headers, or the default timestamp. Batches share
+    pieces of memory of some megabytes, and keep them for as long as one of them lives.
     """
     template = BatchHeader(
         base_offset=0,
@@ -122,10 +124,10 @@ def encode_columns(
         base_sequence=base_sequence,
         record_count=0,
     )
-    batches: list[bytearray] = []
+    finish = _with_crc if codec is Codec.NONE else partial(_packed, codec=codec, level=level)
+    batches: list[memoryview] = []
     for rows in _whole_batches(data):
-        encoded = _encode(rows, template, batch_bytes, default_timestamp)
-        batches += [_sealed(batch, codec, level) for batch in encoded]
+        batches += _encode(rows, template, batch_bytes, default_timestamp, finish)
         count = rows.num_rows
         template = template._replace(base_sequence=sequence_after(template.base_sequence, count))
     return batches
@@ -155,6 +157,27 @@ def _all_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     for header in headers:
         yield position, header
         position += header.size_bytes
+
+
+def _sections(
+    buffer: Buffer,
+    batches: Iterable[tuple[int, BatchHeader]],
+    limit_bytes: int,
+    check_crc: bool,
+    include_control: bool,
+) -> Iterator[RecordSection]:
+    for position, header in batches:
+        attributes = header.attributes
+        if attributes & CONTROL_FLAG and not include_control:
+            continue
+        if check_crc:
+            check_batch_crc(buffer, header, position)
+        if attributes & CODEC_MASK:
+            unpacked = record_section(buffer, header, position, limit_bytes)
+            yield unpacked, 0, len(unpacked), header
+        else:
+            stop = position + LENGTH_END + header.length
+            yield buffer, position + HEADER_BYTES, stop, header
 
 
 def _adopt(columns: DecodedColumns) -> pa.RecordBatch:
@@ -212,8 +235,12 @@ def _whole_batches(data: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
 
 
 def _encode(
-    rows: pa.RecordBatch, template: BatchHeader, batch_bytes: int, default_timestamp: int
-) -> list[bytearray]:
+    rows: pa.RecordBatch,
+    template: BatchHeader,
+    batch_bytes: int,
+    default_timestamp: int,
+    finish: Callable[[memoryview], memoryview],
+) -> list[memoryview]:
     columns = {name: rows.column(name) for name in rows.schema.names}
     keys, values = columns.get("key"), columns.get("value")
     return encode_batches(
@@ -224,16 +251,25 @@ def _encode(
         _header_buffers(columns.get("headers")),
         template=template,
         batch_bytes=batch_bytes,
+        expected_bytes=rows.nbytes + rows.num_rows * _RECORD_OVERHEAD_BYTES,
+        allocate=_allocate,
+        finish=finish,
     )
 
 
-def _sealed(batch: bytearray, codec: Codec, level: int | None) -> bytearray:
-    """The batch with its CRC, its records packed when a codec is asked for."""
-    if codec is not Codec.NONE:
-        packed = compress(codec, memoryview(batch)[HEADER_BYTES:], level)
-        return bytearray(seal_batch(read_header(batch), packed))
+def _allocate(size_bytes: int) -> memoryview:
+    """From Arrow's pool, which keeps freed memory: fresh pages cost more than filling them."""
+    return memoryview(pa.allocate_buffer(size_bytes)).cast("B")
+
+
+def _with_crc(batch: memoryview) -> memoryview:
     write_crc(batch, 0, len(batch))
     return batch
+
+
+def _packed(batch: memoryview, codec: Codec, level: int | None) -> memoryview:
+    packed = compress(codec, batch[HEADER_BYTES:], level)
+    return memoryview(bytearray(seal_batch(read_header(batch), packed)))
 
 
 def _timestamps(column: AnyArray | None, rows: int, default_timestamp: int) -> Buffer:

@@ -31,6 +31,7 @@ from headwater.records.validation import (
 from headwater.storage import producer_replay
 from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.producer_state import AppendOrigin, BatchEntry, ProducerStates
+from headwater.storage.segment import INT32_MAX
 from headwater.storage.segmented_log import RollRule, SegmentedLog
 
 _APPEND_TIME = "LogAppendTime"
@@ -65,7 +66,11 @@ class Appending:
 
     def configure(self, settings: TopicSettings) -> None:
         self._settings = settings
-        self._rule = RollRule(segment_bytes=settings.segment_bytes, segment_ms=settings.segment_ms)
+        segment_ms = settings.segment_ms
+        if settings.is_compacted:
+            # The active segment is never cleaned, so it must not grow older than cleaning may lag.
+            segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
+        self._rule = RollRule(segment_bytes=settings.segment_bytes, segment_ms=segment_ms)
         self._stamps_append_time = settings.message_timestamp_type == _APPEND_TIME
 
     def as_leader(
@@ -193,11 +198,20 @@ class Appending:
             ):
                 self._write_run(view[start:end], run)
                 run, start = [], end
-                self._roll(now_ms, header.base_offset)
+                self._roll(now_ms, self._base_for(header))
             run.append(header)
             end += header.size_bytes
         self._write_run(view[start:end], run)
         return end
+
+    def _base_for(self, header: BatchHeader) -> int:
+        """Where a follower's new segment begins: at the log's end, also when the batch is far off.
+
+        After a crash a hole between two segments then means that something was lost. Only a gap
+        that relative offsets cannot span is left out.
+        """
+        end_offset = self._body.end_offset
+        return end_offset if header.last_offset - end_offset <= INT32_MAX else header.base_offset
 
     def _write_run(self, content: memoryview, headers: list[BatchHeader]) -> None:
         if not headers:

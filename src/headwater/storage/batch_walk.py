@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.model.failures import TruncatedBatch
-from headwater.records import kernel
 from headwater.records.header import (
     HEADER,
     HEADER_BYTES,
@@ -55,20 +54,27 @@ def walk_headers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
 
 
 def walk_batches(file: File, start: int, end: int) -> Iterator[PlacedBatch]:
-    """The whole batches from one batch boundary to the end, in order."""
-    position = start
+    """The whole batches from one batch boundary to the end, in order.
+
+    Each is looked at by itself and not by the scan of a chunk, which would raise at damage before
+    the good batches in front of it are given out.
+    """
+    chunk, chunk_start, position = memoryview(b""), start, start
     while position < end:
-        chunk = memoryview(file.read(min(_BATCH_CHUNK_BYTES, end - position), position))
-        headers, _ = kernel.scan(chunk, 0, len(chunk))
-        if not headers:
-            header = _header_at(chunk, 0, end - position)
-            chunk = memoryview(file.read(header.size_bytes, position))
-            headers = [header]
-        at = 0
-        for header in headers:
-            yield PlacedBatch(position, header, chunk[at : at + header.size_bytes])
-            at += header.size_bytes
-            position += header.size_bytes
+        at = position - chunk_start
+        if at + HEADER_BYTES > len(chunk):
+            chunk, chunk_start, at = _chunk(file, position, end, 0), position, 0
+        header = _header_at(chunk, at, end - position)
+        if at + header.size_bytes > len(chunk):
+            chunk = _chunk(file, position, end, header.size_bytes)
+            chunk_start, at = position, 0
+        yield PlacedBatch(position, header, chunk[at : at + header.size_bytes])
+        position += header.size_bytes
+
+
+def _chunk(file: File, position: int, end: int, at_least_bytes: int) -> memoryview:
+    wanted = max(min(_BATCH_CHUNK_BYTES, end - position), at_least_bytes)
+    return memoryview(file.read(wanted, position))
 
 
 def _header_at(chunk: bytes | memoryview, at: int, available: int) -> BatchHeader:

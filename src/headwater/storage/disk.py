@@ -12,6 +12,9 @@ from typing import Protocol
 
 from headwater.records.header import Buffer
 
+TEMPORARY = ".tmp"
+"""What a small file is called while it is written anew."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
@@ -80,9 +83,22 @@ class Disk(Protocol):
     def free_bytes(self, path: PurePath) -> int: ...
 
 
+def make_directory_durably(disk: Disk, path: PurePath) -> None:
+    """Make a directory that survives a power cut, with the parents that had to be made for it.
+
+    One that is not empty was made durable before anything was put into it, so an old one costs
+    nothing.
+    """
+    fresh = [path, *path.parents]
+    old = next((index for index, each in enumerate(fresh) if disk.names(each)), len(fresh))
+    disk.make_directory(path)
+    for each in fresh[:old]:
+        disk.sync_directory(each.parent)
+
+
 def write_atomically(disk: Disk, path: PurePath, content: bytes) -> None:
     """Replace a small file so that a crash leaves either the old or the new content."""
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(path.name + TEMPORARY)
     disk.remove(temporary)
     file = disk.open(temporary, create=True)
     try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import ClassVar
 
 from headwater.storage.open_files import CachedFile, OpenFiles
 
@@ -25,14 +26,19 @@ Entry = tuple[int, int]
 
 
 class EntryFile:
-    """Pairs of integers in a file, addressed by slot."""
+    """Pairs of integers in a file, addressed by slot. Each kind of index has its layout."""
 
-    __slots__ = ("_cached", "_files", "_layout", "_tail", "_written")
+    layout: ClassVar[struct.Struct]
 
-    def __init__(self, files: OpenFiles, path: PurePath, layout: struct.Struct) -> None:
+    __slots__ = ("_base_offset", "_cached", "_files", "_max_entries", "_tail", "_written")
+
+    def __init__(
+        self, files: OpenFiles, path: PurePath, *, base_offset: int, max_bytes: int
+    ) -> None:
+        self._base_offset = base_offset
+        self._max_entries = max_bytes // self.layout.size
         self._files = files
         self._cached = files.open(path)
-        self._layout = layout
         self._tail: list[Entry] = []
         self._written: int | None = None
 
@@ -58,7 +64,7 @@ class EntryFile:
         written = self._written_count()
         if slot >= written:
             return self._tail[slot - written]
-        return self._entry_on_disk(self._cached.view(written * self._layout.size), slot)
+        return self._entry_on_disk(self._cached.view(written * self.layout.size), slot)
 
     def last(self) -> Entry | None:
         if self._tail:
@@ -73,7 +79,7 @@ class EntryFile:
             return written + _count_until(self._tail.__getitem__, len(self._tail), is_beyond) - 1
         if not written:
             return -1
-        view = self._cached.view(written * self._layout.size)
+        view = self._cached.view(written * self.layout.size)
         return _count_until(lambda slot: self._entry_on_disk(view, slot), written, is_beyond) - 1
 
     def truncate(self, count: int) -> None:
@@ -84,7 +90,7 @@ class EntryFile:
             return
         self._tail.clear()
         self._cached.drop_view()
-        self._cached.file().truncate(count * self._layout.size)
+        self._cached.file().truncate(count * self.layout.size)
         self._written = count
 
     def write_out(self) -> None:
@@ -92,25 +98,25 @@ class EntryFile:
         if not self._tail:
             return
         written = self._written_count()
-        content = b"".join(self._layout.pack(*entry) for entry in self._tail)
-        self._cached.file().write([content], written * self._layout.size)
+        content = b"".join(self.layout.pack(*entry) for entry in self._tail)
+        self._cached.file().write([content], written * self.layout.size)
         self._written = written + len(self._tail)
         self._tail.clear()
 
     @property
     def size_bytes(self) -> int:
-        return len(self) * self._layout.size
+        return len(self) * self.layout.size
 
     @property
     def has_whole_entries(self) -> bool:
-        return self._cached.file().size() % self._layout.size == 0
+        return self._cached.file().size() % self.layout.size == 0
 
     @property
     def cached(self) -> CachedFile:
         return self._cached
 
     def _entry_on_disk(self, view: memoryview, slot: int) -> Entry:
-        first, second = self._layout.unpack_from(view, slot * self._layout.size)
+        first, second = self.layout.unpack_from(view, slot * self.layout.size)
         return (first, second)
 
     def _written_count(self) -> int:
@@ -121,7 +127,7 @@ class EntryFile:
     def _count_real_entries(self) -> int:
         """Entries before the zeros: Kafka preallocates an index and may die before it is cut."""
         view = self._cached.view()
-        slots = len(view) // self._layout.size
+        slots = len(view) // self.layout.size
         return _count_until(
             lambda slot: self._entry_on_disk(view, slot), slots, lambda entry: entry == (0, 0)
         )

@@ -7,10 +7,10 @@ newer epochs first, and then be overwritten by the first.
 
 from collections.abc import Callable
 
-from headwater.model.failures import StorageError
+from headwater.model.failures import StorageError, TooMuchWork
 from headwater.storage import leader_epochs
 from headwater.storage.disk import File, write_atomically
-from headwater.storage.executor import Executor
+from headwater.storage.executor import Executor, InlineExecutor
 from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.segmented_log import SegmentedLog
 
@@ -36,6 +36,7 @@ class Flushing:
         self._snapshots: list[File] = []
         self._is_running = False
         self._is_wanted = False
+        self._is_stopped = False
 
     def include(self, snapshot: File) -> None:
         """A file that the next flush syncs and closes."""
@@ -51,12 +52,19 @@ class Flushing:
 
     def start(self, then: Callable[[], None] | None = None) -> None:
         """Flush what is in the log now. Who comes while a flush runs shares the next one."""
+        if self._is_stopped:
+            return
         if then is not None:
             self._waiters.append(then)
         if self._is_running:
             self._is_wanted = True
         else:
             self._submit()
+
+    def stop(self) -> None:
+        """Start nothing more: the log is gone, or its disk is. Who waits is answered elsewhere."""
+        self._is_stopped = True
+        self._waiters.clear()
 
     def run_here(self) -> None:
         """Flush on this thread, as the last thing before the log is closed."""
@@ -71,6 +79,7 @@ class Flushing:
     def _submit(self) -> None:
         waiters, self._waiters = self._waiters, []
         target, truncations = self._body.end_offset, self._body.truncations
+        active = self._body.segments.active
         job, release = self._job()
         self._is_running, self._is_wanted = True, False
 
@@ -79,10 +88,13 @@ class Flushing:
             self._is_running = False
             # After a cut the same offsets may hold other bytes, which this job has not seen.
             if truncations == self._body.truncations:
-                self.recovery_point = max(self.recovery_point, target)
+                # A segment that was closed meanwhile got a last index entry, which is not synced.
+                rolled = self._body.segments.active is not active
+                safe = active.base_offset if rolled else target
+                self.recovery_point = max(self.recovery_point, safe)
             for waiter in waiters:
                 waiter()
-            if self._is_wanted and not self._is_running:
+            if self._is_wanted and not (self._is_running or self._is_stopped):
                 self._submit()
 
         def failed(error: StorageError) -> None:
@@ -90,7 +102,11 @@ class Flushing:
             self._is_running = False
             self._failed(error)
 
-        self._executor.submit(job, then=done, otherwise=failed)
+        try:
+            self._executor.submit(job, then=done, otherwise=failed)
+        except TooMuchWork:
+            # Then whoever fills the log has to wait for the disk, here and now.
+            InlineExecutor().submit(job, then=done, otherwise=failed)
 
     def _job(self) -> tuple[Callable[[], None], Callable[[], None]]:
         """What to do off the loop, and what to let go of afterwards."""

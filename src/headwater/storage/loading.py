@@ -20,9 +20,15 @@ from headwater.model.ids import TopicPartition
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.checksum import check_crc
 from headwater.records.header import LENGTH_END, MAGIC_POSITION, BatchHeader
-from headwater.storage import leader_epochs, producer_replay, segment_files, transaction_index
+from headwater.storage import (
+    leader_epochs,
+    producer_replay,
+    producer_snapshot,
+    segment_files,
+    transaction_index,
+)
 from headwater.storage.compaction.swap import finish_interrupted
-from headwater.storage.disk import Disk
+from headwater.storage.disk import TEMPORARY, Disk
 from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_log import LogParts
@@ -52,6 +58,8 @@ class Remembered:
     recovery_point: int = 0
     log_start_offset: int = 0
     first_dirty_offset: int | None = None
+    # There is no checkpoint of recovery points at all, as in a copy of somebody's folders.
+    is_foreign: bool = False
 
 
 @dataclass(slots=True)
@@ -80,6 +88,7 @@ def load_log(
     report = LoadReport()
     place.disk.make_directory(place.folder)
     finish_interrupted(place.disk, place.folder)
+    _remove_unfinished(place)
     log = SegmentedLog(
         _home(place, settings),
         Segments(()),
@@ -94,7 +103,7 @@ def load_log(
     first_doubtful = _first_torn_transaction_index(log, names, report)
     if not remembered.was_clean:
         first_doubtful = min(first_doubtful, log.segments.index_of(remembered.recovery_point))
-        _recover(log, epochs, first_doubtful, report)
+        _recover(log, epochs, first_doubtful, report, accepts_holes=remembered.is_foreign)
     log.end_offset = log.segments.active.next_offset()
     log_start_offset = max(remembered.log_start_offset, log.segments.first.base_offset)
     if log.end_offset < log_start_offset:
@@ -126,6 +135,13 @@ def load_log(
     return LoadedLog(parts, report)
 
 
+def _remove_unfinished(place: LogPlace) -> None:
+    """A small file that was being replaced when a crash came; the old one counts."""
+    for name in place.disk.names(place.folder):
+        if name.endswith(TEMPORARY):
+            place.disk.remove(place.folder / name)
+
+
 def _home(place: LogPlace, settings: TopicSettings) -> SegmentHome:
     return SegmentHome(
         disk=place.disk,
@@ -145,7 +161,12 @@ def _empty_log(
     report: LoadReport,
 ) -> LoadedLog:
     start = remembered.log_start_offset
+    # Or a snapshot of records that are gone would be believed once the log has grown past it.
+    producer_snapshot.remove_all(place.disk, place.folder)
     log.start_over(start, now_ms=now_ms)
+    if not remembered.was_clean:
+        # A crash may have come amid the removal of the old segments: not one may come back.
+        place.disk.sync_directory(place.folder)
     epochs = LeaderEpochs()
     epochs.unsaved = True
     parts = LogParts(
@@ -216,14 +237,30 @@ def _recover(
     epochs: LeaderEpochs,
     first: int,
     report: LoadReport,
+    *,
+    accepts_holes: bool,
 ) -> None:
-    """Check all segments from the first doubtful one on; cut the log at the first bad batch."""
+    """Check all segments from the first doubtful one on; cut the log at the first bad batch.
+
+    A hole between two doubtful segments is such a place too: the first may have lost its last
+    batches at a boundary, where nothing else tells. A log with a hole would never be made whole,
+    while one that ends there fetches the rest again. Our own segments follow each other closely,
+    and compaction, Kafka's too, works below the recovery point; where nobody knows that point, a
+    hole is taken for compaction's.
+    """
     epochs.truncate_from_end(log.segments[first].base_offset)
-    acceptance = _Acceptance(epochs)
+    acceptance = _Acceptance(epochs, log.segments[first].base_offset)
     for index in range(first, len(log.segments)):
         segment = log.segments[index]
         size = segment.size
-        acceptance.enter(segment)
+        if accepts_holes:
+            acceptance.next_offset = max(acceptance.next_offset, segment.base_offset)
+        if segment.base_offset != acceptance.next_offset:
+            report.reasons.append(
+                f"{segment.log.path.name} does not follow offset {acceptance.next_offset}"
+            )
+            _cut(log, index - 1, report)
+            return
         refusal = segment.rebuild(acceptance.accept)
         report.recovered_segments += 1
         if refusal is not None:
@@ -237,17 +274,14 @@ def _recover(
 class _Acceptance:
     """The test that every batch of a doubtful segment must pass."""
 
-    def __init__(self, epochs: LeaderEpochs) -> None:
+    def __init__(self, epochs: LeaderEpochs, start_offset: int) -> None:
         self._epochs = epochs
-        self._next_offset = 0
-
-    def enter(self, segment: Segment) -> None:
-        self._next_offset = max(self._next_offset, segment.base_offset)
+        self.next_offset = start_offset
 
     def accept(self, header: BatchHeader, content: memoryview) -> None:
         check_crc(content, header)
-        if header.base_offset < self._next_offset:
-            raise CorruptBatch(f"offset {header.base_offset} goes back below {self._next_offset}")
+        if header.base_offset < self.next_offset:
+            raise CorruptBatch(f"offset {header.base_offset} goes back below {self.next_offset}")
         # After a truncation old bytes may lie behind new ones, whole and with a good CRC; but
         # what replaces a truncated tail is always of a later epoch.
         if 0 <= header.leader_epoch < self._epochs.latest:
@@ -256,7 +290,7 @@ class _Acceptance:
             )
         if header.leader_epoch >= 0:
             self._epochs.assign(header.leader_epoch, header.base_offset)
-        self._next_offset = header.next_offset
+        self.next_offset = header.next_offset
 
 
 def _cut(log: SegmentedLog, index: int, report: LoadReport) -> None:

@@ -103,17 +103,21 @@ class LogCleaner:
 
         def done(outcome: CleaningResult | CleaningFailure) -> None:
             self._is_cleaning = False
-            self._cleaned(log, outcome)
+            self._cleaned(log, job.generation, outcome)
 
         def failed(error: StorageError) -> None:
             done(CleaningFailure(FailureKind.STORAGE, str(error)))
 
         self._executor.submit(lambda: self._run(job), then=done, otherwise=failed)
 
-    def _cleaned(self, log: PartitionLog, outcome: CleaningResult | CleaningFailure) -> None:
+    def _cleaned(
+        self, log: PartitionLog, generation: int, outcome: CleaningResult | CleaningFailure
+    ) -> None:
         if isinstance(outcome, CleaningFailure):
-            # A damaged log would fail again and again; other failures may pass.
-            if outcome.kind is FailureKind.DAMAGED:
+            # A damaged log would fail again and again; other failures may pass. A log that was
+            # cut under the cleaner's eyes only looks damaged.
+            was_cut = log.body.truncations != generation
+            if outcome.kind is FailureKind.DAMAGED and not was_cut:
                 self.uncleanable[log.partition] = outcome.reason
             return
         self._next_look_ms = 0
@@ -173,7 +177,9 @@ def _age(log: PartitionLog) -> LogAge[TopicPartition]:
         segments=tuple(_segment_age(segment) for segment in log.body.segments),
         first_dirty_offset=log.first_dirty_offset,
         log_start_offset=log.log_start_offset,
-        last_stable_offset=log.last_stable_offset,
+        # A value goes for the sake of a newer one only when a power cut cannot take that one:
+        # segments are swapped one by one, and the newer may still lie in an old, unflushed one.
+        last_stable_offset=min(log.last_stable_offset, log.recovery_point),
         log_end_offset=log.end_offset,
         settings=log.settings,
     )

@@ -26,7 +26,7 @@ from headwater.storage import (
     meta_properties,
     partition_metadata,
 )
-from headwater.storage.disk import Disk, write_atomically
+from headwater.storage.disk import Disk, make_directory_durably, write_atomically
 from headwater.storage.executor import Executor
 from headwater.storage.loading import LoadReport, LogPlace, Remembered, load_log
 from headwater.storage.meta_properties import MetaProperties
@@ -73,6 +73,7 @@ class LogDirectory:
         self._file_removals = PendingRemovals()
         self._tree_removals = PendingRemovals()
         self._was_clean = True
+        self._is_foreign = False
         self._is_saving = False
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
@@ -100,9 +101,10 @@ class LogDirectory:
     def open(self, now_ms: int) -> None:
         """Read the checkpoints and find the logs; after a crash, recover all of them."""
         disk = self._tools.disk
-        disk.make_directory(self.path)
+        make_directory_durably(disk, self.path)
         self._check_identity()
         self._was_clean = clean_shutdown.load(disk, self.path) is not None
+        self._is_foreign = disk.status(self.path / checkpoints.RECOVERY_POINTS) is None
         self._recovery_points = self._load(checkpoints.RECOVERY_POINTS)
         self._log_starts = self._load(checkpoints.LOG_START_OFFSETS)
         self._high_watermarks = self._load(checkpoints.HIGH_WATERMARKS)
@@ -113,6 +115,8 @@ class LogDirectory:
         self._forget({each: None for each in known if each not in self._unopened})
         if not self._was_clean:
             self._recover_all(now_ms)
+        if self._is_foreign:
+            self.save_recovery_points()
         # From here on only another clean stop makes the next start trust what it finds.
         clean_shutdown.remove(disk, self.path)
 
@@ -239,7 +243,7 @@ class LogDirectory:
         if self.failure is None:
             self.failure = error
             for log in self._logs.values():
-                log.failure = error
+                log.fence(error)
 
     def check_serving(self) -> None:
         if self.failure is not None:
@@ -264,13 +268,22 @@ class LogDirectory:
             recovery_point=self._recovery_points.get(partition, 0),
             log_start_offset=self._log_starts.get(partition, 0),
             first_dirty_offset=self._cleaner_offsets.get(partition),
+            is_foreign=self._is_foreign,
         )
         loaded = load_log(place, tools.settings_for(partition.topic), remembered, now_ms=now_ms)
-        events = LogEvents(failed=self.fence, recovery_point_lowered=self.save_recovery_points)
+        events = LogEvents(
+            failed=self.fence,
+            recovery_point_lowered=self.save_recovery_points,
+            log_start_lowered=self.save_log_starts,
+        )
         log = PartitionLog(loaded.parts, executor=tools.executor, events=events)
         log.raise_high_watermark(self._high_watermarks.get(partition, 0))
         self._logs[partition] = log
         self.reports[partition] = loaded.report
+        if log.recovery_point < remembered.recovery_point:
+            # The log is shorter than was promised. What is appended next was never flushed, and
+            # the next start must not believe that it was.
+            self.save_recovery_points()
         return log
 
     def _check_identity(self) -> None:
@@ -291,7 +304,8 @@ class LogDirectory:
         """A log that cannot be opened stays in `broken`, and the others serve."""
         for partition in list(self._unopened):
             with suppress(UnreadableLog):
-                self.log(partition, now_ms=now_ms)
+                # In the background, so that the next start need not look at all of it again.
+                self.log(partition, now_ms=now_ms).flush()
 
     def _find(self, name: str, now_ms: int) -> None:
         folder, path = parse_folder_name(name), self.path / name

@@ -7,10 +7,8 @@ the entry at or below an offset is a place from which to scan forward, never the
 """
 
 import struct
-from pathlib import PurePath
 
 from headwater.storage.entry_file import EntryFile
-from headwater.storage.open_files import OpenFiles
 
 _LAYOUT = struct.Struct(">ii")
 
@@ -18,18 +16,13 @@ _LAYOUT = struct.Struct(">ii")
 class OffsetIndex(EntryFile):
     """Sparse: one entry for about every `index.interval.bytes` of log."""
 
-    __slots__ = ("_base_offset", "_max_entries")
-
-    def __init__(
-        self, files: OpenFiles, path: PurePath, *, base_offset: int, max_bytes: int
-    ) -> None:
-        super().__init__(files, path, _LAYOUT)
-        self._base_offset = base_offset
-        self._max_entries = max_bytes // _LAYOUT.size
+    __slots__ = ()
+    layout = _LAYOUT
 
     @property
-    def is_full(self) -> bool:
-        return len(self) >= self._max_entries
+    def room(self) -> int:
+        """How many more entries fit."""
+        return self._max_entries - len(self)
 
     def add(self, last_offset: int, position: int) -> None:
         self.append(last_offset - self._base_offset, position)

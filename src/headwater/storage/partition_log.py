@@ -60,6 +60,9 @@ class LogEvents:
     # Called before content is cut: a recovery point on disk above the cut would let the next
     # start trust bytes that were never flushed.
     recovery_point_lowered: Callable[[], None]
+    # Called before the cut log is used again: a start on disk above what is appended next would
+    # let the next start take that for deleted.
+    log_start_lowered: Callable[[], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -280,17 +283,24 @@ class PartitionLog:
         self._flushing.start(then)
 
     def truncate_to(self, offset: int, *, now_ms: int) -> bool:
-        """Cut the log at an offset, because its leader has something else there (EP-6)."""
+        """Cut the log at an offset, because its leader has something else there (EP-6).
+
+        A batch goes as a whole: where the offset lies amid one, or amid offsets that nobody has,
+        the log then ends where the batch before ends, and all of what is missing is fetched again.
+        """
         if offset >= self.end_offset:
             return False
         if offset < self.body.segments.first.base_offset:
             self.start_over(offset, now_ms=now_ms)
             return True
         with self._fencing():
-            self._lower_recovery_point(offset)
+            offset, base_offset = self.body.end_before(offset)
+            # Not to the offset: if that becomes the base of a new segment, the start after a crash
+            # would not look into this one, where old bytes may lie behind a cut that got lost.
+            self._lower_recovery_point(base_offset)
             self.body.truncate_to(offset)
             self.epochs.truncate_from_end(offset)
-            self.log_start_offset = min(self.log_start_offset, offset)
+            self._lower_log_start(offset)
             self.high_watermark = min(self.high_watermark, offset)
             if self.first_dirty_offset is not None:
                 self.first_dirty_offset = min(self.first_dirty_offset, offset)
@@ -309,10 +319,11 @@ class PartitionLog:
             self._lower_recovery_point(0)
             producer_snapshot.remove_all(self.body.home.disk, self.folder)
             self.body.start_over(offset, now_ms=now_ms)
-        self.epochs.clear()
-        self.producers.clear()
-        self.log_start_offset = self.high_watermark = offset
-        self.first_dirty_offset = None
+            self.epochs.clear()
+            self.producers.clear()
+            self.first_dirty_offset = None
+            self._lower_log_start(offset)
+            self.log_start_offset = self.high_watermark = offset
 
     def close(self) -> None:
         """Make everything durable and let go of the files. No flush may be under way."""
@@ -322,9 +333,15 @@ class PartitionLog:
             self._flushing.run_here()
             self.body.close()
 
+    def fence(self, error: StorageError) -> None:
+        """The disk has failed: refuse everything from now on, and touch nothing."""
+        self.failure = error
+        self._flushing.stop()
+
     def abandon(self) -> None:
         """Let go of the files without a flush, because the partition is to be deleted."""
         self.is_abandoned = True
+        self._flushing.stop()
         self.body.close()
 
     @contextmanager
@@ -351,11 +368,21 @@ class PartitionLog:
         if self._flushing.lower(offset):
             self._events.recovery_point_lowered()
 
+    def _lower_log_start(self, offset: int) -> None:
+        if offset < self.log_start_offset:
+            self.log_start_offset = offset
+            self._events.log_start_lowered()
+
     def _flush_failed(self, error: StorageError) -> None:
         if not self.is_abandoned:
             self._events.failed(error)
 
     def _roll_at(self, now_ms: int, base_offset: int) -> None:
+        active = self.body.segments.active
+        if active.size and self.recovery_point >= self.end_offset:
+            # All was flushed, but now the segment gets its last index entry; and as soon as the
+            # recovery point is the base of the next one, a start would take it as it is.
+            self._lower_recovery_point(active.base_offset)
         self.body.roll(now_ms, base_offset=base_offset)
         self._save_producers(base_offset)
         self.flush()

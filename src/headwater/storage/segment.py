@@ -46,10 +46,12 @@ class Segment:
         "_bytes_since_entry",
         "_first_timestamp",
         "_home",
+        "_indexed_timestamp",
         "_is_fresh",
         "_largest_offset",
         "_largest_timestamp",
         "_offset_index",
+        "_slots_left",
         "_time_index",
         "_transactions",
         "base_offset",
@@ -75,6 +77,8 @@ class Segment:
         self._first_timestamp: int | None = None
         self._largest_timestamp: int | None = None
         self._largest_offset = base_offset
+        self._indexed_timestamp = NO_TIMESTAMP
+        self._slots_left = 0
 
     @classmethod
     def create(cls, home: SegmentHome, base_offset: int, *, created_ms: int) -> Segment:
@@ -177,17 +181,32 @@ class Segment:
             following = placed.header.next_offset
         return following
 
+    def end_before(self, offset: int) -> int:
+        """Where the batches end that lie below the offset all of them."""
+        following = self.base_offset
+        start = self.offset_index.position_before(offset - 1)
+        for placed in walk_headers(self.log.file(), start, self.size):
+            if placed.header.last_offset >= offset:
+                break
+            following = placed.header.next_offset
+        return following
+
     def truncate_to(self, offset: int) -> None:
         """Cut off the batch that holds the offset and all behind it."""
         placed = self.locate(offset)
         if placed is not None:
-            self.log.file().truncate(placed.position)
+            file = self.log.file()
+            file.truncate(placed.position)
+            # Or the old tail could come back after a power cut, while what was appended in its
+            # stead had gone to the next segment and stayed.
+            file.sync()
             self.size = placed.position
         self.offset_index.truncate_from(offset)
         self.time_index.truncate_from(offset)
         self.transactions.truncate_to(offset)
         self._first_timestamp = self._largest_timestamp = None
-        self.is_index_full = False
+        self._indexed_timestamp = NO_TIMESTAMP
+        self._count_slots()
         self._bytes_since_entry = self.size - self.offset_index.last_position()
         self._learn_largest_timestamp()
         self._look_for_larger_timestamp()
@@ -255,10 +274,19 @@ class Segment:
             self._largest_offset = last_offset
         if self._bytes_since_entry > self._home.index_interval_bytes:
             self.offset_index.add(last_offset, position)
-            self.time_index.add(self._largest_timestamp, self._largest_offset)
+            if self._largest_timestamp > self._indexed_timestamp:
+                self.time_index.add(self._largest_timestamp, self._largest_offset)
+                self._indexed_timestamp = self._largest_timestamp
             self._bytes_since_entry = 0
-            self.is_index_full = self.offset_index.is_full or self.time_index.is_full
+            self._slots_left -= 1
+            if self._slots_left <= 0:
+                self._count_slots()
         self._bytes_since_entry += size_bytes
+
+    def _count_slots(self) -> None:
+        """How many entries fit either index; counted down from here, as counting costs."""
+        self._slots_left = min(self.offset_index.room, self.time_index.room)
+        self.is_index_full = self._slots_left <= 0
 
     def rebuild_indexes(self) -> None:
         """Index the content anew without judging it; what cannot be walked stays unindexed."""
@@ -283,7 +311,8 @@ class Segment:
         self._first_timestamp = None
         self._largest_timestamp = NO_TIMESTAMP
         self._largest_offset = self.base_offset
-        self.is_index_full = False
+        self._indexed_timestamp = NO_TIMESTAMP
+        self._count_slots()
 
     def _learn_largest_timestamp(self) -> None:
         """A sealed segment's last time index entry is its largest timestamp."""

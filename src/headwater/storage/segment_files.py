@@ -6,6 +6,7 @@ The number is a base offset in twenty digits; for a snapshot it is the offset up
 excluded, the producers' state is covered. `.deleted`, `.cleaned` and `.swap` come on top of a name.
 """
 
+from dataclasses import dataclass
 from pathlib import PurePath
 
 LOG = ".log"
@@ -18,13 +19,24 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
-SEGMENT_KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
+INDEX_KINDS = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+SEGMENT_KINDS = (LOG, *INDEX_KINDS)
+SUFFIXES = (CLEANED, SWAP, DELETED)
 
 _DIGITS = 20
 
 
-def file_name(offset: int, kind: str) -> str:
-    return f"{offset:0{_DIGITS}d}{kind}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """A file name taken apart: `suffix` is empty for a file in its place."""
+
+    base_offset: int
+    kind: str
+    suffix: str
+
+
+def file_name(offset: int, kind: str, suffix: str = "") -> str:
+    return f"{offset:0{_DIGITS}d}{kind}{suffix}"
 
 
 def path_of(folder: PurePath, offset: int, kind: str) -> PurePath:
@@ -37,3 +49,17 @@ def offset_in(name: str, kind: str) -> int | None:
     if digits == name or len(digits) != _DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits)
+
+
+def parse_name(name: str) -> SegmentFile | None:
+    """The parts of a segment file's name, or None for any other file."""
+    digits, rest = name[:_DIGITS], name[_DIGITS:]
+    if len(digits) != _DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    found = _ENDINGS.get(rest)
+    if found is None:
+        return None
+    return SegmentFile(base_offset=int(digits), kind=found[0], suffix=found[1])
+
+
+_ENDINGS = {kind + suffix: (kind, suffix) for kind in SEGMENT_KINDS for suffix in ("", *SUFFIXES)}

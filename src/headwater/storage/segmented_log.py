@@ -142,14 +142,17 @@ class SegmentedLog:
         later = (segments[each].transactions for each in range(index, len(segments)))
         return collect_aborted(later, fetch_offset=offset, upper_offset=upper_offset)
 
+    def end_before(self, offset: int) -> tuple[int, int]:
+        """Where the log would end if it were cut at an offset, and the base of that segment."""
+        segment = self.segments[self.segments.index_of(offset)]
+        return segment.end_before(offset), segment.base_offset
+
     def truncate_to(self, offset: int) -> None:
-        """Cut everything from the offset on. The folder keeps at least one segment."""
+        """Cut everything from the offset on, which is one that `end_before` gave."""
         self.truncations += 1
         self._bound = None
         doomed = [segment for segment in self.segments if segment.base_offset > offset]
-        if len(doomed) == len(self.segments):
-            self.start_over(offset, now_ms=self.segments.active.created_ms)
-            return
+        assert len(doomed) < len(self.segments), "a cut below the first segment starts over"
         self.drop_tail(doomed)
         self.segments.active.truncate_to(offset)
         self.end_offset = offset

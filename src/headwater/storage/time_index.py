@@ -8,29 +8,22 @@ nothing of the records before it.
 """
 
 import struct
-from pathlib import PurePath
 
 from headwater.storage.entry_file import EntryFile
-from headwater.storage.open_files import OpenFiles
 
 _LAYOUT = struct.Struct(">qi")
 
 
 class TimeIndex(EntryFile):
-    """Rising in both columns. One slot is kept free for the entry that closes the segment."""
+    """Rising in both columns. One slot stays free for the entry that closes the segment."""
 
-    __slots__ = ("_base_offset", "_max_entries")
-
-    def __init__(
-        self, files: OpenFiles, path: PurePath, *, base_offset: int, max_bytes: int
-    ) -> None:
-        super().__init__(files, path, _LAYOUT)
-        self._base_offset = base_offset
-        self._max_entries = max_bytes // _LAYOUT.size
+    __slots__ = ()
+    layout = _LAYOUT
 
     @property
-    def is_full(self) -> bool:
-        return len(self) >= self._max_entries - 1
+    def room(self) -> int:
+        """How many more entries fit."""
+        return self._max_entries - len(self) - 1
 
     def add(self, timestamp: int, offset: int) -> None:
         """Note a new largest timestamp; one that is not larger than the last is skipped."""

@@ -39,15 +39,41 @@ def first_since(segments: Segments, timestamp: int, log_start_offset: int) -> Ti
 
 def with_largest_timestamp(segments: Segments, log_start_offset: int) -> TimedOffset | None:
     """The first record that carries the log's largest timestamp (LO-1, -3); None when empty."""
-    latest: Segment | None = None
+    latest: TimedOffset | None = None
     for segment in segments.since(log_start_offset):
-        if segment.size and (
-            latest is None or segment.largest_timestamp > latest.largest_timestamp
-        ):
-            latest = segment
-    if latest is None:
+        if latest is None or segment.largest_timestamp > latest.timestamp:
+            found = _latest_in(segment, log_start_offset)
+            if found and (latest is None or found.timestamp > latest.timestamp):
+                latest = found
+    return latest
+
+
+def _latest_in(segment: Segment, log_start_offset: int) -> TimedOffset | None:
+    """Nearly always one batch tells. But the record with the segment's largest timestamp may be
+    deleted by now, or compacted away and its batch kept without it.
+    """
+    placed = segment.locate(segment.offset_of_largest_timestamp)
+    if placed is not None:
+        latest = _latest_of(_records(segment, placed), placed, log_start_offset)
+        if latest is not None and latest.timestamp == segment.largest_timestamp:
+            return latest
+    latest = None
+    for placed in segment.headers_since(log_start_offset):
+        if latest is None or placed.header.max_timestamp > latest.timestamp:
+            found = _latest_of(_records(segment, placed), placed, log_start_offset)
+            if found and (latest is None or found.timestamp > latest.timestamp):
+                latest = found
+    return latest
+
+
+def _latest_of(
+    records: Iterator[Record], placed: PlacedHeader, log_start_offset: int
+) -> TimedOffset | None:
+    readable = [record for record in records if _offset(record) >= log_start_offset]
+    if not readable:
         return None
-    return first_since(segments, latest.largest_timestamp, log_start_offset)
+    # Of several with the same timestamp `max` gives the first.
+    return _timed(max(readable, key=lambda record: record.timestamp), placed)
 
 
 def _records(segment: Segment, placed: PlacedHeader) -> Iterator[Record]:

@@ -46,7 +46,7 @@ def rows_of(table: pa.RecordBatch) -> list[dict[str, object]]:
     return table.to_pylist()
 
 
-def records_of(batches: list[bytearray]) -> list[Record]:
+def records_of(batches: list[memoryview]) -> list[Record]:
     """All records with offsets as if the batches were appended one after the other."""
     found: list[Record] = []
     for batch in batches:

@@ -1,5 +1,6 @@
 """The record kernel, compiled and pure: every test here holds for both."""
 
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -77,11 +78,40 @@ def test_a_walk_says_what_the_records_are(kernel: ModuleType) -> None:
     assert kernel.check_records(b"", 0) == RecordsSummary(True, False, None)
 
 
+def refusals(kernel: ModuleType, payload: bytes, count: int) -> list[bool]:
+    """Whether each way to open a section refuses it as corrupt."""
+    header = read_header(ONE_RECORD)._replace(record_count=count)
+    keep = bytes(max(count, 0) if count < 100 else 0)
+    ways: list[Callable[[], object]] = [
+        lambda: kernel.check_records(payload, count),
+        lambda: kernel.decode_sections(
+            [(payload, 0, len(payload), header)], first_offset=0, expected_bytes=0
+        ),
+        lambda: kernel.decode_sections(
+            [(payload, 0, len(payload), header)], first_offset=2**60, expected_bytes=0
+        ),
+        lambda: kernel.map_records(kernel.OffsetMap(2400, 0.5, SEED), payload, count, 0),
+        lambda: kernel.keep_mask(kernel.OffsetMap(2400, 0.5, SEED), payload, count, 0, True),
+    ]
+    if len(keep) == count:
+        ways.append(lambda: kernel.filter_records(payload, count, keep, 0))
+        ways.append(lambda: kernel.first_timestamp_delta(payload, count, keep))
+    return [_is_refused(way) for way in ways]
+
+
+def _is_refused(way: Callable[[], object]) -> bool:
+    try:
+        way()
+    except CorruptBatch:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 2**31 - 1])
 def test_a_wrong_record_count_is_corrupt(kernel: ModuleType, count: int) -> None:
     payload = keyed((b"a", b"1"), (b"b", b"2"))
-    with pytest.raises(CorruptBatch):
-        kernel.check_records(payload, count)
+    assert all(refusals(kernel, payload, count))
+    assert not any(refusals(kernel, payload, 2))
 
 
 @pytest.mark.parametrize(
@@ -94,13 +124,26 @@ def test_a_wrong_record_count_is_corrupt(kernel: ModuleType, count: int) -> None
         "0c" + "000000010400",  # a value that runs over the end
         "10" + "0000000101020100",  # a header without a key
         "ffffffff0f" + "000000010100",  # a record of -2147483648 bytes
-        "8080808010" + "000000010100",  # a number of more than 32 bits
-        "16" + "0080808080808080808002" + "00010100",  # a number of more than 64 bits
+        "14" + "0000" + "8080808010" + "010100",  # an offset delta of more than 32 bits
+        "16" + "0000" + "808080808000" + "010100",  # an offset delta of more than five bytes
+        "1e" + "00" + "80808080808080808002" + "00010100",  # a timestamp of more than 64 bits
+        "20" + "00" + "8080808080808080808000" + "00010100",  # one of more than ten bytes
     ],
 )
 def test_a_record_that_lies_is_corrupt(kernel: ModuleType, record: str) -> None:
-    with pytest.raises(CorruptBatch):
-        kernel.check_records(bytes.fromhex(record), 1)
+    assert all(refusals(kernel, bytes.fromhex(record), 1))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "14" + "0000" + "ffffffff0f" + "010100",  # the smallest offset delta
+        "1e" + "00" + "ffffffffffffffffff01" + "00010100",  # the smallest timestamp delta
+        "0e" + "00008000" + "010100",  # a number that is longer than it need be
+    ],
+)
+def test_numbers_at_the_edge_of_their_field_are_read(kernel: ModuleType, record: str) -> None:
+    assert kernel.check_records(bytes.fromhex(record), 1).max_timestamp_delta in (0, -(2**63))
 
 
 def test_any_negative_length_is_null(kernel: ModuleType) -> None:
@@ -135,6 +178,15 @@ def test_the_map_remembers_the_last_offset_of_a_key(kernel: ModuleType) -> None:
     assert offsets.put(b"", 3)
     assert offsets.put(b"a", 7)
     assert (offsets.get(b"a"), offsets.get(b""), offsets.get(b"b"), len(offsets)) == (7, 3, -1, 2)
+
+
+def test_many_keys_are_told_apart(kernel: ModuleType) -> None:
+    offsets = kernel.OffsetMap(24 * 2000, 0.75, SEED)
+    for number in range(1500):
+        assert offsets.put(b"key-%d" % number, number)
+    assert len(offsets) == offsets.capacity == 1500
+    assert [offsets.get(b"key-%d" % number) for number in range(1500)] == list(range(1500))
+    assert offsets.get(b"key-1500") == -1
 
 
 def test_a_full_map_takes_no_new_key_but_moves_known_ones(kernel: ModuleType) -> None:

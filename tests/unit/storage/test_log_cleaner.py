@@ -236,3 +236,22 @@ def test_a_transaction_that_is_open_holds_the_cleaner_back() -> None:
     workshop.fill()
     workshop.tick()
     assert not workshop.cleaner.is_busy
+
+
+def test_a_log_that_was_cut_under_the_cleaner_is_not_taken_for_damaged() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.tick()
+    workshop.log.truncate_to(9, now_ms=workshop.now_ms)
+    workshop.run = lambda _: CleaningFailure(FailureKind.DAMAGED, "a batch ends too early")
+    workshop.executor.finish()
+    assert workshop.cleaner.uncleanable == {}
+
+
+def test_nothing_is_compacted_that_a_power_cut_could_take() -> None:
+    """The newer value must be safe before the older one goes."""
+    workshop = Workshop()
+    workshop.fill()
+    workshop.log._flushing.lower(0)
+    workshop.tick()
+    assert not workshop.cleaner.is_busy

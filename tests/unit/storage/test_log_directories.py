@@ -245,6 +245,26 @@ def test_one_unreadable_log_does_not_stop_the_others() -> None:
     assert TopicPartition("orders", 0) in broker.logs
 
 
+def test_gaps_that_compaction_left_in_copied_folders_are_kept() -> None:
+    """Without a checkpoint nobody knows what was flushed; Kafka's compaction leaves such gaps."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.append(log, 12)
+    bases = [segment.base_offset for segment in log.body.segments]
+    for kind in ("log", "index", "timeindex"):
+        broker.disk.remove(log.folder / f"{bases[1]:020d}.{kind}")
+    broker.disk.remove(ONE / "recovery-point-offset-checkpoint")
+    broker.crash()
+    found = [segment.base_offset for segment in broker.log("orders").body.segments]
+    assert found == [bases[0], *bases[2:]]
+    broker.log("orders")
+    for kind in ("log", "index", "timeindex"):
+        broker.disk.remove(log.folder / f"{bases[3]:020d}.{kind}")
+    broker.disk.open(ONE / "recovery-point-offset-checkpoint").truncate(0)
+    broker.crash()
+    assert broker.log("orders").end_offset == bases[1]
+
+
 def test_a_torn_transaction_index_is_built_anew() -> None:
     """RC-1"""
     broker = Broker(ONE)

@@ -19,7 +19,7 @@ from headwater.model.topic_settings import TopicSettings
 from headwater.records.building import build_batch
 from headwater.records.header import Codec, read_header
 from headwater.storage.partition_log import ReadBound
-from headwater.storage.segment_files import LOG, file_name, offset_in
+from headwater.storage.segment_files import LOG, file_name
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.log_lab import FOLDER, START_MS, LogLab, records
 
@@ -177,6 +177,15 @@ def test_segments_roll_by_the_timestamps_of_their_records() -> None:
     lab.now_ms += 2000
     lab.append(records(b"c", timestamp=START_MS + 1001))
     assert bases(lab) == [0, 2]
+
+
+def test_a_compacted_log_rolls_in_time_for_its_cleaner() -> None:
+    """CP-2: the active segment is not cleaned, so max.compaction.lag.ms bounds its age as well."""
+    lab = lab_with(segment_bytes=1 << 20, cleanup_policy=("compact",), max_compaction_lag_ms=1000)
+    lab.append(records(b"a", timestamp=START_MS))
+    lab.now_ms += 2000
+    lab.append(records(b"b", timestamp=START_MS + 1001))
+    assert bases(lab) == [0, 1]
 
 
 def test_a_full_index_rolls_the_segment() -> None:
@@ -393,16 +402,27 @@ def test_a_truncated_log_forgets_what_was_cut_and_goes_on_from_there() -> None:
     lab = LogLab(SMALL)
     for epoch in range(10):
         lab.append(3, leader_epoch=epoch)
-    lab.log.truncate_to(16, now_ms=lab.now_ms)
-    assert lab.log.end_offset == 16
-    assert lab.log.high_watermark == 16
-    assert lab.log.epochs.latest == 5
+    lab.log.truncate_to(15, now_ms=lab.now_ms)
+    assert lab.log.end_offset == 15
+    assert lab.log.high_watermark == 15
+    assert lab.log.epochs.latest == 4
     assert [offset for offset, _ in lab.contents()] == list(range(15))
-    assert lab.append(2, leader_epoch=12).base_offset == 16
-    assert [offset for offset, _ in lab.contents(15)] == [16, 17]
+    assert lab.append(2, leader_epoch=12).base_offset == 15
+    assert [offset for offset, _ in lab.contents(15)] == [15, 16]
     after = lab.contents()
     lab.crash()
     assert lab.contents() == after
+
+
+def test_a_cut_amid_a_batch_ends_the_log_before_it_now_and_after_a_restart() -> None:
+    """EP-6"""
+    lab = LogLab(SMALL)
+    for _ in range(10):
+        lab.append(3)
+    lab.log.truncate_to(16, now_ms=lab.now_ms)
+    assert lab.log.end_offset == 15
+    lab.reopen()
+    assert lab.log.end_offset == 15
 
 
 def test_a_truncation_lowers_the_recovery_point_before_it_cuts() -> None:
@@ -411,8 +431,9 @@ def test_a_truncation_lowers_the_recovery_point_before_it_cuts() -> None:
         lab.append(3)
     lab.reopen()
     assert lab.recovery_point == 30
-    lab.log.truncate_to(6, now_ms=lab.now_ms)
-    assert lab.recovery_point == 6
+    lab.log.truncate_to(16, now_ms=lab.now_ms)
+    assert lab.recovery_point in bases(lab)
+    assert lab.recovery_point <= 15
 
 
 def test_a_log_can_start_over_at_another_offset() -> None:
@@ -515,7 +536,7 @@ def test_a_failed_write_changes_nothing_and_fences() -> None:
     assert len(lab.failures) == 1
     assert lab.log.end_offset == 2
     assert lab.read_bytes() == before
-    lab.log.failure = lab.failures[0]
+    lab.log.fence(lab.failures[0])
     with pytest.raises(StorageError):
         lab.append(1)
     with pytest.raises(StorageError):
@@ -550,10 +571,3 @@ def test_a_log_of_many_segments_needs_few_open_files() -> None:
         lab.append(3)
     assert [offset for offset, _ in lab.contents()] == list(range(180))
     assert lab.files.open_count <= 4
-
-
-def test_file_names_carry_twenty_digits() -> None:
-    assert file_name(42, LOG) == "00000000000000000042.log"
-    assert offset_in("00000000000000000042.log", LOG) == 42
-    for name in ("42.log", "0000000000000000004x.log", "00000000000000000042.log.deleted"):
-        assert offset_in(name, LOG) is None

@@ -6,7 +6,6 @@ included; `swap.apply` puts them in place. Whoever fails here leaves no such fil
 
 from pathlib import PurePath
 
-from headwater.storage.compaction.files import CLEANED, parse_name
 from headwater.storage.compaction.job import (
     CleaningJob,
     CleaningResult,
@@ -17,6 +16,7 @@ from headwater.storage.compaction.plan import Group, group_segments
 from headwater.storage.compaction.reading import Pace, unhurried
 from headwater.storage.compaction.rewriting import Rewriting
 from headwater.storage.disk import Disk
+from headwater.storage.segment_files import CLEANED, parse_name
 
 
 def clean(disk: Disk, job: CleaningJob, pace: Pace = unhurried) -> CleaningResult:

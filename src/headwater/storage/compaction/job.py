@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import PurePath
 
 from headwater.model.topic_settings import LONG_MAX
-from headwater.storage.compaction.files import LOG, file_name
+from headwater.storage.segment_files import LOG, file_name
 from headwater.storage.transaction_index import AbortedTransaction
 
 UNPACK_LIMIT_BYTES = 1 << 30

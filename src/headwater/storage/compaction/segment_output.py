@@ -13,15 +13,6 @@ from headwater.model.failures import CorruptBatch
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.model.topic_settings import INT_MAX
 from headwater.records.header import BatchHeader, Buffer
-from headwater.storage.compaction.files import (
-    CLEANED,
-    KINDS,
-    LOG,
-    OFFSET_INDEX,
-    TIME_INDEX,
-    TRANSACTION_INDEX,
-    file_name,
-)
 from headwater.storage.compaction.job import (
     CleanedGroup,
     CleaningJob,
@@ -30,6 +21,15 @@ from headwater.storage.compaction.job import (
 )
 from headwater.storage.compaction.reading import Pace
 from headwater.storage.disk import Disk, File
+from headwater.storage.segment_files import (
+    CLEANED,
+    INDEX,
+    LOG,
+    SEGMENT_KINDS,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    file_name,
+)
 from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _OFFSET_ENTRY = struct.Struct(">ii")
@@ -94,11 +94,11 @@ class SegmentOutput:
         self._add_time_entry(at_end=True)
         self._file.sync()
         self._file.close()
-        self._write_index(OFFSET_INDEX, self._offset_entries)
+        self._write_index(INDEX, self._offset_entries)
         self._write_index(TIME_INDEX, self._time_entries)
         self._transactions.sync()
         modified_ms = replaced[-1].modified_ms
-        for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
+        for kind in (LOG, INDEX, TIME_INDEX):
             self._disk.set_modified(self._path(kind), modified_ms)
         return CleanedGroup(
             base_offset=self._base_offset,
@@ -118,7 +118,7 @@ class SegmentOutput:
 
     def discard(self) -> None:
         self._file.close()
-        for kind in KINDS:
+        for kind in SEGMENT_KINDS:
             self._disk.remove(self._path(kind))
 
     def _add_index_entries(self, relative: int, position: int) -> None:

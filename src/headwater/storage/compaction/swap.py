@@ -28,20 +28,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from headwater.model.failures import BatchError, StorageError
-from headwater.storage.compaction.files import (
+from headwater.storage.compaction.job import CleanedGroup, CleaningResult, ReplacedSegment
+from headwater.storage.compaction.reading import read_chunks
+from headwater.storage.disk import Disk
+from headwater.storage.segment_files import (
     CLEANED,
     DELETED,
-    INDEXES,
-    KINDS,
+    INDEX_KINDS,
     LOG,
+    SEGMENT_KINDS,
     SWAP,
     SegmentFile,
     file_name,
     parse_name,
 )
-from headwater.storage.compaction.job import CleanedGroup, CleaningResult, ReplacedSegment
-from headwater.storage.compaction.reading import read_chunks
-from headwater.storage.disk import Disk
 
 _SCAN_BYTES = 1 << 20
 
@@ -84,12 +84,12 @@ def swap_in(disk: Disk, folder: PurePath, group: CleanedGroup) -> list[PurePath]
     """Swap in one new segment, before any later one; the files to unlink afterwards."""
     base = group.base_offset
     # The log last: a real Kafka takes what it finds under .swap names for complete.
-    for kind in (*INDEXES, LOG):
+    for kind in (*INDEX_KINDS, LOG):
         _rename_if_there(disk, folder, file_name(base, kind, CLEANED), file_name(base, kind, SWAP))
     disk.sync_directory(folder)
     deleted = []
     for source in group.replaced:
-        for kind in KINDS:
+        for kind in SEGMENT_KINDS:
             name = file_name(source.base_offset, kind)
             if _rename_if_there(disk, folder, name, name + DELETED):
                 deleted.append(folder / (name + DELETED))
@@ -100,7 +100,7 @@ def swap_in(disk: Disk, folder: PurePath, group: CleanedGroup) -> list[PurePath]
 
 def _put_in_place(disk: Disk, folder: PurePath, base_offset: int) -> None:
     """Steps 3 and 4, which are the same live and at start."""
-    for kinds in ((LOG,), INDEXES):
+    for kinds in ((LOG,), INDEX_KINDS):
         for kind in kinds:
             name = file_name(base_offset, kind)
             _rename_if_there(disk, folder, name + SWAP, name)

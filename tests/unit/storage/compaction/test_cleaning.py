@@ -318,13 +318,15 @@ def test_a_full_map_ends_the_range_and_the_next_round_goes_on(log: SketchLog) ->
     assert contents(log) == [(3, C, b"1"), (5, B, b"2"), (6, A, b"4")]
 
 
-def test_a_tombstone_above_the_map_gets_no_horizon_yet(log: SketchLog) -> None:
+def test_committed_batches_above_the_map_are_copied_whole(log: SketchLog) -> None:
     log.append([(A, b"1"), (B, b"1")])
-    log.append([(C, None)])
+    log.append([(C, None), (None, b"1"), (C, b"1")])
+    log.append([(C, b"2")])
     log.roll()
+    before = [batch.raw for batch in read_log(log.disk)]
     result = clean_and_apply(log, replace(log.job(), map_memory_bytes=24 * 3))
     assert result.first_dirty_offset == 2
-    assert [batch.header.delete_horizon_ms for batch in read_log(log.disk)] == [None, None]
+    assert [batch.raw for batch in read_log(log.disk)] == before, "no horizon yet either"
 
 
 def test_small_segments_merge_and_keep_the_age_of_the_last(log: SketchLog) -> None:

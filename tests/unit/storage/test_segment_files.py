@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.storage.compaction.files import SegmentFile, file_name, parse_name
+from headwater.storage.segment_files import SegmentFile, file_name, parse_name
 
 
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex"])

@@ -1,0 +1,226 @@
+"""What recovery makes of damage that a crash leaves: each was once found by the simulator."""
+
+import random
+import struct
+from pathlib import PurePath
+
+import pytest
+
+from headwater.model.topic_settings import TopicSettings
+from headwater.records.building import build_batch
+from headwater.records.checksum import write_crc
+from headwater.storage.disk import make_directory_durably
+from headwater.storage.segment_files import LOG, path_of
+from tests.sim.cruel_disk import CruelDisk
+from tests.sim.held_executor import HeldExecutor
+from tests.sim.log_lab import FOLDER, START_MS, LogLab, records
+
+ONE_SEGMENT = TopicSettings()
+# Room for two batches of the lab's default size, no more.
+TWO_BATCHES = TopicSettings(segment_bytes=200)
+
+
+def size_of(lab: LogLab, base_offset: int) -> int:
+    status = lab.disk.status(path_of(FOLDER, base_offset, LOG))
+    assert status is not None
+    return status.size
+
+
+def bases(lab: LogLab) -> list[int]:
+    return [segment.base_offset for segment in lab.log.body.segments]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_new_directory_survives_a_power_cut_with_all_that_was_synced_in_it(seed: int) -> None:
+    disk = CruelDisk(random.Random(seed))
+    path = PurePath("/var/lib/headwater")
+    make_directory_durably(disk, path)
+    file = disk.open(path / "meta.properties", create=True)
+    file.sync()
+    disk.sync_directory(path)
+    disk.power_cut()
+    assert disk.names(path) == ["meta.properties"]
+
+
+def test_a_damaged_tail_takes_no_good_batch_with_it() -> None:
+    """RC-1"""
+    lab = LogLab(ONE_SEGMENT)
+    for _ in range(5):
+        lab.append(2)
+    whole = lab.read_bytes()
+    lab.disk.open(path_of(FOLDER, 0, LOG)).write([bytes(300)], len(whole))
+    lab.crash()
+    assert lab.read_bytes() == whole
+    assert size_of(lab, 0) == len(whole)
+
+
+def test_a_batch_that_vanished_at_the_end_of_a_segment_ends_the_log() -> None:
+    """A hole that nobody would ever fill is worse than an end that replication goes on from."""
+    lab = LogLab(TWO_BATCHES)
+    for _ in range(6):
+        lab.append(1)
+    lab.log.flush()
+    lab.recovery_point = 0
+    assert bases(lab) == [0, 2, 4]
+    size = size_of(lab, 2)
+    lab.disk.open(path_of(FOLDER, 2, LOG)).truncate(size // 2)
+    lab.crash()
+    assert lab.log.end_offset == 3
+    assert [offset for offset, _ in lab.contents()] == [0, 1, 2]
+    assert lab.report.dropped_segments == 1
+
+
+def test_a_followers_new_segment_begins_where_the_log_ended() -> None:
+    """EP-9: a gap lies inside a segment, so that a hole between two of them means a loss."""
+    lab = LogLab(TWO_BATCHES)
+    lab.append(2)
+    far = build_batch(records(b"x" * 150), base_offset=900, leader_epoch=0)
+    lab.log.append_as_follower(far, leader_epoch=0, now_ms=START_MS)
+    assert bases(lab) == [0, 2]
+    lab.crash()
+    assert [offset for offset, _ in lab.contents()] == [0, 1, 900]
+
+
+def test_a_cut_that_a_power_cut_undid_leaves_no_offset_twice() -> None:
+    """The new segment at the cut must not hide the old one, where stale bytes lie again."""
+    lab = LogLab(ONE_SEGMENT)
+    for _ in range(4):
+        lab.append(1)
+    lab.log.flush()
+    lab.checkpoint()
+    before = lab.read_bytes()
+    lab.log.truncate_to(2, now_ms=lab.now_ms)
+    lab.log.roll(lab.now_ms)
+    lab.append(1, leader_epoch=5)
+    lab.disk.open(path_of(FOLDER, 0, LOG)).write([before], 0)
+    lab.crash()
+    assert lab.read_bytes() == before
+    assert bases(lab) == [0]
+
+
+def test_a_log_that_is_given_up_starts_no_further_flush() -> None:
+    executor = HeldExecutor(random.Random(1))
+    lab = LogLab(ONE_SEGMENT, executor=executor)
+    lab.append(1)
+    lab.log.flush()
+    lab.log.flush()
+    lab.log.abandon()
+    executor.finish()
+    assert lab.failures == []
+
+
+def test_the_largest_timestamp_is_that_of_a_record_that_can_be_read() -> None:
+    """LO-1"""
+    lab = LogLab(ONE_SEGMENT)
+    for timestamp in (START_MS + 5, START_MS + 9, START_MS + 1, START_MS + 3):
+        lab.append(records(b"v", timestamp=timestamp))
+    lab.log.delete_records_below(2)
+    latest = lab.log.with_largest_timestamp()
+    assert latest is not None
+    assert (latest.offset, latest.timestamp) == (3, START_MS + 3)
+
+
+def test_a_half_written_small_file_is_cleared_away() -> None:
+    lab = LogLab(ONE_SEGMENT)
+    lab.append(1)
+    lab.disk.open(FOLDER / "leader-epoch-checkpoint.tmp", create=True)
+    lab.crash()
+    assert not [name for name in lab.disk.names(FOLDER) if name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("way", ["truncate", "start over"])
+def test_a_start_that_a_cut_has_lowered_hides_nothing_that_comes_after(way: str) -> None:
+    lab = LogLab(TWO_BATCHES)
+    for _ in range(6):
+        lab.append(1)
+    lab.log.delete_records_below(6)
+    lab.checkpoint()
+    if way == "truncate":
+        lab.log.truncate_to(3, now_ms=lab.now_ms)
+    else:
+        lab.log.start_over(3, now_ms=lab.now_ms)
+    lab.append(1, leader_epoch=4)
+    lab.crash()
+    assert [offset for offset, _ in lab.contents()] == [3]
+
+
+def held_lab(seed: int, settings: TopicSettings) -> tuple[LogLab, HeldExecutor]:
+    """A log whose folder is on the disk and whose flushes wait until they are told to run."""
+    executor = HeldExecutor(random.Random(seed))
+    lab = LogLab(settings, seed=seed, executor=executor)
+    for folder in (FOLDER.parent.parent, FOLDER.parent):
+        lab.disk.sync_directory(folder)
+    return lab, executor
+
+
+def cut_power(lab: LogLab, executor: HeldExecutor) -> None:
+    executor.crash()
+    assert isinstance(lab.disk, CruelDisk)
+    lab.disk.power_cut()
+    lab.open(was_clean=False)
+
+
+def test_what_replaces_a_cut_never_stands_behind_what_was_cut() -> None:
+    """The cut is durable before anything is appended, whatever the next power cut loses."""
+    for seed in range(100):
+        lab, executor = held_lab(seed, TWO_BATCHES)
+        for _ in range(2):
+            lab.append(1, leader_epoch=1)
+        lab.log.flush()
+        executor.finish()
+        lab.log.truncate_to(0, now_ms=lab.now_ms)
+        for _ in range(3):
+            lab.append(1, leader_epoch=4)
+        cut_power(lab, executor)
+        epochs = [entry.epoch for entry in lab.log.epochs.entries()]
+        assert epochs in ([], [4]), f"seed {seed}"
+
+
+@pytest.mark.parametrize("flushes_before", [True, False])
+def test_the_last_index_entry_of_a_closed_segment_is_flushed_or_built_anew(
+    flushes_before: bool,
+) -> None:
+    """A start trusts what lies before the recovery point, so that must be all of it."""
+    for seed in range(40):
+        lab, executor = held_lab(seed, ONE_SEGMENT)
+        lab.append(records(b"v", timestamp=START_MS + 7))
+        lab.append(records(b"v", timestamp=START_MS + 9))
+        lab.log.flush()
+        executor.work()
+        if flushes_before:
+            executor.deliver()
+            lab.checkpoint()
+        lab.log.roll(lab.now_ms)
+        lab.disk.sync_directory(FOLDER)
+        executor.deliver()
+        lab.checkpoint()
+        cut_power(lab, executor)
+        assert lab.log.body.segments.first.largest_timestamp == START_MS + 9, f"seed {seed}"
+
+
+def test_the_largest_timestamp_is_not_that_of_a_batch_that_compaction_emptied() -> None:
+    """LO-1: an emptied batch keeps its largest timestamp in the header."""
+    lab = LogLab(ONE_SEGMENT)
+    lab.append(1)
+    empty = bytearray(build_batch([], base_offset=1, last_offset=2, leader_epoch=0))
+    struct.pack_into(">q", empty, 35, START_MS + 50)
+    write_crc(empty, 0, len(empty))
+    rest = build_batch(records(b"v", timestamp=START_MS + 9), base_offset=3, leader_epoch=0)
+    lab.log.append_as_follower(bytes(empty) + rest, leader_epoch=0, now_ms=START_MS)
+    latest = lab.log.with_largest_timestamp()
+    assert latest is not None
+    assert (latest.offset, latest.timestamp) == (3, START_MS + 9)
+
+
+def test_what_a_start_found_removed_does_not_come_back() -> None:
+    for seed in range(40):
+        lab, executor = held_lab(seed, ONE_SEGMENT)
+        lab.append(2, leader_epoch=1)
+        lab.log.flush()
+        executor.finish()
+        for name in lab.disk.names(FOLDER):
+            lab.disk.remove(FOLDER / name)
+        lab.crash()
+        lab.append(1, leader_epoch=2)
+        cut_power(lab, executor)
+        assert 1 not in [entry.epoch for entry in lab.log.epochs.entries()], f"seed {seed}"
