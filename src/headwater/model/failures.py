@@ -20,6 +20,12 @@ class ProtocolError(HeadwaterError):
     """The peer sent bytes that cannot be read; its connection is closed."""
 
 
+class UnsupportedInVersion(HeadwaterError):
+    """A message says something that the version it shall be written in has no field for."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
 class InvalidSetting(HeadwaterError):
     """A setting is unknown or its value is not allowed."""
 

@@ -48,7 +48,7 @@ def walk_headers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
         if at + HEADER_BYTES > len(chunk):
             chunk = file.read(min(_HEADER_CHUNK_BYTES, end - position), position)
             chunk_start, at = position, 0
-        header = _header_at(chunk, at, end - position)
+        header = header_at(chunk, at, end - position)
         yield PlacedHeader(position, header)
         position += header.size_bytes
 
@@ -64,7 +64,7 @@ def walk_batches(file: File, start: int, end: int) -> Iterator[PlacedBatch]:
         at = position - chunk_start
         if at + HEADER_BYTES > len(chunk):
             chunk, chunk_start, at = _chunk(file, position, end, 0), position, 0
-        header = _header_at(chunk, at, end - position)
+        header = header_at(chunk, at, end - position)
         if at + header.size_bytes > len(chunk):
             chunk = _chunk(file, position, end, header.size_bytes)
             chunk_start, at = position, 0
@@ -77,7 +77,8 @@ def _chunk(file: File, position: int, end: int, at_least_bytes: int) -> memoryvi
     return memoryview(file.read(wanted, position))
 
 
-def _header_at(chunk: bytes | memoryview, at: int, available: int) -> BatchHeader:
+def header_at(chunk: bytes | memoryview, at: int, available: int) -> BatchHeader:
+    """A header; of its batch the file has `available` bytes, and the chunk perhaps fewer."""
     if len(chunk) - at < HEADER_BYTES:
         check_magic_if_present(chunk, at)
         raise TruncatedBatch(f"the file ends {len(chunk) - at} bytes into a batch header")

@@ -1,4 +1,5 @@
-"""Bytes to messages and back, without I/O: frames, headers, the API table.
+"""Bytes to messages and back, without I/O.
 
-Empty until the broker is built; the room exists so that its place in the stack is checked.
+`frames` cuts what arrives, `headers` says what it is, `translation` reads and writes the messages
+of `messages` in any version, `produce` and `fetch` do so for the two APIs that carry records.
 """

@@ -10,8 +10,9 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from headwater.model.failures import BatchError, CorruptBatch
-from headwater.records.header import HEADER, HEADER_BYTES, BatchHeader, check_header
+from headwater.records.header import HEADER_BYTES, BatchHeader
 from headwater.records.kernel import scan
+from headwater.storage.batch_walk import header_at
 from headwater.storage.disk import Disk, File
 
 Pace = Callable[[int], None]
@@ -62,18 +63,8 @@ def _read_chunk(file: File, position: int, size_bytes: int, io_buffer_bytes: int
     buffer = file.read(min(max(io_buffer_bytes, HEADER_BYTES), left), position)
     headers, end = scan(buffer, 0, len(buffer))
     if not headers:
-        buffer = _read_one_batch(file, position, left, buffer)
+        buffer = file.read(header_at(buffer, 0, left).size_bytes, position)
         headers, end = scan(buffer, 0, len(buffer))
         if not headers:
             raise CorruptBatch("the file ends inside a batch")
     return Chunk(buffer[:end] if end < len(buffer) else buffer, headers, position)
-
-
-def _read_one_batch(file: File, position: int, left: int, start: bytes) -> bytes:
-    if len(start) < HEADER_BYTES:
-        raise CorruptBatch(f"{len(start)} bytes are too few for a batch header")
-    header = BatchHeader._make(HEADER.unpack_from(start))
-    check_header(header)
-    if header.size_bytes > left:
-        raise CorruptBatch(f"a batch of {header.size_bytes} bytes where {left} are left")
-    return file.read(header.size_bytes, position)

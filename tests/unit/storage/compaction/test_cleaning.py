@@ -429,7 +429,7 @@ def test_a_segment_shorter_than_promised_is_damage(log: SketchLog) -> None:
     log.roll()
     job = log.job()
     longer = replace(job.sources[0], size_bytes=job.sources[0].size_bytes + 10)
-    with pytest.raises(CorruptBatch, match="too few"):
+    with pytest.raises(CorruptBatch, match="into a batch header"):
         clean(log.disk, replace(job, sources=(longer,)))
 
 

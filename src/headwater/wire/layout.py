@@ -1,0 +1,49 @@
+"""How one version of a message lies on the wire: a reader and a writer, made from its shape.
+
+Both are Python functions whose source is written from the shape when they are first asked for,
+as `dataclasses` does it, and then kept. Neighbouring fields of fixed size become one `struct`
+call. The reader meets hostile bytes: it checks every length against what is left of the buffer
+(see `reader_source`), so what it allocates is bounded by the size of the frame.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from struct import error as struct_error
+from typing import Generic, TypeVar
+
+from headwater.model.failures import ProtocolError
+from headwater.wire.parts import Output, Part
+from headwater.wire.reader_source import reader_of
+from headwater.wire.writer_source import writer_of
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout(Generic[M]):
+    """One version of one message."""
+
+    _read: Callable[[memoryview, int], tuple[M, int]]
+    _write: Callable[[Output, M], None]
+
+    def read(self, buffer: memoryview) -> M:
+        """The message that fills the buffer, or ProtocolError."""
+        try:
+            message, end = self._read(buffer, 0)
+        except (IndexError, struct_error) as error:
+            raise ProtocolError("the message ends before its last field") from error
+        if end != len(buffer):
+            raise ProtocolError(f"{len(buffer) - end} bytes are left behind the message")
+        return message
+
+    def write(self, message: M) -> list[Part]:
+        out = Output()
+        self._write(out, message)
+        return out.parts()
+
+
+@cache
+def layout_of(cls: type[M], version: int, *, flexible: bool) -> Layout[M]:
+    """The layout of a shape. The caller answers for the version being one that exists."""
+    return Layout(reader_of(cls, version, flexible), writer_of(cls, version, flexible))

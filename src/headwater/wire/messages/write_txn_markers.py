@@ -1,0 +1,58 @@
+"""WriteTxnMarkers: coordinator to partition leader: write COMMIT/ABORT control batches."""
+
+from typing import ClassVar
+
+from headwater.model.errors import ErrorCode
+from headwater.wire.api_key import ApiKey
+from headwater.wire.shape import many, one, shape
+
+
+@shape
+class WritableTxnMarkerTopic:
+    name: str = one("string", default="")
+    partition_indexes: tuple[int, ...] = many("int32", default=())
+
+
+@shape
+class WritableTxnMarker:
+    producer_id: int = one("int64", default=0)
+    producer_epoch: int = one("int16", default=0)
+    transaction_result: bool = one("bool", default=False)
+    topics: tuple[WritableTxnMarkerTopic, ...] = many(WritableTxnMarkerTopic, default=())
+    coordinator_epoch: int = one("int32", default=0)
+
+
+@shape
+class WriteTxnMarkersRequest:
+    api: ClassVar = ApiKey.WRITE_TXN_MARKERS
+
+    markers: tuple[WritableTxnMarker, ...] = many(WritableTxnMarker, default=())
+
+
+@shape
+class WritableTxnMarkerPartitionResult:
+    partition_index: int = one("int32", default=0)
+    error_code: ErrorCode = one("error_code", default=ErrorCode.NONE)
+
+
+@shape
+class WritableTxnMarkerTopicResult:
+    name: str = one("string", default="")
+    partitions: tuple[WritableTxnMarkerPartitionResult, ...] = many(
+        WritableTxnMarkerPartitionResult, default=()
+    )
+
+
+@shape
+class WritableTxnMarkerResult:
+    producer_id: int = one("int64", default=0)
+    topics: tuple[WritableTxnMarkerTopicResult, ...] = many(
+        WritableTxnMarkerTopicResult, default=()
+    )
+
+
+@shape
+class WriteTxnMarkersResponse:
+    api: ClassVar = ApiKey.WRITE_TXN_MARKERS
+
+    markers: tuple[WritableTxnMarkerResult, ...] = many(WritableTxnMarkerResult, default=())

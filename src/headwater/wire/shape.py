@@ -1,0 +1,124 @@
+"""How a message is declared: one class for all its versions.
+
+    @shape
+    class Topic:
+        name: str = one("string", default="")
+        topic_id: TopicId = one("uuid", default=NO_TOPIC_ID, since=10)
+        partitions: tuple[Partition, ...] = many(Partition, default=())
+
+Each field knows in which versions it travels and how; a version that lacks it leaves it at its
+default. The order of the fields is their order on the wire. Two things are easily got wrong:
+
+- A field that was removed in some version (`until`) is still a field of the shape, so a change of
+  *meaning* between versions must not be declared this way. It gets a shape of its own and a lift
+  (see `lifting`).
+- Shapes are frozen by mypy alone. The constructor of a dataclass that is frozen at run time takes
+  three times as long, and on the way of every Produce request several are made.
+"""
+
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Final, TypeVar, dataclass_transform
+
+ANY_VERSION: Final = 32767
+_KEY: Final = "wire"
+
+T = TypeVar("T")
+Kind = str | type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireField:
+    """How one field travels. `kind` is a primitive's name or the shape of a nested struct."""
+
+    name: str = ""
+    kind: Kind
+    repeated: bool
+    default: object
+    since: int
+    until: int
+    nullable_since: int | None
+    tag: int | None
+    tag_since: int
+    ignorable: bool
+
+    def travels_in(self, version: int) -> bool:
+        return self.since <= version <= self.until
+
+    def is_nullable_in(self, version: int) -> bool:
+        return self.nullable_since is not None and version >= self.nullable_since
+
+    def is_tagged_in(self, version: int) -> bool:
+        return self.tag is not None and version >= self.tag_since
+
+
+def one(
+    kind: Kind,
+    *,
+    default: T,
+    since: int = 0,
+    until: int = ANY_VERSION,
+    nullable_since: int | None = None,
+    tag: int | None = None,
+    tag_since: int = 0,
+    ignorable: bool = False,
+) -> T:
+    """A field with one value.
+
+    An `ignorable` field is dropped without a word when a version cannot carry it. Any other must
+    then be at its default, or the message cannot be written in that version.
+    """
+    wire = WireField(
+        kind=kind,
+        repeated=False,
+        default=default,
+        since=since,
+        until=until,
+        nullable_since=nullable_since,
+        tag=tag,
+        tag_since=tag_since,
+        ignorable=ignorable,
+    )
+    return field(default=default, metadata={_KEY: wire})
+
+
+def many(
+    kind: Kind,
+    *,
+    default: T,
+    since: int = 0,
+    until: int = ANY_VERSION,
+    nullable_since: int | None = None,
+    tag: int | None = None,
+    tag_since: int = 0,
+    ignorable: bool = False,
+) -> T:
+    """A field with an array of values, kept as a tuple."""
+    wire = WireField(
+        kind=kind,
+        repeated=True,
+        default=default,
+        since=since,
+        until=until,
+        nullable_since=nullable_since,
+        tag=tag,
+        tag_since=tag_since,
+        ignorable=ignorable,
+    )
+    return field(default=default, metadata={_KEY: wire})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(one, many))
+def shape(cls: type[T]) -> type[T]:
+    """Makes a class of `one` and `many` fields a message, or a part of one."""
+    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
+
+
+def wire_fields(cls: type) -> list[WireField]:
+    """The fields of a shape in the order in which they travel."""
+    return [replace(_declared(each), name=each.name) for each in fields(cls)]
+
+
+def _declared(each: Field[object]) -> WireField:
+    wire = each.metadata[_KEY]
+    assert isinstance(wire, WireField)
+    return wire

@@ -1,0 +1,140 @@
+"""The source of a shape's writer, and the writer made from it.
+
+    def write_Topic(out, o):
+        write_compact_string(out, o.name)
+        out += pack_0(o.index, o.leader)
+        ...
+
+A field that the version does not know is left out if the shape calls it ignorable. Otherwise it
+must be at its default; anything else would be lost, and the writer refuses.
+"""
+
+from collections.abc import Callable
+from struct import Struct, pack
+from typing import Final, TypeVar, cast
+
+from headwater.model.failures import UnsupportedInVersion
+from headwater.wire import primitives
+from headwater.wire.parts import Output
+from headwater.wire.reader_source import indented
+from headwater.wire.shape import Kind, WireField, wire_fields
+from headwater.wire.struct_formats import (
+    FIXED,
+    is_fixed,
+    plain_fields,
+    run_format,
+    runs,
+    tagged_fields,
+)
+
+M = TypeVar("M")
+
+_NAMES: Final = {
+    "UnsupportedInVersion": UnsupportedInVersion,
+    "pack": pack,
+    "uvarint": primitives.uvarint,
+    "write_string": primitives.write_string,
+    "write_compact_string": primitives.write_compact_string,
+    "write_bytes": primitives.write_bytes,
+    "write_compact_bytes": primitives.write_compact_bytes,
+    "write_records": primitives.write_records,
+    "write_compact_records": primitives.write_compact_records,
+}
+
+
+def writer_of(cls: type[M], version: int, flexible: bool) -> Callable[[Output, M], None]:
+    source = _WriterSource(version, flexible)
+    name = source.define(cls)
+    exec("\n".join(source.lines), source.names)
+    return cast("Callable[[Output, M], None]", source.names[name])
+
+
+class _WriterSource:
+    """Functions, one per struct, inner ones first; and the names that they use."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, object] = dict(_NAMES)
+        self._version = version
+        self._flexible = flexible
+        self._compact = "compact_" if flexible else ""
+
+    def define(self, cls: type) -> str:
+        name = f"write_{cls.__name__}"
+        if name in self.names:
+            return name
+        self.names[name] = None
+        body = [line for field in wire_fields(cls) for line in self._unsayable(cls, field)]
+        for run in runs(plain_fields(cls, self._version)):
+            body += self._run(run)
+        if self._flexible:
+            body += self._tagged(cls, tagged_fields(cls, self._version))
+        self.lines += [f"def {name}(out, o):", *indented(body or ["pass"])]
+        return name
+
+    def _unsayable(self, cls: type, field: WireField) -> list[str]:
+        if field.travels_in(self._version) or field.ignorable:
+            return []
+        default = self._default(cls, field)
+        message = f"{cls.__name__}.{field.name} does not exist in version {self._version}"
+        return [
+            f"if o.{field.name} != {default}:",
+            f"    raise UnsupportedInVersion({message!r})",
+        ]
+
+    def _default(self, cls: type, field: WireField) -> str:
+        name = f"default_{cls.__name__}_{field.name}"
+        self.names[name] = field.default
+        return name
+
+    def _run(self, run: list[WireField]) -> list[str]:
+        if not is_fixed(run[0]):
+            return self._value(run[0])
+        packer = f"pack_{len(self.names)}"
+        self.names[packer] = Struct(run_format(run)).pack
+        values = ", ".join(f"o.{field.name}" for field in run)
+        return [f"out += {packer}({values})"]
+
+    def _value(self, field: WireField) -> list[str]:
+        value = f"o.{field.name}"
+        present = self._array(field) if field.repeated else [self._call(field.kind, value)]
+        if not field.is_nullable_in(self._version):
+            message = f"{field.name} cannot be null in version {self._version}"
+            refusal = f"    raise UnsupportedInVersion({message!r})"
+            return [f"if {value} is None:", refusal, *present]
+        if isinstance(field.kind, str) and not field.repeated:
+            return present
+        null = r"b'\0'" if self._flexible else r"b'\xff\xff\xff\xff'"
+        if not field.repeated:
+            null = r"b'\xff'"
+            present = ["out.append(1)", *present]
+        return [f"if {value} is None:", f"    out += {null}", "else:", *indented(present)]
+
+    def _call(self, kind: Kind, value: str) -> str:
+        if not isinstance(kind, str):
+            return f"{self.define(kind)}(out, {value})"
+        return f"write_{self._compact}{kind}(out, {value})"
+
+    def _array(self, field: WireField) -> list[str]:
+        value = f"o.{field.name}"
+        count = f"uvarint(len({value}) + 1)" if self._flexible else f"pack('>i', len({value}))"
+        lines = [f"out += {count}"]
+        if field.kind in FIXED:
+            letter = FIXED[str(field.kind)]
+            return [*lines, f"out += pack('>' + '{letter}' * len({value}), *{value})"]
+        return [*lines, f"for item in {value}:", *indented([self._call(field.kind, "item")])]
+
+    def _tagged(self, cls: type, tagged: list[WireField]) -> list[str]:
+        if not tagged:
+            return ["out.append(0)"]
+        lines = ["whole, tags, count = out, bytearray(), 0"]
+        for field in tagged:
+            write = [line for run in runs([field]) for line in self._run(run)]
+            one = [
+                "out = bytearray()",
+                *write,
+                f"tags += uvarint({field.tag}) + uvarint(len(out)) + out",
+                "count += 1",
+            ]
+            lines += [f"if o.{field.name} != {self._default(cls, field)}:", *indented(one)]
+        return [*lines, "whole += uvarint(count)", "whole += tags"]

@@ -1,0 +1,136 @@
+"""The requests of Kafka's ZooKeeper era, which no foreign judge has any more."""
+
+import pytest
+
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicId
+from headwater.wire.lifting import Message
+from headwater.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from headwater.wire.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
+)
+from headwater.wire.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from headwater.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from tests.unit.wire.bytes_of import read_bytes, written
+
+TOPIC_ID = TopicId(b"0123456789abcdef")
+LEADER_AND_ISR = LeaderAndIsrRequest(
+    controller_id=1,
+    controller_epoch=2,
+    broker_epoch=3,
+    type=1,
+    topic_states=(
+        LeaderAndIsrTopicState(
+            topic_name="t",
+            topic_id=TOPIC_ID,
+            partition_states=(
+                LeaderAndIsrPartitionState(
+                    partition_index=4,
+                    leader=1,
+                    leader_epoch=6,
+                    isr=(1, 2),
+                    replicas=(1, 2, 3),
+                    adding_replicas=(3,),
+                    is_new=True,
+                ),
+            ),
+        ),
+    ),
+    live_leaders=(LeaderAndIsrLiveLeader(broker_id=1, host_name="h", port=9092),),
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (7, LEADER_AND_ISR),
+        (
+            7,
+            LeaderAndIsrResponse(
+                topics=(
+                    LeaderAndIsrTopicError(
+                        topic_id=TOPIC_ID,
+                        partition_errors=(
+                            LeaderAndIsrPartitionError(
+                                partition_index=4, error_code=ErrorCode.STALE_CONTROLLER_EPOCH
+                            ),
+                        ),
+                    ),
+                )
+            ),
+        ),
+        (
+            4,
+            StopReplicaRequest(
+                controller_id=1,
+                topic_states=(
+                    StopReplicaTopicState(
+                        topic_name="t",
+                        partition_states=(
+                            StopReplicaPartitionState(partition_index=4, delete_partition=True),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        (
+            8,
+            UpdateMetadataRequest(
+                controller_id=1,
+                topic_states=(
+                    UpdateMetadataTopicState(
+                        topic_name="t",
+                        topic_id=TOPIC_ID,
+                        partition_states=(
+                            UpdateMetadataPartitionState(
+                                partition_index=4, leader=1, replicas=(1, 2)
+                            ),
+                        ),
+                    ),
+                ),
+                live_brokers=(
+                    UpdateMetadataBroker(
+                        id=1,
+                        endpoints=(UpdateMetadataEndpoint(port=9092, host="h", listener="L"),),
+                        rack="r",
+                    ),
+                ),
+            ),
+        ),
+        (3, ControlledShutdownRequest(broker_id=1, broker_epoch=9)),
+        (
+            3,
+            ControlledShutdownResponse(
+                remaining_partitions=(RemainingPartition(topic_name="t", partition_index=4),)
+            ),
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, int) else "",
+)
+def test_what_brokers_say_to_each_other_is_read_as_written(version: int, message: Message) -> None:
+    assert read_bytes(type(message), version, written(message, version)) == message
+
+
+def test_the_bytes_of_a_controlled_shutdown() -> None:
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=9)
+    assert written(request, 3).hex(" ") == "00 00 00 01 00 00 00 00 00 00 00 09 00"
