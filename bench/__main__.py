@@ -19,6 +19,7 @@ class Benchmark(NamedTuple):
 
 BENCHMARKS: dict[str, Benchmark] = {
     "log": Benchmark("The log", ("bench.record_codecs", "bench.partition_log")),
+    "net": Benchmark("The network", ("bench.net_echo",)),
 }
 
 

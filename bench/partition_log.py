@@ -20,7 +20,7 @@ from headwater.records.record import Record
 from headwater.storage.executor import InlineExecutor
 from headwater.storage.loading import LogPlace, Remembered, load_log
 from headwater.storage.open_files import OpenFiles
-from headwater.storage.os_disk import OsDisk
+from headwater.storage.os_disk import OsDisk, OsFile
 from headwater.storage.partition_log import LogEvents, PartitionLog
 from headwater.storage.removals import PendingRemovals
 
@@ -123,8 +123,8 @@ def _measure_opening(bench: Bench, directory: Path) -> None:
 
 
 def _filled(folder: Path, segments: int) -> PartitionLog:
-    """A log of so many segments with a few batches in each; none of it is flushed on the way."""
-    log = _open(folder, _tiny())
+    """A log of so many segments with a few batches in each; no time is spent on syncing it."""
+    log = _open(folder, _tiny(), disk=_HastyDisk())
     batch = _batch(2000)
     while len(log.body.segments) < segments or not log.body.segments.active.size:
         batch[:8] = bytes(8)
@@ -136,8 +136,33 @@ def _tiny() -> TopicSettings:
     return TopicSettings(segment_bytes=16_000)
 
 
-def _open(folder: Path, settings: TopicSettings, *, recovery_point: int = 0) -> PartitionLog:
-    disk = OsDisk()
+class _HastyFile(OsFile):
+    """Says that it is synced."""
+
+    __slots__ = ()
+
+    def sync(self) -> None:
+        return
+
+
+class _HastyDisk(OsDisk):
+    """For logs that are only looked at, where thousands of syncs would take minutes."""
+
+    def open(self, path: PurePath, *, create: bool = False) -> OsFile:
+        return _HastyFile(super().open(path, create=create).fileno(), path)
+
+    def sync_directory(self, path: PurePath) -> None:
+        del path
+
+
+def _open(
+    folder: Path,
+    settings: TopicSettings,
+    *,
+    recovery_point: int = 0,
+    disk: OsDisk | None = None,
+) -> PartitionLog:
+    disk = disk or OsDisk()
     place = LogPlace(
         disk=disk,
         files=OpenFiles(disk, 4096),
@@ -148,7 +173,10 @@ def _open(folder: Path, settings: TopicSettings, *, recovery_point: int = 0) -> 
     remembered = Remembered(was_clean=True, recovery_point=recovery_point)
     loaded = load_log(place, settings, remembered, now_ms=NOW_MS)
     events = LogEvents(
-        failed=_fail, recovery_point_lowered=lambda: None, log_start_lowered=lambda: None
+        failed=_fail,
+        recovery_point_lowered=lambda: None,
+        log_start_lowered=lambda: None,
+        first_dirty_lowered=lambda: None,
     )
     return PartitionLog(loaded.parts, executor=InlineExecutor(), events=events)
 

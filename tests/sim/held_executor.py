@@ -10,16 +10,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from headwater.model.failures import StorageError
+from headwater.model.failures import StorageError, TooMuchWork
 
 T = TypeVar("T")
 
 
 class HeldExecutor:
-    """Runs nothing by itself. The dice choose among the jobs that wait."""
+    """Runs nothing by itself. The dice choose among the jobs that wait.
+
+    While `is_full` is set, it takes no further job, as a pool whose queue has reached its limit.
+    """
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
+        self.is_full = False
         self._jobs: list[Callable[[], Callable[[], None]]] = []
         self._outcomes: list[Callable[[], None]] = []
 
@@ -35,6 +39,9 @@ class HeldExecutor:
         then: Callable[[T], None],
         otherwise: Callable[[StorageError], None],
     ) -> None:
+        if self.is_full:
+            raise TooMuchWork("the test says so")
+
         def run() -> Callable[[], None]:
             try:
                 return partial(then, job())

@@ -81,6 +81,7 @@ class LogLab:
             failed=self.failures.append,
             recovery_point_lowered=self.checkpoint,
             log_start_lowered=self.checkpoint,
+            first_dirty_lowered=self.checkpoint,
         )
         self.log = PartitionLog(loaded.parts, executor=self.executor, events=events)
         self.log.raise_high_watermark(self.log.end_offset)

@@ -26,6 +26,22 @@ class UnsupportedInVersion(HeadwaterError):
     code = ErrorCode.UNSUPPORTED_VERSION
 
 
+class ConnectionLost(HeadwaterError):
+    """A connection broke, or never came about; what was under way on it has no answer."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+class RequestTimedOut(ConnectionLost):
+    """The peer did not answer in time, and its connection was given up."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class CannotListen(HeadwaterError):
+    """A listener's address is taken, unknown or not ours."""
+
+
 class InvalidSetting(HeadwaterError):
     """A setting is unknown or its value is not allowed."""
 

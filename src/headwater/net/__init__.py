@@ -1,4 +1,5 @@
 """Sockets: listeners, connections, outgoing peers. The only room with a socket in it.
 
-Empty until the broker is built; the room exists so that its place in the stack is checked.
+One loop, raw non-blocking sockets, callbacks. `server` puts it together for a broker; `peer` is the
+other end, for whoever asks a broker.
 """

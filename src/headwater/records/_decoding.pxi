@@ -235,19 +235,21 @@ cdef class Owned:
 
     cdef void* block
     cdef Py_ssize_t size
+    cdef Py_ssize_t room
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.block, self.size, 1, flags)
 
     def __dealloc__(self):
-        free(self.block)
+        give_block(self.block, self.room)
 
 
-cdef object adopt(void** block, Py_ssize_t size):
+cdef object adopt(void** block, Py_ssize_t size, Py_ssize_t room):
     """The first bytes of a block as a buffer. Afterwards the block is no longer the caller's."""
     cdef Owned owned = Owned()
     owned.block = block[0]
     owned.size = size
+    owned.room = room
     block[0] = NULL
     return memoryview(owned)
 
@@ -255,12 +257,43 @@ cdef object adopt(void** block, Py_ssize_t size):
 cdef object adopt_column(Cells* cells):
     validity = None
     if cells.nulls:
-        validity = adopt(<void**>&cells.validity, (cells.rows + 7) // 8)
+        validity = adopt(
+            <void**>&cells.validity, (cells.rows + 7) // 8, cells.row_room // 8 + 1
+        )
     return BinaryBuffers(
         validity,
-        adopt(<void**>&cells.offsets, (cells.rows + 1) * sizeof(int32_t)),
-        adopt(<void**>&cells.data, cells.used),
+        adopt(
+            <void**>&cells.offsets,
+            (cells.rows + 1) * sizeof(int32_t),
+            (cells.row_room + 1) * sizeof(int32_t),
+        ),
+        adopt(<void**>&cells.data, cells.used, cells.data_room + 1),
     )
+
+
+cdef object adopt_numbers(void** block, const Rows* rows, Py_ssize_t more, Py_ssize_t width):
+    """One number for every row, and perhaps one more."""
+    return adopt(block, (rows.count + more) * width, (rows.room + 1) * width)
+
+
+cdef int preset(void** place, Py_ssize_t size) except -1:
+    place[0] = take_block(size)
+    if place[0] == NULL:
+        raise MemoryError
+    return 0
+
+
+cdef int preset_column(Cells* cells, Py_ssize_t row_room, Py_ssize_t data_room) except -1:
+    """The first room of a column, from spare memory where there is some."""
+    row_room = (row_room + 7) & ~7
+    preset(<void**>&cells.offsets, (row_room + 1) * sizeof(int32_t))
+    preset(<void**>&cells.validity, row_room // 8 + 1)
+    preset(<void**>&cells.data, data_room + 1)
+    cells.offsets[0] = 0
+    memset(cells.validity, 0xFF, row_room // 8)
+    cells.row_room = row_room
+    cells.data_room = data_room
+    return 0
 
 
 cdef void release(Cells* cells) noexcept:
@@ -275,15 +308,17 @@ cdef class Columns:
     cdef Rows rows
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t keys, Py_ssize_t values) except -1:
-        """Make room for so many rows, and bytes of keys and of values."""
-        if (
-            make_row_room(&self.rows, rows) != OK
-            or make_room(&self.rows.keys, rows, keys) != OK
-            or make_room(&self.rows.values, rows, values) != OK
-            or make_room(&self.rows.header_keys, 0, 0) != OK
-            or make_room(&self.rows.header_values, 0, 0) != OK
-        ):
-            raise MemoryError
+        """Make the first room: for so many rows, and bytes of keys and of values."""
+        preset(<void**>&self.rows.offsets, (rows + 1) * sizeof(int64_t))
+        preset(<void**>&self.rows.timestamps, (rows + 1) * sizeof(int64_t))
+        preset(<void**>&self.rows.attributes, (rows + 1) * sizeof(int16_t))
+        preset(<void**>&self.rows.header_offsets, (rows + 1) * sizeof(int32_t))
+        self.rows.header_offsets[0] = 0
+        self.rows.room = rows
+        preset_column(&self.rows.keys, rows, keys)
+        preset_column(&self.rows.values, rows, values)
+        preset_column(&self.rows.header_keys, 0, 0)
+        preset_column(&self.rows.header_values, 0, 0)
         return 0
 
     def __dealloc__(self):
@@ -301,14 +336,14 @@ cdef class Columns:
         cdef Py_ssize_t header_count = rows.header_keys.rows
         return DecodedColumns(
             row_count=rows.count,
-            offsets=adopt(<void**>&rows.offsets, rows.count * sizeof(int64_t)),
-            timestamps=adopt(<void**>&rows.timestamps, rows.count * sizeof(int64_t)),
-            attributes=adopt(<void**>&rows.attributes, rows.count * sizeof(int16_t)),
+            offsets=adopt_numbers(<void**>&rows.offsets, rows, 0, sizeof(int64_t)),
+            timestamps=adopt_numbers(<void**>&rows.timestamps, rows, 0, sizeof(int64_t)),
+            attributes=adopt_numbers(<void**>&rows.attributes, rows, 0, sizeof(int16_t)),
             keys=adopt_column(&rows.keys),
             values=adopt_column(&rows.values),
             headers=HeaderBuffers(
                 validity=None,
-                offsets=adopt(<void**>&rows.header_offsets, (rows.count + 1) * sizeof(int32_t)),
+                offsets=adopt_numbers(<void**>&rows.header_offsets, rows, 1, sizeof(int32_t)),
                 keys=adopt_column(&rows.header_keys),
                 values=adopt_column(&rows.header_values),
                 header_count=header_count,

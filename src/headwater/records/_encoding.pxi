@@ -222,6 +222,91 @@ cdef uint8_t* write_headers(
     return at
 
 
+cdef enum:
+    # With key and value of so many bytes together, a record takes two bytes for its length.
+    PLAIN_FROM = 64
+    PLAIN_TO = 8000
+    # The most that a plain record takes beside key and value.
+    PLAIN_EXTRA = 2 + 1 + 3 + 3 + 2 + 2 + 1
+
+
+cdef inline uint8_t* write_small(uint8_t* at, uint64_t folded) noexcept nogil:
+    """A number of at most three bytes."""
+    if folded <= 0x7F:
+        at[0] = <uint8_t>folded
+        return at + 1
+    at[0] = <uint8_t>(folded | 0x80)
+    if folded <= 0x3FFF:
+        at[1] = <uint8_t>(folded >> 7)
+        return at + 2
+    at[1] = <uint8_t>(folded >> 7 | 0x80)
+    at[2] = <uint8_t>(folded >> 14)
+    return at + 3
+
+
+cdef void write_plain_records(
+    const Table* table, Writing* writing, Py_ssize_t batch_bytes
+) noexcept nogil:
+    """Write rows for as long as they are like most: of middling size, and without headers.
+
+    Knowing how long the length will be, it need not be known to write what comes after it: the
+    same work in half the steps. It stops before the first row that is not so, that may not fit,
+    or for which anything would have to be decided; `write_records` takes it from there.
+    """
+    cdef const uint8_t* key_offsets = table.keys.offsets + 4 * table.keys.first
+    cdef const uint8_t* value_offsets = table.values.offsets + 4 * table.values.first
+    cdef const uint8_t* key_data = table.keys.data
+    cdef const uint8_t* value_data = table.values.data
+    # Both sides of a loose copy need slack: the last bytes of a column are left to the other way.
+    cdef int64_t key_limit = table.keys.limit - COPY_SLACK
+    cdef int64_t value_limit = table.values.limit - COPY_SLACK
+    cdef const int64_t* timestamps = table.timestamps
+    cdef uint8_t* start = writing.start
+    cdef Py_ssize_t room = writing.room - COPY_SLACK - PLAIN_EXTRA
+    cdef Py_ssize_t row = writing.row, used = writing.used, count = writing.count
+    cdef Py_ssize_t row_count = table.row_count, size, needed
+    cdef int64_t base_timestamp = writing.base_timestamp, latest = writing.max_timestamp
+    cdef int32_t key[2]
+    cdef int32_t value[2]
+    cdef Py_ssize_t key_size, value_size
+    cdef uint64_t delta
+    cdef uint8_t* at
+    while row < row_count:
+        memcpy(key, key_offsets + 4 * row, sizeof(key))
+        memcpy(value, value_offsets + 4 * row, sizeof(value))
+        key_size = key[1] - key[0]
+        value_size = value[1] - value[0]
+        size = key_size + value_size
+        if size < PLAIN_FROM or size > PLAIN_TO or used + size > room:
+            break
+        if key[1] > key_limit or value[1] > value_limit:
+            break
+        delta = fold(add64(timestamps[row], <int64_t>(0 - <uint64_t>base_timestamp)))
+        if (delta | <uint64_t>count << 1) >= 1 << 21:
+            break
+        at = start + used + 2
+        at[0] = 0
+        at = write_small(at + 1, delta)
+        at = write_small(at, <uint64_t>count << 1)
+        at = write_small(at, <uint64_t>key_size << 1)
+        copy_loosely(at, key_data + key[0], key_size)
+        at = write_small(at + key_size, <uint64_t>value_size << 1)
+        copy_loosely(at, value_data + value[0], value_size)
+        at[value_size] = 0
+        needed = at - start + value_size + 1
+        if needed > batch_bytes:
+            break
+        write_small(start + used, <uint64_t>(needed - used - 2) << 1)
+        used = needed
+        latest = max(latest, timestamps[row])
+        count += 1
+        row += 1
+    writing.row = row
+    writing.used = used
+    writing.count = count
+    writing.max_timestamp = latest
+
+
 cdef int write_records(
     const Table* table, Writing* writing, Py_ssize_t batch_bytes
 ) noexcept nogil:
@@ -243,6 +328,7 @@ cdef int write_records(
     cdef uint8_t* start = writing.start
     cdef uint8_t* at
     cdef bint has_slack
+    cdef bint is_plain = keys.is_plain and values.is_plain and header_lists == NULL
     cdef int status = OK
     while row < row_count:
         status = cell(&keys, row, &key)
@@ -287,12 +373,31 @@ cdef int write_records(
         latest = max(latest, timestamp)
         count += 1
         row += 1
+        if is_plain:
+            save(writing, row, used, count, base_timestamp, latest)
+            write_plain_records(table, writing, batch_bytes)
+            is_plain = writing.row > row
+            row = writing.row
+            used = writing.used
+            count = writing.count
+            latest = writing.max_timestamp
+    save(writing, row, used, count, base_timestamp, latest)
+    return status
+
+
+cdef inline void save(
+    Writing* writing,
+    Py_ssize_t row,
+    Py_ssize_t used,
+    Py_ssize_t count,
+    int64_t base_timestamp,
+    int64_t max_timestamp,
+) noexcept nogil:
     writing.row = row
     writing.used = used
     writing.count = count
     writing.base_timestamp = base_timestamp
-    writing.max_timestamp = latest
-    return status
+    writing.max_timestamp = max_timestamp
 
 
 cdef class Arena:

@@ -23,6 +23,7 @@ from headwater.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
     CONTROL_FLAG,
+    HEADER_BYTES,
     LENGTH_END,
     BatchHeader,
     Buffer,
@@ -33,6 +34,9 @@ from headwater.records.kernel import check_records
 from headwater.records.payload import DEFAULT_LIMIT_BYTES, record_section
 from headwater.records.reading import read_records
 from headwater.records.sealing import seal_batch
+
+MIN_RECORD_BYTES = 7
+"""Length, attributes, two deltas, two lengths and the number of headers, a byte each."""
 
 _CODECS = {
     "uncompressed": Codec.NONE,
@@ -68,6 +72,11 @@ def check_client_batch(
             f"{header.record_count} records cannot end at delta {header.last_offset_delta}"
         )
     attributes = header.attributes
+    records_bytes = size_bytes - HEADER_BYTES
+    if not attributes & CODEC_MASK and header.record_count > records_bytes // MIN_RECORD_BYTES:
+        # Else a header alone could use up two thousand million offsets. Of compressed records
+        # only unpacking would tell.
+        raise InvalidRecord(f"{records_bytes} bytes cannot hold {header.record_count} records")
     if attributes & CONTROL_FLAG:
         raise InvalidRecord("clients may not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:

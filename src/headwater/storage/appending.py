@@ -180,6 +180,9 @@ class Appending:
                     f"the log ends at offset {expected}, "
                     f"a batch at {header.base_offset} cannot follow"
                 )
+            if header.is_control and header.producer_id >= 0:
+                # Read again once it is written, and no marker may turn out unreadable then.
+                read_control(view, header, position)
             expected = header.next_offset
             position += header.size_bytes
         return headers

@@ -16,6 +16,10 @@ class FileRange(NamedTuple):
     position: int
     length: int
 
+    def fileno(self) -> int:
+        """The descriptor to send from; good for as long as the range is held."""
+        return self.file.file().fileno()
+
     def release(self) -> None:
         """End the hold that came with a delivery."""
         self.file.release()

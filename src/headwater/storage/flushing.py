@@ -119,7 +119,8 @@ class Flushing:
         def job() -> None:
             for snapshot in snapshots:
                 snapshot.sync()
-            if epochs is not None:
+            # By its path, so not for a log that is gone: a namesake may have its folder by now.
+            if epochs is not None and not self._is_stopped:
                 write_atomically(disk, folder / leader_epochs.FILE_NAME, epochs)
             sync_content()
 

@@ -29,7 +29,7 @@ from headwater.storage import (
 )
 from headwater.storage.compaction.swap import finish_interrupted
 from headwater.storage.disk import TEMPORARY, Disk
-from headwater.storage.leader_epochs import LeaderEpochs
+from headwater.storage.leader_epochs import EpochEntry, LeaderEpochs
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_log import LogParts
 from headwater.storage.producer_state import ProducerStates
@@ -103,7 +103,10 @@ def load_log(
     first_doubtful = _first_torn_transaction_index(log, names, report)
     if not remembered.was_clean:
         first_doubtful = min(first_doubtful, log.segments.index_of(remembered.recovery_point))
-        _recover(log, epochs, first_doubtful, report, accepts_holes=remembered.is_foreign)
+        # After the crash of a process, renames and removals may be in memory only; what they took
+        # away must not come back under what is appended next.
+        place.disk.sync_directory(place.folder)
+        _recover(log, epochs, first_doubtful, remembered, report)
     log.end_offset = log.segments.active.next_offset()
     log_start_offset = max(remembered.log_start_offset, log.segments.first.base_offset)
     if log.end_offset < log_start_offset:
@@ -130,9 +133,13 @@ def load_log(
         epochs=epochs,
         log_start_offset=log_start_offset,
         recovery_point=min(remembered.recovery_point, log.end_offset),
-        first_dirty_offset=remembered.first_dirty_offset,
+        first_dirty_offset=_bounded(remembered.first_dirty_offset, log.end_offset),
     )
     return LoadedLog(parts, report)
+
+
+def _bounded(offset: int | None, end_offset: int) -> int | None:
+    return None if offset is None else min(offset, end_offset)
 
 
 def _remove_unfinished(place: LogPlace) -> None:
@@ -236,26 +243,28 @@ def _recover(
     log: SegmentedLog,
     epochs: LeaderEpochs,
     first: int,
+    remembered: Remembered,
     report: LoadReport,
-    *,
-    accepts_holes: bool,
 ) -> None:
     """Check all segments from the first doubtful one on; cut the log at the first bad batch.
 
     A hole between two doubtful segments is such a place too: the first may have lost its last
     batches at a boundary, where nothing else tells. A log with a hole would never be made whole,
-    while one that ends there fetches the rest again. Our own segments follow each other closely,
-    and compaction, Kafka's too, works below the recovery point; where nobody knows that point, a
-    hole is taken for compaction's.
+    while one that ends there fetches the rest again. Our own segments follow each other closely.
+    Kafka's compaction leaves holes, and the recovery point that it left on disk may be a minute
+    older than they are. So a hole is taken for compaction's in the part that was compacted, and
+    everywhere when there are no checkpoints that could say which part that is.
     """
+    compacted_up_to = remembered.first_dirty_offset or 0
+    settled = [each for each in epochs.entries() if each.start_offset < compacted_up_to]
     epochs.truncate_from_end(log.segments[first].base_offset)
-    acceptance = _Acceptance(epochs, log.segments[first].base_offset)
+    acceptance = _Acceptance(epochs, settled, log.segments[first].base_offset)
     for index in range(first, len(log.segments)):
         segment = log.segments[index]
         size = segment.size
-        if accepts_holes:
-            acceptance.next_offset = max(acceptance.next_offset, segment.base_offset)
-        if segment.base_offset != acceptance.next_offset:
+        hole = segment.base_offset - acceptance.next_offset
+        is_compacted = segment.base_offset <= compacted_up_to or remembered.is_foreign
+        if hole < 0 or (hole and not is_compacted):
             report.reasons.append(
                 f"{segment.log.path.name} does not follow offset {acceptance.next_offset}"
             )
@@ -274,8 +283,9 @@ def _recover(
 class _Acceptance:
     """The test that every batch of a doubtful segment must pass."""
 
-    def __init__(self, epochs: LeaderEpochs, start_offset: int) -> None:
+    def __init__(self, epochs: LeaderEpochs, settled: list[EpochEntry], start_offset: int) -> None:
         self._epochs = epochs
+        self._settled = settled
         self.next_offset = start_offset
 
     def accept(self, header: BatchHeader, content: memoryview) -> None:
@@ -288,9 +298,21 @@ class _Acceptance:
             raise CorruptBatch(
                 f"leader epoch {header.leader_epoch} follows epoch {self._epochs.latest}"
             )
-        if header.leader_epoch >= 0:
-            self._epochs.assign(header.leader_epoch, header.base_offset)
+        if header.leader_epoch > self._epochs.latest:
+            self._begin_epoch(header)
         self.next_offset = header.next_offset
+
+    def _begin_epoch(self, header: BatchHeader) -> None:
+        """Compaction may have taken an epoch's first records, or all of them.
+
+        Such an epoch still begins where it began, which the checkpoint knows. A later start would
+        tell followers that the epoch before went on, and they would keep what nobody agreed on.
+        """
+        for entry in self._settled:
+            is_among = self.next_offset <= entry.start_offset <= header.base_offset
+            if is_among and self._epochs.latest < entry.epoch <= header.leader_epoch:
+                self._epochs.assign(entry.epoch, entry.start_offset)
+        self._epochs.assign(header.leader_epoch, header.base_offset)
 
 
 def _cut(log: SegmentedLog, index: int, report: LoadReport) -> None:

@@ -7,10 +7,11 @@ oldest first, a tick apart, because each swap syncs the folder several times.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from headwater.model.failures import StorageError
+from headwater.model.failures import BatchError, CorruptFile, StorageError, TooMuchWork
 from headwater.model.ids import NO_TIMESTAMP, TopicPartition
 from headwater.model.ports import Dice
 from headwater.model.storage_settings import StorageSettings
@@ -52,6 +53,14 @@ class _Swapping:
     groups: deque[CleanedGroup]
 
 
+@dataclass(frozen=True, slots=True)
+class Uncleanable:
+    """A damaged log, left alone for as long as it is there: its namesake may be sound."""
+
+    log: PartitionLog
+    reason: str
+
+
 class LogCleaner:
     """Cleans one log at a time. `run` does the cleaning and blocks, so it goes to the executor."""
 
@@ -72,7 +81,7 @@ class LogCleaner:
         self._is_cleaning = False
         self._swapping: _Swapping | None = None
         self._next_look_ms = 0
-        self.uncleanable: dict[TopicPartition, str] = {}
+        self.uncleanable: dict[TopicPartition, Uncleanable] = {}
         self.last_result: CleaningResult | None = None
 
     @property
@@ -82,23 +91,52 @@ class LogCleaner:
     def tick(self, now_ms: int) -> None:
         """Go on with the work in hand, or look for a log that is due."""
         if self._swapping is not None:
-            self._swap_next(self._swapping, now_ms)
+            with self._leaving_alone(self._swapping.log):
+                self._swap_next(self._swapping, now_ms)
         elif not self._is_cleaning and now_ms >= self._next_look_ms:
             self._start_next(now_ms)
 
     def _start_next(self, now_ms: int) -> None:
-        logs = {
+        # Forgotten when a cleaning succeeds: then the next log may follow at once.
+        self._next_look_ms = now_ms + self._settings.log_cleaner_backoff_ms
+        logs = self._cleanable_logs()
+        due = due_logs(self._ages(logs), now_ms)
+        if not due:
+            return
+        log = logs[due[0].name]
+        with self._leaving_alone(log):
+            self._submit(log, self._job(log, due[0].cleanable, now_ms))
+
+    def _cleanable_logs(self) -> dict[TopicPartition, PartitionLog]:
+        for partition in [key for key, each in self.uncleanable.items() if each.log.is_abandoned]:
+            del self.uncleanable[partition]
+        return {
             log.partition: log
             for log in self._directories.opened()
             if log.settings.is_compacted and log.partition not in self.uncleanable
         }
-        due = due_logs((_age(log) for log in logs.values()), now_ms)
-        # Forgotten when a cleaning succeeds: then the next log may follow at once.
-        self._next_look_ms = now_ms + self._settings.log_cleaner_backoff_ms
-        if not due:
-            return
-        log = logs[due[0].name]
-        job = self._job(log, due[0].cleanable, now_ms)
+
+    def _ages(self, logs: dict[TopicPartition, PartitionLog]) -> list[LogAge[TopicPartition]]:
+        ages = []
+        for log in logs.values():
+            with self._leaving_alone(log):
+                ages.append(_age(log))
+        return ages
+
+    @contextmanager
+    def _leaving_alone(self, log: PartitionLog) -> Iterator[None]:
+        """Damage ends the work on one log, a failed disk that on its directory; the rest goes on.
+
+        Looking at a log opens indexes and reads headers that nobody may have read since the start.
+        """
+        try:
+            yield
+        except (BatchError, CorruptFile) as error:
+            self.uncleanable[log.partition] = Uncleanable(log, str(error))
+        except StorageError as error:
+            self._directories.directory_of(log.partition).fence(error)
+
+    def _submit(self, log: PartitionLog, job: CleaningJob) -> None:
         self._is_cleaning = True
 
         def done(outcome: CleaningResult | CleaningFailure) -> None:
@@ -108,17 +146,21 @@ class LogCleaner:
         def failed(error: StorageError) -> None:
             done(CleaningFailure(FailureKind.STORAGE, str(error)))
 
-        self._executor.submit(lambda: self._run(job), then=done, otherwise=failed)
+        try:
+            self._executor.submit(lambda: self._run(job), then=done, otherwise=failed)
+        except TooMuchWork:
+            # The next look comes after the usual rest.
+            self._is_cleaning = False
 
     def _cleaned(
         self, log: PartitionLog, generation: int, outcome: CleaningResult | CleaningFailure
     ) -> None:
         if isinstance(outcome, CleaningFailure):
             # A damaged log would fail again and again; other failures may pass. A log that was
-            # cut under the cleaner's eyes only looks damaged.
-            was_cut = log.body.truncations != generation
+            # cut or deleted under the cleaner's eyes only looks damaged.
+            was_cut = log.body.truncations != generation or log.is_abandoned
             if outcome.kind is FailureKind.DAMAGED and not was_cut:
-                self.uncleanable[log.partition] = outcome.reason
+                self.uncleanable[log.partition] = Uncleanable(log, outcome.reason)
             return
         self._next_look_ms = 0
         self._swapping = _Swapping(log, outcome, deque(outcome.groups))

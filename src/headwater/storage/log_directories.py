@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Generic, TypeVar
 
-from headwater.model.failures import StorageError, WrongLogDirectory
+from headwater.model.failures import BatchError, StorageError, WrongLogDirectory
 from headwater.model.ids import TopicId, TopicPartition
 from headwater.model.storage_settings import StorageSettings
 from headwater.storage.log_directory import DirectoryTools, LogDirectory
@@ -36,6 +36,8 @@ class LogDirectories:
         assert paths, "a broker needs at least one log directory"
         self.directories = [LogDirectory(path, tools) for path in paths]
         self._settings = settings
+        # Logs in which background work met damage; whoever reads there hears of it too.
+        self.damaged: dict[TopicPartition, str] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
         self._rounds: list[_Round[PartitionLog] | _Round[LogDirectory]] = []
 
@@ -90,6 +92,7 @@ class LogDirectories:
         directory = self._home[partition]
         _guarded(directory, partial(directory.delete, partition, now_ms=now_ms))
         del self._home[partition]
+        self.damaged.pop(partition, None)
 
     def opened(self) -> Iterator[PartitionLog]:
         """The logs that are open and usable; those not opened since a clean stop are at rest."""
@@ -124,7 +127,7 @@ class LogDirectories:
         def for_logs(
             interval_ms: int, visit: Callable[[PartitionLog, int], object]
         ) -> _Round[PartitionLog]:
-            return _Round(interval_ms, now_ms, self.opened, partial(_visit_log, visit))
+            return _Round(interval_ms, now_ms, self.opened, partial(self._visit_log, visit))
 
         def for_directories(
             interval_ms: int, save: Callable[[LogDirectory], None]
@@ -152,6 +155,18 @@ class LogDirectories:
             ),
         ]
 
+    def _visit_log(
+        self, visit: Callable[[PartitionLog, int], object], log: PartitionLog, now_ms: int
+    ) -> None:
+        """The round goes on with the next log, whatever becomes of this one."""
+        try:
+            visit(log, now_ms)
+        except StorageError:
+            # The log has told its directory already.
+            return
+        except BatchError as error:
+            self.damaged[log.partition] = str(error)
+
     def _expire_producers(self, log: PartitionLog, now_ms: int) -> None:
         log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
 
@@ -178,14 +193,6 @@ class _Round(Generic[T]):
             self._waiting.extend(self._members())
         for _ in range(min(len(self._waiting), _MEMBERS_PER_TICK)):
             self._visit(self._waiting.popleft(), now_ms)
-
-
-def _visit_log(
-    visit: Callable[[PartitionLog, int], object], log: PartitionLog, now_ms: int
-) -> None:
-    # The log has told its directory of a failure already; the round goes on with the next one.
-    with suppress(StorageError):
-        visit(log, now_ms)
 
 
 def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:

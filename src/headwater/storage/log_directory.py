@@ -16,7 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from headwater.model.failures import BatchError, CorruptFile, StorageError, UnreadableLog
+from headwater.model.failures import (
+    BatchError,
+    CorruptFile,
+    StorageError,
+    TooMuchWork,
+    UnreadableLog,
+)
 from headwater.model.ids import TopicId, TopicPartition
 from headwater.model.ports import Dice
 from headwater.model.topic_settings import TopicSettings
@@ -32,6 +38,7 @@ from headwater.storage.loading import LoadReport, LogPlace, Remembered, load_log
 from headwater.storage.meta_properties import MetaProperties
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_folders import (
+    METADATA_TOPIC,
     UNIQUE_BYTES,
     FolderKind,
     deleted_name,
@@ -157,6 +164,7 @@ class LogDirectory:
             log.abandon()
         self._unopened.pop(partition, None)
         self.broken.pop(partition, None)
+        self.reports.pop(partition, None)
         self._forget({partition: None})
         # On disk first: a topic of the same name may come next, and must not inherit from this one.
         self.save_recovery_points()
@@ -179,7 +187,11 @@ class LogDirectory:
                 for tree in trees:
                     disk.remove_tree(tree)
 
-            self._tools.executor.submit(job, then=lambda _: None, otherwise=self.fence)
+            try:
+                self._tools.executor.submit(job, then=lambda _: None, otherwise=self.fence)
+            except TooMuchWork:
+                self._file_removals.add(files, now_ms=now_ms, delay_ms=0)
+                self._tree_removals.add(trees, now_ms=now_ms, delay_ms=0)
 
     def save_recovery_points(self) -> None:
         """Write them here and now: a lowered one must be on disk before the log is cut."""
@@ -209,9 +221,12 @@ class LogDirectory:
         def saved(_: None) -> None:
             self._is_saving = False
 
-        self._tools.executor.submit(
-            lambda: write_atomically(disk, path, content), then=saved, otherwise=self.fence
-        )
+        try:
+            self._tools.executor.submit(
+                lambda: write_atomically(disk, path, content), then=saved, otherwise=self.fence
+            )
+        except TooMuchWork:
+            self._is_saving = False
 
     def save_cleaner_offsets(self) -> None:
         """Where the clean part of each compacted log ends."""
@@ -275,6 +290,7 @@ class LogDirectory:
             failed=self.fence,
             recovery_point_lowered=self.save_recovery_points,
             log_start_lowered=self.save_log_starts,
+            first_dirty_lowered=self.save_cleaner_offsets,
         )
         log = PartitionLog(loaded.parts, executor=tools.executor, events=events)
         log.raise_high_watermark(self._high_watermarks.get(partition, 0))
@@ -284,6 +300,9 @@ class LogDirectory:
             # The log is shorter than was promised. What is appended next was never flushed, and
             # the next start must not believe that it was.
             self.save_recovery_points()
+        if log.first_dirty_offset != remembered.first_dirty_offset:
+            # Nor may it take a hole in what is appended next for compaction's.
+            self.save_cleaner_offsets()
         return log
 
     def _check_identity(self) -> None:
@@ -311,6 +330,8 @@ class LogDirectory:
         folder, path = parse_folder_name(name), self.path / name
         if folder is None or self._tools.disk.status(path) is not None:
             return
+        if folder.partition.topic == METADATA_TOPIC:
+            return
         match folder.kind:
             case FolderKind.LIVE:
                 self._unopened[folder.partition] = path
@@ -327,6 +348,8 @@ class LogDirectory:
         except CorruptFile as error:
             self.notes.append(f"{self.path / name} is ignored: {error}")
             self._was_clean = False
+            # Then nobody knows what was flushed, just as if it were missing.
+            self._is_foreign = self._is_foreign or name == checkpoints.RECOVERY_POINTS
             return {}
 
     def _save(self, name: str, offsets: dict[TopicPartition, int]) -> None:

@@ -20,6 +20,10 @@ from headwater.storage.checkpoints import INT32_MAX
 MAX_NAME_CHARACTERS = 255
 UNIQUE_BYTES = 16
 
+METADATA_TOPIC = "__cluster_metadata"
+"""A Raft quorum's log, which may share a directory with partitions. It follows other rules, such
+as snapshots in place of retention, so only its own keeper may open it; Kafka skips it here too."""
+
 
 class FolderKind(Enum):
     """What a partition folder is for; the value is the end of its name."""

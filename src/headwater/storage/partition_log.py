@@ -13,8 +13,10 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from headwater.model.failures import (
+    CorruptFile,
     OffsetOutOfRange,
     StorageError,
+    UnreadableLog,
 )
 from headwater.model.ids import TopicPartition
 from headwater.model.topic_settings import TopicSettings
@@ -33,8 +35,6 @@ from headwater.storage.retention import expired_count
 from headwater.storage.segmented_log import SegmentedLog
 from headwater.storage.timestamp_lookup import TimedOffset, first_since, with_largest_timestamp
 from headwater.storage.transaction_index import AbortedTransaction
-
-_APPEND_TIME = "LogAppendTime"
 
 
 class ReadBound(Enum):
@@ -63,6 +63,9 @@ class LogEvents:
     # Called before the cut log is used again: a start on disk above what is appended next would
     # let the next start take that for deleted.
     log_start_lowered: Callable[[], None]
+    # Called before content is cut: below the first dirty offset on disk the next start takes
+    # a hole between segments for compaction's work.
+    first_dirty_lowered: Callable[[], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,7 +187,7 @@ class PartitionLog:
             )
             if not committed_only:
                 return LogRead(found, None)
-            return LogRead(found, self.body.aborted_within(offset, found) if found else [])
+            return LogRead(found, self._aborted_within(offset, found) if found else [])
 
     def first_since(self, timestamp: int) -> TimedOffset | None:
         """The first record whose timestamp is at least this, or None (LO-2)."""
@@ -243,17 +246,14 @@ class PartitionLog:
                 self.body.drop(
                     segments[:count], now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms
                 )
-                producer_snapshot.remove_strays(
-                    self.body.home.disk,
-                    self.folder,
-                    {segment.base_offset: None for segment in self.body.segments},
-                )
+                self._remove_stray_snapshots()
             return count
 
     def swap_in(self, group: CleanedGroup, *, now_ms: int) -> None:
         """Take over one segment of a finished compaction."""
         with self._fencing():
             self.body.swap_in(group, now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms)
+            self._remove_stray_snapshots()
 
     def flush_if_old(self, now_ms: int) -> None:
         """Flush a log whose oldest unflushed record has waited for `flush.ms`."""
@@ -280,7 +280,10 @@ class PartitionLog:
 
     def flush(self, then: Callable[[], None] | None = None) -> None:
         """Make everything that is in the log now durable, off the loop; then call back."""
-        self._flushing.start(then)
+        if self.failure is None:
+            # Index entries are written here and now, before the job syncs them.
+            with self._fencing():
+                self._flushing.start(then)
 
     def truncate_to(self, offset: int, *, now_ms: int) -> bool:
         """Cut the log at an offset, because its leader has something else there (EP-6).
@@ -298,12 +301,11 @@ class PartitionLog:
             # Not to the offset: if that becomes the base of a new segment, the start after a crash
             # would not look into this one, where old bytes may lie behind a cut that got lost.
             self._lower_recovery_point(base_offset)
+            self._lower_first_dirty(offset)
             self.body.truncate_to(offset)
             self.epochs.truncate_from_end(offset)
             self._lower_log_start(offset)
             self.high_watermark = min(self.high_watermark, offset)
-            if self.first_dirty_offset is not None:
-                self.first_dirty_offset = min(self.first_dirty_offset, offset)
             producer_replay.reload(
                 self.producers,
                 self.body,
@@ -317,11 +319,11 @@ class PartitionLog:
         with self._fencing():
             # Whatever the next start finds, it has to look at all of it.
             self._lower_recovery_point(0)
+            self._lower_first_dirty(None)
             producer_snapshot.remove_all(self.body.home.disk, self.folder)
             self.body.start_over(offset, now_ms=now_ms)
             self.epochs.clear()
             self.producers.clear()
-            self.first_dirty_offset = None
             self._lower_log_start(offset)
             self.log_start_offset = self.high_watermark = offset
 
@@ -364,9 +366,23 @@ class PartitionLog:
             case ReadBound.LAST_STABLE:
                 return self.last_stable_offset
 
+    def _aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
+        try:
+            return self.body.aborted_within(offset, found)
+        except CorruptFile as error:
+            # No failure of the disk: readers of committed data have to do without this log alone.
+            raise UnreadableLog(f"{self.partition}: {error}") from error
+
     def _lower_recovery_point(self, offset: int) -> None:
         if self._flushing.lower(offset):
             self._events.recovery_point_lowered()
+
+    def _lower_first_dirty(self, offset: int | None) -> None:
+        if self.first_dirty_offset is not None and (
+            offset is None or offset < self.first_dirty_offset
+        ):
+            self.first_dirty_offset = offset
+            self._events.first_dirty_lowered()
 
     def _lower_log_start(self, offset: int) -> None:
         if offset < self.log_start_offset:
@@ -386,6 +402,14 @@ class PartitionLog:
         self.body.roll(now_ms, base_offset=base_offset)
         self._save_producers(base_offset)
         self.flush()
+
+    def _remove_stray_snapshots(self) -> None:
+        """Snapshots go with the segments that began where they stand, or they would pile up."""
+        producer_snapshot.remove_strays(
+            self.body.home.disk,
+            self.folder,
+            {segment.base_offset: None for segment in self.body.segments},
+        )
 
     def _save_producers(self, offset: int) -> None:
         """Snapshot the producers; synced with the next flush, and replayed if that never comes."""

@@ -7,15 +7,15 @@ Its resident pages stay where they are.
 
 What a reader would get wrong: a delivered `FileRange` is *held*. Whoever gets it must call
 `release` when the last byte is sent or the connection is gone. Bytes need no release. And either
-may hold less than was asked for, when the file was truncated meanwhile: sendfile then returns
-zero, and the bytes are fewer.
+may hold less than was asked for, when the file was truncated or removed meanwhile: sendfile then
+returns zero, and the bytes are fewer.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.model.failures import HeadwaterError, OffsetOutOfRange, StorageError, TooMuchWork
+from headwater.model.failures import HeadwaterError, StorageError, TooMuchWork
 from headwater.records.header import Buffer
 from headwater.storage.cold_read import ColdRead
 from headwater.storage.executor import Executor
@@ -101,7 +101,10 @@ class RangeReader:
     def _start(self, read: _Read) -> None:
         position, length = read.range.position, read.range.length
         if read.range.file.is_forgotten:
-            read.fail(OffsetOutOfRange(f"{read.range.file.path} was removed before it was read"))
+            # Retention or a truncation took it, or compaction put another in its place. Only a
+            # new look at the log can tell, so the consumer gets nothing and asks again; told that
+            # its offset is gone, it would jump to an end of the log and skip what is there.
+            read.deliver(b"")
             return
         try:
             file = read.range.file.hold()

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePath
 
-from headwater.model.failures import BatchError
+from headwater.model.failures import BatchError, CorruptBatch
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import BatchHeader, Buffer
 from headwater.storage.batch_walk import PlacedHeader, walk_batches, walk_headers
@@ -23,6 +24,7 @@ from headwater.storage.time_index import TimeIndex
 from headwater.storage.transaction_index import TransactionIndex
 
 INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 # Size, last offset and largest timestamp of one batch: a bare tuple, made for every append.
 AppendedBatch = tuple[int, int, int]
@@ -168,28 +170,63 @@ class Segment:
 
     def headers_since(self, offset: int) -> Iterator[PlacedHeader]:
         """The batches that end at or after the offset, by their headers."""
-        start = self.offset_index.position_before(offset)
-        for placed in walk_headers(self.log.file(), start, self.size):
+        for placed in self._headers_before(offset):
             if placed.header.last_offset >= offset:
                 yield placed
 
     def next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry on."""
         following = self.base_offset
-        start = self.offset_index.last_position()
-        for placed in walk_headers(self.log.file(), start, self.size):
+        last = self.offset_index.last_position
+        for placed in self._headers_by_index(last, INT64_MAX):
+            # No CRC covers a base offset, and a log that seemed to end below its start is emptied.
+            self._check_offsets(placed.header, following)
             following = placed.header.next_offset
         return following
 
     def end_before(self, offset: int) -> int:
         """Where the batches end that lie below the offset all of them."""
         following = self.base_offset
-        start = self.offset_index.position_before(offset - 1)
-        for placed in walk_headers(self.log.file(), start, self.size):
+        for placed in self._headers_before(offset - 1):
             if placed.header.last_offset >= offset:
                 break
             following = placed.header.next_offset
         return following
+
+    def _headers_before(self, offset: int) -> Iterator[PlacedHeader]:
+        """All batches from one on that does not end behind the offset."""
+        return self._headers_by_index(lambda: self.offset_index.position_before(offset), offset)
+
+    def _headers_by_index(
+        self, find: Callable[[], int], highest_offset: int
+    ) -> Iterator[PlacedHeader]:
+        """All batches from where the index says; the first may end at an offset at the latest.
+
+        An index found on disk is taken at its word only if such a batch begins there. Else it
+        would have records skipped in silence, so it is built anew, once.
+        """
+        start = find()
+        headers = walk_headers(self.log.file(), start, self.size)
+        if start and not self._is_fresh:
+            first = self._first_header(start, headers, highest_offset)
+            if first is not None:
+                return chain((first,), headers)
+            self.rebuild_indexes()
+            start = find()
+            headers = walk_headers(self.log.file(), start, self.size)
+        return headers
+
+    def _first_header(
+        self, start: int, headers: Iterator[PlacedHeader], highest_offset: int
+    ) -> PlacedHeader | None:
+        if not 0 < start < self.size:
+            return None
+        try:
+            first = next(headers)
+        except BatchError:
+            return None
+        is_possible = self.base_offset <= first.header.base_offset
+        return first if is_possible and first.header.last_offset <= highest_offset else None
 
     def truncate_to(self, offset: int) -> None:
         """Cut off the batch that holds the offset and all behind it."""
@@ -254,6 +291,7 @@ class Segment:
         try:
             for batch in walk_batches(self.log.file(), 0, size):
                 header = batch.header
+                self._check_offsets(header, self.base_offset)
                 accept(header, batch.content)
                 if not self.size:
                     self._first_timestamp = header.max_timestamp
@@ -265,6 +303,14 @@ class Segment:
             refusal = failure
         self.seal()
         return refusal
+
+    def _check_offsets(self, header: BatchHeader, lowest: int) -> None:
+        """Refuse a batch whose offsets cannot lie here: indexes hold them relative, as int32."""
+        if header.base_offset < lowest or header.last_offset - self.base_offset > INT32_MAX:
+            raise CorruptBatch(
+                f"offsets {header.base_offset} to {header.last_offset} cannot follow {lowest} "
+                f"in the segment at {self.base_offset}"
+            )
 
     def _index(self, position: int, batch: AppendedBatch) -> None:
         size_bytes, last_offset, max_timestamp = batch
@@ -300,7 +346,7 @@ class Segment:
             return False
         largest = index.largest()
         if largest is None:
-            return not self.size
+            return not self.size or self.first_timestamp == NO_TIMESTAMP
         return largest[1] >= self.base_offset and self.locate(largest[1]) is not None
 
     def _empty_indexes(self) -> None:

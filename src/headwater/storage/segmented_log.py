@@ -27,7 +27,7 @@ from headwater.storage.transaction_index import AbortedTransaction, collect_abor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollRule:
-    """When an append goes into a new segment; the jitter is drawn once for each segment."""
+    """When an append goes into a new segment. There is no jitter yet (`segment.jitter.ms`)."""
 
     segment_bytes: int
     segment_ms: int

@@ -79,6 +79,16 @@ def test_a_batch_that_breaks_a_produce_rule_is_refused(
         check(batch)
 
 
+def test_a_batch_that_claims_more_records_than_its_bytes_could_hold_is_refused() -> None:
+    """PV-2: each record takes an offset, and 61 bytes could claim 2^31 of them."""
+    smallest = [Record(key=None, value=None, timestamp=NOW_MS)] * 3
+    batch = build_batch(smallest)
+    check(batch)
+    for count in (4, 2**31 - 1):
+        with pytest.raises(InvalidRecord, match="cannot hold"):
+            check(altered(batch, record_count=count, last_offset_delta=count - 1))
+
+
 def test_an_idempotent_batch_with_its_sequence_passes() -> None:
     check(altered(GOOD, producer_id=3, producer_epoch=0, base_sequence=0))
 

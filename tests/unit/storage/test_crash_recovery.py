@@ -6,11 +6,12 @@ from pathlib import PurePath
 
 import pytest
 
+from headwater.model.failures import CorruptBatch
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.building import build_batch
 from headwater.records.checksum import write_crc
 from headwater.storage.disk import make_directory_durably
-from headwater.storage.segment_files import LOG, path_of
+from headwater.storage.segment_files import LOG, TIME_INDEX, path_of
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.held_executor import HeldExecutor
 from tests.sim.log_lab import FOLDER, START_MS, LogLab, records
@@ -224,3 +225,45 @@ def test_what_a_start_found_removed_does_not_come_back() -> None:
         lab.append(1, leader_epoch=2)
         cut_power(lab, executor)
         assert 1 not in [entry.epoch for entry in lab.log.epochs.entries()], f"seed {seed}"
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
+def test_a_wrong_offset_in_the_last_batch_is_damage_and_no_reason_to_empty_the_log(
+    offset: int,
+) -> None:
+    """No CRC covers a base offset, and after a clean stop no CRC is looked at."""
+    lab = LogLab(TWO_BATCHES)
+    for _ in range(7):
+        lab.append(2)
+    lab.log.delete_records_below(6)
+    lab.log.close()
+    lab.checkpoint()
+    names = lab.disk.names(FOLDER)
+    lab.disk.open(path_of(FOLDER, 12, LOG)).write([struct.pack(">q", offset)], 0)
+    with pytest.raises(CorruptBatch):
+        lab.open(was_clean=True)
+    assert lab.disk.names(FOLDER) == names
+
+
+def test_an_offset_that_no_index_could_hold_ends_the_log_after_a_crash() -> None:
+    lab = LogLab(ONE_SEGMENT)
+    for step in range(3):
+        lab.append(records(b"value", timestamp=START_MS + step))
+    size = len(lab.read_bytes()) // 3
+    lab.disk.open(path_of(FOLDER, 0, LOG)).write([struct.pack(">q", 1 << 40)], 2 * size)
+    lab.crash()
+    assert lab.log.end_offset == 2
+    assert size_of(lab, 0) == 2 * size
+
+
+def test_an_offset_that_no_index_could_hold_is_named_when_an_index_is_built_anew() -> None:
+    lab = LogLab(ONE_SEGMENT)
+    for step in range(3):
+        lab.append(records(b"value", timestamp=START_MS + step))
+    size = len(lab.read_bytes()) // 3
+    lab.log.close()
+    lab.checkpoint()
+    lab.disk.open(path_of(FOLDER, 0, LOG)).write([struct.pack(">q", 1 << 40)], 2 * size)
+    lab.disk.remove(path_of(FOLDER, 0, TIME_INDEX))
+    with pytest.raises(CorruptBatch):
+        lab.open(was_clean=True)

@@ -10,9 +10,10 @@ from headwater.model.ids import TopicId, TopicPartition
 from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.building import build_batch
-from headwater.records.header import read_header
+from headwater.records.header import MAGIC_POSITION, read_header
 from headwater.records.reading import read_records
 from headwater.records.record import Record
+from headwater.storage import producer_snapshot
 from headwater.storage.compaction.cleaning import clean
 from headwater.storage.compaction.job import CleaningFailure, CleaningJob, FailureKind
 from headwater.storage.executor import InlineExecutor
@@ -21,6 +22,7 @@ from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_log import PartitionLog, ReadBound
+from headwater.storage.segment_files import LOG, path_of
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.held_executor import HeldExecutor
 from tests.sim.loaded_dice import LoadedDice
@@ -47,9 +49,10 @@ class Workshop:
         self.executor = HeldExecutor(self.dice)
         self.run: RunCleaning = lambda job: clean(self.disk, job)
         self.open()
-        self.log = self.logs.create(
-            TopicPartition("accounts", 0), TopicId(bytes(16)), now_ms=self.now_ms
-        )
+        self.log = self.create("accounts")
+
+    def create(self, topic: str) -> PartitionLog:
+        return self.logs.create(TopicPartition(topic, 0), TopicId(bytes(16)), now_ms=self.now_ms)
 
     def open(self) -> None:
         tools = DirectoryTools(
@@ -125,6 +128,20 @@ def test_a_dirty_log_is_cleaned_and_readers_find_the_newest_of_each_key() -> Non
     assert workshop.log.size_bytes < 40 * 80
     workshop.fill(4)
     assert workshop.log.end_offset == 44
+
+
+def test_snapshots_of_producers_go_with_the_segments_that_compaction_merged() -> None:
+    """Kafka does so too, or a long-lived compacted topic would gather them without end."""
+    workshop = Workshop()
+    workshop.fill()
+    workshop.compact()
+    count = len(workshop.log.body.segments)
+    workshop.fill(8)
+    workshop.compact()
+    base_offsets = [segment.base_offset for segment in workshop.log.body.segments]
+    assert len(base_offsets) < count, "small segments are merged only when they are cleaned again"
+    snapshots = producer_snapshot.list_offsets(workshop.disk, workshop.log.folder)
+    assert snapshots == base_offsets[1:]
 
 
 def test_a_clean_log_is_left_alone_and_looked_at_again_later() -> None:
@@ -255,3 +272,68 @@ def test_nothing_is_compacted_that_a_power_cut_could_take() -> None:
     workshop.log._flushing.lower(0)
     workshop.tick()
     assert not workshop.cleaner.is_busy
+
+
+def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_being_cleaned() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    damaged = workshop.log.partition
+    workshop.log = workshop.create("balances")
+    workshop.fill()
+    workshop.logs.close()
+    log = path_of(ROOT / "accounts-0", 0, LOG)
+    workshop.disk.open(log).write([b"\7"], MAGIC_POSITION)
+    workshop.open()
+    for partition in workshop.logs.partitions():
+        workshop.logs.log(partition, now_ms=workshop.now_ms)
+    workshop.compact()
+    assert workshop.cleaner.last_result is not None
+    assert list(workshop.cleaner.uncleanable) == [damaged]
+    assert workshop.logs.directories[0].failure is None
+
+
+def test_the_namesake_of_a_damaged_log_is_cleaned() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    sound, workshop.run = workshop.run, lambda _: CleaningFailure(FailureKind.DAMAGED, "bad")
+    workshop.compact()
+    workshop.logs.delete(workshop.log.partition, now_ms=workshop.now_ms)
+    workshop.log = workshop.create("accounts")
+    workshop.fill()
+    workshop.run = sound
+    workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
+    workshop.compact()
+    assert workshop.cleaner.last_result is not None
+
+
+def test_a_log_that_was_deleted_under_the_cleaner_is_not_taken_for_damaged() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.tick()
+    workshop.logs.delete(workshop.log.partition, now_ms=workshop.now_ms)
+    workshop.create("accounts")
+    workshop.run = lambda _: CleaningFailure(FailureKind.DAMAGED, "the file ends too early")
+    workshop.executor.finish()
+    assert workshop.cleaner.uncleanable == {}
+
+
+def test_a_disk_that_fails_amid_a_swap_fences_its_directory() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.tick()
+    workshop.executor.finish()
+    workshop.disk.fail_next_sync(str(ROOT / "accounts-0"))
+    while workshop.cleaner.is_busy:
+        workshop.tick()
+    assert workshop.logs.directories[0].failure is not None
+
+
+def test_a_cleaning_that_found_no_thread_is_tried_again_after_a_while() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.executor.is_full = True
+    workshop.compact()
+    workshop.executor.is_full = False
+    workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
+    workshop.compact()
+    assert workshop.cleaner.last_result is not None

@@ -13,14 +13,17 @@ from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.building import build_batch
 from headwater.records.control import ControlType, build_marker
+from headwater.records.header import MAGIC_POSITION
+from headwater.storage import checkpoints
 from headwater.storage.disk import read_whole
-from headwater.storage.executor import InlineExecutor
+from headwater.storage.executor import Executor, InlineExecutor
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_log import PartitionLog, ReadBound
 from headwater.storage.producer_state import AppendOrigin
 from tests.sim.cruel_disk import CruelDisk
+from tests.sim.held_executor import HeldExecutor
 from tests.sim.loaded_dice import LoadedDice
 from tests.sim.log_lab import START_MS, records
 
@@ -37,6 +40,7 @@ class Broker:
         self.paths = paths or (ONE, TWO)
         self.now_ms = START_MS
         self.settings = SMALL
+        self.executor: Executor = InlineExecutor()
         self.start()
 
     def start(self, *, node_id: int = 1, cluster_id: str = "here") -> None:
@@ -45,7 +49,7 @@ class Broker:
             cluster_id=cluster_id,
             disk=self.disk,
             files=OpenFiles(self.disk, 32),
-            executor=InlineExecutor(),
+            executor=self.executor,
             dice=LoadedDice(random.Random(2)),
             settings_for=lambda _: self.settings,
         )
@@ -78,6 +82,11 @@ class Broker:
     def pass_time(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
         self.logs.tick(self.now_ms)
+
+
+def remove_segment(broker: Broker, log: PartitionLog, base_offset: int) -> None:
+    for kind in ("log", "index", "timeindex"):
+        broker.disk.remove(log.folder / f"{base_offset:020d}.{kind}")
 
 
 def test_a_new_partition_goes_to_the_directory_with_the_fewest() -> None:
@@ -245,24 +254,100 @@ def test_one_unreadable_log_does_not_stop_the_others() -> None:
     assert TopicPartition("orders", 0) in broker.logs
 
 
-def test_gaps_that_compaction_left_in_copied_folders_are_kept() -> None:
-    """Without a checkpoint nobody knows what was flushed; Kafka's compaction leaves such gaps."""
+def test_the_log_of_a_raft_quorum_is_left_alone() -> None:
+    """Kafka 4 keeps its metadata in the same directory, with an end that is not ours to cut."""
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 2)
+    folder = ONE / "__cluster_metadata-0"
+    broker.disk.make_directory(folder)
+    segment = folder / "00000000000000000000.log"
+    broker.disk.open(segment, create=True).write([b"not for us"], 0)
+    broker.crash()
+    broker.pass_time(1)
+    broker.stop()
+    assert broker.logs.partitions() == [TopicPartition("orders", 0)]
+    assert broker.disk.names(folder) == [segment.name]
+    assert read_whole(broker.disk, segment) == b"not for us"
+
+
+@pytest.mark.parametrize("checkpoint", ["missing", "damaged"])
+def test_gaps_that_compaction_left_are_kept_where_nobody_knows_what_was_flushed(
+    checkpoint: str,
+) -> None:
+    """Kafka's compaction leaves such gaps."""
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 12)
     bases = [segment.base_offset for segment in log.body.segments]
-    for kind in ("log", "index", "timeindex"):
-        broker.disk.remove(log.folder / f"{bases[1]:020d}.{kind}")
-    broker.disk.remove(ONE / "recovery-point-offset-checkpoint")
+    remove_segment(broker, log, bases[1])
+    if checkpoint == "missing":
+        broker.disk.remove(ONE / "recovery-point-offset-checkpoint")
+    else:
+        broker.disk.open(ONE / "recovery-point-offset-checkpoint").write([b"?"], 0)
     broker.crash()
     found = [segment.base_offset for segment in broker.log("orders").body.segments]
     assert found == [bases[0], *bases[2:]]
-    broker.log("orders")
-    for kind in ("log", "index", "timeindex"):
-        broker.disk.remove(log.folder / f"{bases[3]:020d}.{kind}")
+    remove_segment(broker, log, bases[3])
     broker.disk.open(ONE / "recovery-point-offset-checkpoint").truncate(0)
     broker.crash()
     assert broker.log("orders").end_offset == bases[1]
+
+
+def test_gaps_in_the_compacted_part_of_a_log_survive_a_crash() -> None:
+    """Kafka's cleaner leaves them between segments that its recovery point does not cover yet."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.append(log, 18)
+    bases = [segment.base_offset for segment in log.body.segments]
+    log.first_dirty_offset = bases[3]
+    broker.logs.directory_of(log.partition).save_cleaner_offsets()
+    remove_segment(broker, log, bases[2])
+    broker.crash()
+    log = broker.log("orders")
+    assert [segment.base_offset for segment in log.body.segments] == bases[:2] + bases[3:]
+    assert log.end_offset == 18
+    assert log.first_dirty_offset == bases[3]
+    remove_segment(broker, log, bases[4])
+    broker.disk.open(ONE / "recovery-point-offset-checkpoint").truncate(0)
+    broker.crash()
+    log = broker.log("orders")
+    assert log.end_offset == bases[4], "a gap above the compacted part means a loss"
+    assert log.first_dirty_offset == bases[3]
+
+
+def test_epochs_whose_records_were_compacted_keep_their_start_over_a_crash() -> None:
+    """EP-3: else a follower would be told that the epoch before them went on for longer."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    for epoch in (0, 1, 4, 5):
+        log.begin_epoch(epoch)
+        for _ in range(3):
+            batch = bytearray(build_batch(records(b"v" * 60, timestamp=START_MS)))
+            log.append_as_leader(batch, leader_epoch=epoch, now_ms=START_MS)
+        log.roll(START_MS)
+    before = log.epochs.entries()
+    assert [entry.start_offset for entry in before] == [0, 3, 6, 9]
+    log.first_dirty_offset = 9
+    broker.logs.directory_of(log.partition).save_cleaner_offsets()
+    for segment in log.body.segments:
+        if 3 <= segment.base_offset < 9:
+            remove_segment(broker, log, segment.base_offset)
+    broker.crash()
+    assert broker.log("orders").epochs.entries() == before
+
+
+def test_a_cut_below_the_compacted_part_is_noted_before_it_is_made() -> None:
+    """Else the next start could take what a power cut tore out for compaction's work."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    path = ONE / "cleaner-offset-checkpoint"
+    for cut, noted in ((7, {log.partition: 7}), (9, {log.partition: 7}), (5, {log.partition: 5})):
+        broker.append(log, 10 - log.end_offset)
+        log.first_dirty_offset = log.first_dirty_offset or 8
+        log.truncate_to(cut, now_ms=START_MS)
+        assert checkpoints.load_offsets(broker.disk, path) == noted
+    log.start_over(20, now_ms=START_MS)
+    assert checkpoints.load_offsets(broker.disk, path) == {}
 
 
 def test_a_torn_transaction_index_is_built_anew() -> None:
@@ -352,3 +437,38 @@ def test_flush_by_time_needs_its_scheduler() -> None:
     assert log.recovery_point == 0
     broker.pass_time(10)
     assert log.recovery_point == 1
+
+
+def test_background_work_goes_on_past_a_damaged_log() -> None:
+    broker = Broker(ONE)
+    for topic in ("orders", "parcels"):
+        broker.append(broker.create(topic), 8)
+    broker.stop()
+    broker.disk.open(ONE / "orders-0" / "00000000000000000000.log").write([b"\7"], MAGIC_POSITION)
+    broker.start()
+    broker.pass_time(1)
+    broker.pass_time(300_000)
+    assert broker.log("parcels").log_start_offset == 8
+    assert list(broker.logs.damaged) == [TopicPartition("orders", 0)]
+    assert broker.logs.directories[0].failure is None
+
+
+def test_work_that_found_no_thread_is_done_later() -> None:
+    """RT-5, HW-9"""
+    broker = Broker(ONE)
+    broker.executor = executor = HeldExecutor(random.Random(1))
+    broker.start()
+    log = broker.create("orders")
+    broker.append(log, 8)
+    executor.finish()
+    broker.pass_time(300_000)
+    executor.finish()
+    executor.is_full = True
+    broker.append(log, 1)
+    broker.pass_time(5_000)
+    executor.is_full = False
+    broker.pass_time(5_000)
+    executor.finish()
+    folder = ONE / "orders-0"
+    assert not any(name.endswith(".deleted") for name in broker.disk.names(folder))
+    assert read_whole(broker.disk, ONE / "replication-offset-checkpoint") == b"0\n1\norders 0 9\n"

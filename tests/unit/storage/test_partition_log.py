@@ -1,6 +1,7 @@
 """A partition's log: appending, reading, rolling, cutting, trimming and opening again."""
 
 import dataclasses
+import struct
 
 import pytest
 
@@ -13,13 +14,16 @@ from headwater.model.failures import (
     ProducerEpochRefused,
     SequenceRefused,
     StorageError,
+    UnreadableLog,
     UnsupportedMagic,
 )
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.building import build_batch
 from headwater.records.header import Codec, read_header
+from headwater.records.record import Record
+from headwater.storage.disk import read_whole
 from headwater.storage.partition_log import ReadBound
-from headwater.storage.segment_files import LOG, file_name
+from headwater.storage.segment_files import INDEX, LOG, TRANSACTION_INDEX, file_name, path_of
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.log_lab import FOLDER, START_MS, LogLab, records
 
@@ -88,6 +92,25 @@ def test_a_follower_takes_gaps_as_compaction_leaves_them() -> None:
     assert lab.log.end_offset == 2**40 + 1
     assert bases(lab) == [0, 2**40] or bases(lab) == [2**40]
     assert lab.contents() == [(2**40, b"x")]
+
+
+def test_a_follower_refuses_a_marker_that_says_nothing_and_keeps_its_log() -> None:
+    lab = LogLab()
+    lab.append(2)
+    before = lab.read_bytes()
+    marker = build_batch(
+        [Record(key=b"", value=None, timestamp=START_MS)],
+        base_offset=2,
+        leader_epoch=0,
+        producer_id=7,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
+    with pytest.raises(CorruptBatch):
+        lab.log.append_as_follower(marker, leader_epoch=0, now_ms=START_MS)
+    assert lab.read_bytes() == before
+    assert lab.log.end_offset == 2
 
 
 @pytest.mark.parametrize("damage", ["crc", "length", "codec", "magic", "foreign", "empty"])
@@ -397,6 +420,29 @@ def test_an_index_that_is_missing_or_wrong_is_built_anew(name: str, how: str) ->
     assert lab.disk.open(path).read(1 << 20, 0) == content
 
 
+@pytest.mark.parametrize("slot", [1, 3, -1])
+@pytest.mark.parametrize("position", [-400, 1, 400, 590, 1 << 30])
+def test_an_index_entry_that_points_anywhere_skips_no_record(slot: int, position: int) -> None:
+    """Only the last entry is looked at when an index is opened, the others when they are used."""
+    lab = LogLab(TopicSettings(index_interval_bytes=0))
+    for _ in range(8):
+        lab.append(records(b"x" * 50))
+    lab.log.close()
+    lab.checkpoint()
+    path = path_of(FOLDER, 0, INDEX)
+    sound = read_whole(lab.disk, path)
+    assert sound is not None
+    entries = [list(each) for each in struct.iter_unpack(">ii", sound)]
+    entries[slot][1] = position
+    content = b"".join(struct.pack(">ii", *entry) for entry in entries)
+    lab.disk.open(path).write([content], 0)
+    lab.open(was_clean=True)
+    assert lab.log.end_offset == 8
+    for offset in range(8):
+        assert [each for each, _ in lab.contents(offset)] == list(range(offset, 8))
+    assert lab.failures == []
+
+
 def test_a_truncated_log_forgets_what_was_cut_and_goes_on_from_there() -> None:
     """EP-2, EP-6"""
     lab = LogLab(SMALL)
@@ -571,3 +617,26 @@ def test_a_log_of_many_segments_needs_few_open_files() -> None:
         lab.append(3)
     assert [offset for offset, _ in lab.contents()] == list(range(180))
     assert lab.files.open_count <= 4
+
+
+def test_a_flush_that_cannot_write_the_index_fences_the_directory() -> None:
+    lab = LogLab(TopicSettings(index_interval_bytes=0))
+    for _ in range(3):
+        lab.append(2)
+    assert isinstance(lab.disk, CruelDisk)
+    lab.disk.fail_next_write("*.index")
+    with pytest.raises(StorageError):
+        lab.log.flush()
+    assert len(lab.failures) == 1
+    assert lab.log.recovery_point == 0
+
+
+def test_a_damaged_transaction_index_closes_one_log_to_readers_of_committed_data() -> None:
+    lab = LogLab()
+    lab.append(1, producer=(7, 0, 0), is_transactional=True)
+    lab.end_transaction(7, commit=False)
+    lab.disk.open(path_of(FOLDER, 0, TRANSACTION_INDEX)).write([b"\1"], 0)
+    with pytest.raises(UnreadableLog):
+        lab.log.read(0, max_bytes=1000, bound=ReadBound.LAST_STABLE)
+    assert lab.failures == []
+    assert len(lab.contents()) == 1

@@ -1,0 +1,389 @@
+"""One accepted connection: frames in, answers out, in order.
+
+What a reader would get wrong: nothing here is called from within itself. An answer, whoever gives
+it, only notes what is to be done; serving and sending happen in `_serve_and_send`, which only the
+loop calls. All that is answered within one turn of the loop leaves together. Whose the bytes of a
+frame are is written in `headwater.net.service`.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from headwater.model.failures import ConnectionLost, ProtocolError
+from headwater.net.channel import Channel
+from headwater.net.idleness import CoarseClock
+from headwater.net.intake import Intake
+from headwater.net.loop import Loop
+from headwater.net.receive_buffer import BUSY_BYTES, SMALL_BYTES, ReceiveBuffer
+from headwater.net.send_queue import SendQueue, release, size_of
+from headwater.net.service import Address, ReplySlot, Service
+from headwater.net.settings import NetworkSettings
+
+# What one connection may do before the loop turns to the others.
+_SENT_BYTES_PER_TURN = 1_048_576
+_FRAMES_PER_TURN = 64
+_RECEIVES_PER_TURN = 16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all connections of a server share."""
+
+    loop: Loop
+    settings: NetworkSettings
+    service: Service
+    intake: Intake
+    clock: CoarseClock
+    # Those that want to hear of the next sweep: they are muted, or their buffers have grown.
+    attentive: "dict[Connection, None]"
+    # Called once for each connection that is closed, before the service hears of it.
+    departed: "Callable[[Connection], None]"
+
+
+class Connection:
+    """See the module. For the loop's thread only."""
+
+    __slots__ = (
+        "_attentive",
+        "_blocked_bytes",
+        "_buffer",
+        "_channel",
+        "_clock",
+        "_departed",
+        "_fd",
+        "_has_ended",
+        "_held_by",
+        "_intake",
+        "_is_leaving",
+        "_is_reading",
+        "_is_scheduled",
+        "_is_serving",
+        "_is_writing",
+        "_loop",
+        "_queue",
+        "_requests_limit",
+        "_reserved_bytes",
+        "_service",
+        "_slots",
+        "_unsent_limit_bytes",
+        "active_ms",
+        "address",
+        "is_closed",
+        "muted_until_ms",
+    )
+
+    def __init__(self, channel: Channel, address: Address, surroundings: Surroundings) -> None:
+        settings = surroundings.settings
+        self.address = address
+        self.active_ms = surroundings.clock.now_ms
+        self.muted_until_ms: int | None = None
+        self.is_closed = False
+        self._channel = channel
+        self._fd = channel.fileno()
+        self._loop = surroundings.loop
+        self._service = surroundings.service
+        self._intake = surroundings.intake
+        self._clock = surroundings.clock
+        self._attentive = surroundings.attentive
+        self._departed = surroundings.departed
+        self._requests_limit = settings.headwater_connection_requests_max
+        self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
+        self._buffer = ReceiveBuffer(settings.socket_request_max_bytes)
+        self._queue = SendQueue()
+        self._slots: deque[ReplySlot] = deque()
+        self._held_by: ReplySlot | None = None
+        self._blocked_bytes = 0
+        self._reserved_bytes = 0
+        self._has_ended = False
+        self._is_leaving = False
+        self._is_scheduled = False
+        self._is_serving = False
+        self._is_writing = False
+        self._is_reading = True
+        self._loop.add_reader(self._fd, self._on_readable)
+
+    @property
+    def unanswered_count(self) -> int:
+        return len(self._slots)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of answers that have not left, those that wait for an earlier one included."""
+        return self._queue.size_bytes + self._blocked_bytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The size of the receive buffer."""
+        return self._buffer.capacity_bytes
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed to the peer that could still come."""
+        return not self._slots
+
+    def mute(self, until_ms: int) -> None:
+        """Serve and read nothing before `sweep` is told of that time. Answers still leave."""
+        if not self.is_closed:
+            self.muted_until_ms = until_ms
+            self._attentive[self] = None
+
+    def sweep(self, now_ms: int) -> None:
+        """Time has passed: what was muted speaks again, memory that nobody used is given back."""
+        if self.muted_until_ms is not None and now_ms >= self.muted_until_ms:
+            self.muted_until_ms = None
+            self._proceed_soon()
+        # Whoever was active since the last sweep, when the clock was set, will need it again.
+        if self.active_ms < self._clock.now_ms:
+            self._trim()
+        if self.muted_until_ms is None and self._buffer.capacity_bytes <= SMALL_BYTES:
+            self._attentive.pop(self, None)
+
+    def leave(self) -> None:
+        """Take no further request; close when all answers are sent."""
+        self._is_leaving = True
+        self._proceed_soon()
+
+    def close(self) -> None:
+        """End it now, whatever is under way. May be called again."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        # Before the descriptor is closed: its number may be another connection's a moment later.
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        self._channel.close()
+        slots, self._slots = self._slots, deque()
+        if len(slots) > 1:
+            self._intake.overlapping_requests.give_back(len(slots) - 1)
+        self._intake.overlapping_requests.forget(self._proceed)
+        self._intake.buffer_bytes.give_back(self._reserved_bytes)
+        self._intake.buffer_bytes.forget(self._proceed)
+        self._reserved_bytes = 0
+        self._attentive.pop(self, None)
+        try:
+            self._queue.drop()
+            for slot in slots:
+                release(slot.parts or ())
+        finally:
+            self._departed(self)
+            self._service.closed(self)
+
+    # What slots tell.
+
+    def note_answer(self, slot: ReplySlot) -> None:
+        """Called by the slot: it has been answered."""
+        parts = slot.parts
+        assert parts is not None
+        if self.is_closed:
+            release(parts)
+            return
+        if slot is self._held_by:
+            self._held_by = None
+        slots = self._slots
+        if slot is slots[0]:
+            self._queue.put(parts)
+            slots.popleft()
+            if slots:
+                self._unblock()
+        else:
+            self._blocked_bytes += sum(map(size_of, parts))
+        self._proceed_soon()
+
+    def note_hold(self, slot: ReplySlot) -> None:
+        """Called by the slot: nothing is to be served beside it."""
+        if slot.parts is None:
+            self._held_by = slot
+
+    def _unblock(self) -> None:
+        """Pass on the answers that waited only for the one before them."""
+        slots = self._slots
+        answered = 1
+        while slots and (parts := slots[0].parts) is not None:
+            self._blocked_bytes -= sum(map(size_of, parts))
+            self._queue.put(parts)
+            slots.popleft()
+            answered += 1
+        # One request of each connection is not counted, and the last one here was that one.
+        self._intake.overlapping_requests.give_back(answered if slots else answered - 1)
+
+    # What the loop tells.
+
+    def _on_readable(self) -> None:
+        self._guard(self._read)
+
+    def _proceed(self) -> None:
+        self._is_scheduled = False
+        self._guard(self._serve_and_send)
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """The top of the shell: whatever goes wrong ends this connection and no other."""
+        try:
+            step()
+        except ConnectionLost as lost:
+            _log.debug("%s: %s", self.address, lost)
+            self.close()
+        except ProtocolError as error:
+            _log.warning("%s: closed, because it sent %s", self.address, error)
+            # What was answered before still leaves, as far as it goes at once.
+            with suppress(ConnectionLost):
+                self._send(_SENT_BYTES_PER_TURN)
+            self.close()
+        except Exception as error:  # noqa: BLE001, it is reported, and the loop goes on
+            self._service.failed(self, error)
+            self.close()
+
+    def _read(self) -> None:
+        if self._is_scheduled or self.is_closed:
+            # What has come before is served first; the loop will tell again.
+            return
+        if not self._may_receive():
+            # Removed only now: most pauses end before the peer sends more.
+            self._is_reading = False
+            self._loop.remove_reader(self._fd)
+        elif self._receive():
+            self._serve_and_send()
+
+    def _receive(self) -> bool:
+        """Take in what has come; False when it surely does not complete a frame.
+
+        More than once for a large frame: while one piece was copied the next has come, and asking
+        for it is cheaper than a turn of the loop.
+        """
+        for _ in range(_RECEIVES_PER_TURN):
+            count = self._channel.receive_into(self._buffer.room())
+            if count is None:
+                return False
+            self.active_ms = self._clock.now_ms
+            if not count:
+                self._has_ended = True
+                return True
+            if not self._buffer.received(count):
+                return True
+        return False
+
+    def _proceed_soon(self) -> None:
+        if not (self._is_scheduled or self._is_serving or self.is_closed):
+            self._is_scheduled = True
+            self._loop.call_soon(self._proceed)
+
+    def _serve_and_send(self) -> None:
+        """Serve what has come and send what is answered, until there is no more of either."""
+        served_left = _FRAMES_PER_TURN
+        sent_left_bytes = _SENT_BYTES_PER_TURN
+        while not self.is_closed:
+            # Sent before served, because what has left makes room for further requests.
+            sent_left_bytes -= self._send(sent_left_bytes)
+            served = self._serve(served_left)
+            served_left -= served
+            if not served:
+                break
+            if served_left <= 0 or sent_left_bytes <= 0:
+                self._proceed_soon()
+                return
+        if not self.is_closed:
+            self._settle()
+
+    def _serve(self, limit: int) -> int:
+        """Hand over as many frames as are there and allowed; how many it were."""
+        served = 0
+        self._is_serving = True
+        try:
+            while served < limit and self._may_serve():
+                frame = self._buffer.next_frame()
+                if frame is None:
+                    break
+                served += 1
+                slot = ReplySlot(self)
+                if self._slots:
+                    self._intake.overlapping_requests.take(1)
+                self._slots.append(slot)
+                with frame:
+                    self._service.serve(slot, frame)
+        finally:
+            self._is_serving = False
+        return served
+
+    def _send(self, limit_bytes: int) -> int:
+        if not self._queue.size_bytes:
+            return 0
+        sent = self._queue.send(self._channel, limit_bytes)
+        if sent:
+            self.active_ms = self._clock.now_ms
+        return sent
+
+    def _settle(self) -> None:
+        """Tell the loop what to watch, now that nothing more can be done."""
+        must_write = self._queue.size_bytes > 0
+        if must_write and not self._is_writing:
+            self._loop.add_writer(self._fd, self._proceed)
+        elif self._is_writing and not must_write:
+            self._loop.remove_writer(self._fd)
+        self._is_writing = must_write
+        if (self._has_ended or self._is_leaving) and not self._slots and not must_write:
+            # What is left in the buffer after the end of the stream is no whole frame: nothing is
+            # received before everything is served.
+            self.close()
+        elif not self._is_reading and self._may_receive():
+            self._is_reading = True
+            self._loop.add_reader(self._fd, self._on_readable)
+        if self._buffer.capacity_bytes > SMALL_BYTES and not self.is_closed:
+            self._attentive[self] = None
+            if self._reserved_bytes and self._intake.buffer_bytes.waiting_count:
+                self._trim()
+
+    # What may be done now.
+
+    def _may_serve(self) -> bool:
+        slots = self._slots
+        if (
+            self._held_by is not None
+            or self.is_closed
+            or self._is_leaving
+            or self.muted_until_ms is not None
+            or self._queue.size_bytes + self._blocked_bytes > self._unsent_limit_bytes
+            or len(slots) >= self._requests_limit
+        ):
+            return False
+        if slots and self._intake.overlapping_requests.is_full:
+            self._intake.overlapping_requests.wait(self._proceed)
+            return False
+        return True
+
+    def _may_receive(self) -> bool:
+        if self._has_ended or not self._may_serve():
+            return False
+        wanted_bytes = self._buffer.awaited_bytes
+        if wanted_bytes <= BUSY_BYTES or wanted_bytes <= self._reserved_bytes:
+            return True
+        return self._reserve(wanted_bytes)
+
+    def _reserve(self, wanted_bytes: int) -> bool:
+        """Whether there is memory for a large frame; if not, be called when there is."""
+        bound = self._intake.buffer_bytes
+        # Whoever waits keeps nothing, or two could wait for each other, and one for itself.
+        bound.give_back(self._reserved_bytes)
+        self._reserved_bytes = 0
+        if bound.is_full:
+            # Others may have memory that they only keep in case they need it again.
+            for other in list(self._attentive):
+                other._trim()
+        if bound.is_full:
+            bound.wait(self._proceed)
+            return False
+        bound.take(wanted_bytes)
+        self._reserved_bytes = wanted_bytes
+        return True
+
+    def _trim(self) -> None:
+        """Give back the memory of large frames, unless one is arriving."""
+        if self._is_serving or self._buffer.awaited_bytes > BUSY_BYTES:
+            return
+        self._buffer.trim()
+        if self._reserved_bytes and self._buffer.capacity_bytes <= SMALL_BYTES:
+            self._intake.buffer_bytes.give_back(self._reserved_bytes)
+            self._reserved_bytes = 0

@@ -1,0 +1,141 @@
+"""What is to be sent on one connection, in order: buffers and ranges of files.
+
+Neighbouring buffers leave with one `sendmsg`, a range with `sendfile`. What a reader would get
+wrong: a range comes with a hold on its file, and the queue owns it from `put` on. It is released
+exactly once, when its last byte is sent or when `drop` empties the queue.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Protocol
+
+from headwater.model.failures import ConnectionLost
+from headwater.net.channel import Channel
+from headwater.records.header import Buffer
+
+# Far below the system's limit of 1,024; more would not make a call cheaper.
+_BUFFERS_AT_ONCE = 128
+
+
+class FileRange(Protocol):
+    """Bytes `position` to `position + length` of an open file that is held open for us."""
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+    def fileno(self) -> int: ...
+
+    def release(self) -> None:
+        """End the hold; called once."""
+
+
+Part = Buffer | FileRange
+
+
+class SendQueue:
+    """Parts in, bytes out, as far as the channel takes them."""
+
+    __slots__ = ("_parts", "_sent_of_first", "size_bytes")
+
+    def __init__(self) -> None:
+        self._parts: deque[Part] = deque()
+        self._sent_of_first = 0
+        self.size_bytes = 0
+
+    def put(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            size = size_of(part)
+            if size:
+                self.size_bytes += size
+                self._parts.append(part)
+            else:
+                release([part])
+
+    def send(self, channel: Channel, limit_bytes: int) -> int:
+        """Send until the channel is full, the queue empty or the limit reached; how many went."""
+        total = 0
+        while self._parts and total < limit_bytes:
+            offered, sent = self._send_first(channel, limit_bytes - total)
+            if sent:
+                total += sent
+                self.size_bytes -= sent
+                self._forget_sent(sent)
+            # A channel that took less than it was offered is full; asking again is a wasted call.
+            if sent is None or sent < offered:
+                break
+        return total
+
+    def drop(self) -> None:
+        """Forget everything and release what is held."""
+        parts = list(self._parts)
+        self._parts.clear()
+        self._sent_of_first = self.size_bytes = 0
+        release(parts)
+
+    def _send_first(self, channel: Channel, limit_bytes: int) -> tuple[int, int | None]:
+        """Offer the first range or the first run of buffers: how much, and how much was taken."""
+        first = self._parts[0]
+        if not isinstance(first, Buffer):
+            return self._send_range(first, channel, limit_bytes)
+        run: list[Buffer] = []
+        for part in islice(self._parts, _BUFFERS_AT_ONCE):
+            if not isinstance(part, Buffer):
+                break
+            run.append(part)
+        if self._sent_of_first:
+            run[0] = memoryview(first)[self._sent_of_first :]
+        offered = sum(map(len, run))
+        if offered > limit_bytes:
+            run, offered = _cut(run, limit_bytes)
+        # What follows at once may share a packet with the end of these.
+        return offered, channel.send(run, more=offered < self.size_bytes)
+
+    def _send_range(
+        self, part: FileRange, channel: Channel, limit_bytes: int
+    ) -> tuple[int, int | None]:
+        done = self._sent_of_first
+        offered = min(part.length - done, limit_bytes)
+        sent = channel.send_file(part.fileno(), part.position + done, offered)
+        if sent == 0:
+            raise ConnectionLost(f"a file ended {part.length - done} bytes before its range")
+        return offered, sent
+
+    def _forget_sent(self, sent: int) -> None:
+        sent += self._sent_of_first
+        while self._parts:
+            first = self._parts[0]
+            size = size_of(first)
+            if sent < size:
+                break
+            sent -= size
+            self._parts.popleft()
+            if not isinstance(first, Buffer):
+                first.release()
+        self._sent_of_first = sent
+
+
+def size_of(part: Part) -> int:
+    return len(part) if isinstance(part, Buffer) else part.length
+
+
+def release(parts: Iterable[Part]) -> None:
+    """End the holds of parts that nobody will send."""
+    for part in parts:
+        if not isinstance(part, Buffer):
+            part.release()
+
+
+def _cut(run: list[Buffer], limit_bytes: int) -> tuple[list[Buffer], int]:
+    """As much of the run as the limit allows."""
+    kept: list[Buffer] = []
+    left = limit_bytes
+    for buffer in run:
+        kept.append(buffer if len(buffer) <= left else memoryview(buffer)[:left])
+        left -= len(kept[-1])
+        if not left:
+            break
+    return kept, limit_bytes - left

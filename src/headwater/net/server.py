@@ -1,0 +1,153 @@
+"""The sockets of a broker: all listeners, all connections, their limits and their end.
+
+What a reader would get wrong: nothing here knows the time. Whoever runs the server calls `sweep`
+about once a second; without it no idle connection is closed, no muted one speaks again, and a
+listener that rests never wakes.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+from headwater.net.admission import Admission
+from headwater.net.channel import PlainChannel
+from headwater.net.connection import Connection, Surroundings
+from headwater.net.endpoint import Endpoint
+from headwater.net.idleness import CoarseClock, IdleWheel
+from headwater.net.intake import Bound, Intake
+from headwater.net.listener import Listener, listening_socket, set_options
+from headwater.net.service import Address, Service
+from headwater.net.settings import NetworkSettings
+
+_log = logging.getLogger(__name__)
+
+
+class SocketServer:
+    """Binds, then accepts, then stops; each once."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: NetworkSettings,
+        service: Service,
+        *,
+        now_ms: int,
+    ) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._clock = CoarseClock(now_ms)
+        self._admission = Admission(settings)
+        self._admission.refill(now_ms)
+        self._idle: IdleWheel[Connection] = IdleWheel(settings.connections_max_idle_ms)
+        self._attentive: dict[Connection, None] = {}
+        self._connections: dict[Connection, None] = {}
+        self._listeners: list[Listener] = []
+        self._emptied: asyncio.Event = asyncio.Event()
+        self.intake = Intake(
+            overlapping_requests=Bound(loop, settings.queued_max_requests),
+            buffer_bytes=Bound(loop, settings.queued_max_request_bytes),
+        )
+        self._surroundings = Surroundings(
+            loop=loop,
+            settings=settings,
+            service=service,
+            intake=self.intake,
+            clock=self._clock,
+            attentive=self._attentive,
+            departed=self._departed,
+        )
+
+    @property
+    def connections(self) -> Sequence[Connection]:
+        return list(self._connections)
+
+    def bind(self, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        """Listen on all of them or none; the answer has the real ports.
+
+        Peers can connect from now on, and wait in the backlog until `start`.
+        """
+        try:
+            for endpoint in endpoints:
+                self._listeners.append(self._listener(endpoint, endpoints))
+        except BaseException:
+            self._close_listeners()
+            raise
+        return [listener.endpoint for listener in self._listeners]
+
+    def start(self) -> None:
+        for listener in self._listeners:
+            listener.start()
+
+    def sweep(self, now_ms: int) -> None:
+        """Time has passed."""
+        for connection in list(self._attentive):
+            connection.sweep(now_ms)
+        self._clock.now_ms = now_ms
+        self._admission.refill(now_ms)
+        for listener in self._listeners:
+            listener.sweep()
+        for connection in self._idle.expired(now_ms):
+            if connection.is_idle:
+                _log.info("%s: closed, because it was idle", connection.address)
+                connection.close()
+
+    async def stop(self, *, drain_ms: int) -> None:
+        """Accept no more, take no more requests, send what is owed or will be within the time."""
+        self._close_listeners()
+        for connection in list(self._connections):
+            connection.leave()
+        self._emptied.clear()
+        if self._connections:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), drain_ms / 1_000)
+        if self._connections:
+            _log.warning("%d connections were cut at the end", len(self._connections))
+        for connection in list(self._connections):
+            connection.close()
+
+    def _departed(self, connection: Connection) -> None:
+        del self._connections[connection]
+        self._idle.remove(connection)
+        self._admission.depart(connection.address.listener, connection.address.peer_host)
+        if not self._connections:
+            self._emptied.set()
+
+    def _listener(self, endpoint: Endpoint, all_endpoints: Sequence[Endpoint]) -> Listener:
+        shares_port = any(
+            other is not endpoint and other.port == endpoint.port != 0 for other in all_endpoints
+        )
+        listening = listening_socket(endpoint, self._settings, both_families=not shares_port)
+        name = endpoint.name
+        return Listener(
+            endpoint,
+            listening,
+            self._loop,
+            may_accept=lambda: self._admission.may_accept,
+            welcome=lambda accepted, host, port: self._welcome(
+                accepted, Address(listener=name, peer_host=host, peer_port=port)
+            ),
+        )
+
+    def _welcome(self, accepted: socket.socket, address: Address) -> None:
+        refusal = self._admission.admit(address.listener, address.peer_host)
+        if refusal is not None:
+            _log.info("%s: refused by %s", address, refusal)
+            accepted.close()
+            return
+        try:
+            set_options(accepted, self._settings)
+            connection = Connection(PlainChannel(accepted), address, self._surroundings)
+        except OSError as error:
+            # The peer may have reset it already, or the loop can watch no more of them.
+            _log.info("%s: could not be served: %s", address, error)
+            self._admission.depart(address.listener, address.peer_host)
+            accepted.close()
+            return
+        self._connections[connection] = None
+        self._idle.add(connection)
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()

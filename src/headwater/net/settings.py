@@ -1,0 +1,30 @@
+"""The settings of a broker's sockets, under Kafka's own names and with Kafka's defaults.
+
+Those that begin with `headwater_` have no counterpart in Kafka, whose brokers read one request of
+a connection at a time; ours overlaps Produce and Fetch, so the overlap needs bounds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+UNLIMITED = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSettings:
+    """Limits and socket options; -1 leaves an option to the system, or a limit off."""
+
+    socket_request_max_bytes: int = 104_857_600
+    socket_send_buffer_bytes: int = 102_400
+    socket_receive_buffer_bytes: int = 102_400
+    socket_listen_backlog_size: int = 50
+    queued_max_requests: int = 500
+    queued_max_request_bytes: int = -1
+    connections_max_idle_ms: int = 600_000
+    max_connections: int = UNLIMITED
+    max_connections_per_ip: int = UNLIMITED
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    max_connection_creation_rate: int = UNLIMITED
+    max_connections_of_listeners: Mapping[str, int] = field(default_factory=dict)
+    headwater_connection_unsent_bytes_max: int = 1_048_576
+    headwater_connection_requests_max: int = 100

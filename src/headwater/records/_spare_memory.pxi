@@ -1,0 +1,54 @@
+# Large blocks that were given back and wait to be used again.
+#
+# The system zeroes every fresh page, which costs more than decoding records into it, and C's
+# allocator returns large blocks to the system at once. So a few are kept. All of this runs under
+# the interpreter's lock.
+
+cdef enum:
+    SPARE_BLOCKS = 16
+    SPARE_BYTES = 33554432
+    SMALLEST_SPARE_BYTES = 65536
+
+cdef struct Spare:
+    void* block
+    Py_ssize_t size
+
+cdef Spare spares[SPARE_BLOCKS]
+cdef int spare_count = 0
+cdef Py_ssize_t spare_bytes = 0
+
+
+cdef void* take_block(Py_ssize_t size) noexcept:
+    """The smallest block that fits, or NULL. One that is far too large is left for others."""
+    global spare_count, spare_bytes
+    cdef int index, best = -1
+    cdef void* block
+    for index in range(spare_count):
+        if size <= spares[index].size <= 2 * size and (
+            best < 0 or spares[index].size < spares[best].size
+        ):
+            best = index
+    if best < 0:
+        return malloc(size)
+    block = spares[best].block
+    spare_bytes -= spares[best].size
+    spare_count -= 1
+    spares[best] = spares[spare_count]
+    return block
+
+
+cdef void give_block(void* block, Py_ssize_t size) noexcept:
+    """Take back a block of which at least `size` bytes may be used."""
+    global spare_count, spare_bytes
+    if (
+        block == NULL
+        or size < SMALLEST_SPARE_BYTES
+        or spare_count == SPARE_BLOCKS
+        or spare_bytes + size > SPARE_BYTES
+    ):
+        free(block)
+        return
+    spares[spare_count].block = block
+    spares[spare_count].size = size
+    spare_count += 1
+    spare_bytes += size

@@ -1,0 +1,98 @@
+"""One or more connections on a scripted network, with a service that the test answers for."""
+
+import struct
+from collections.abc import Callable
+
+from headwater.net.connection import Connection, Surroundings
+from headwater.net.idleness import CoarseClock
+from headwater.net.intake import Bound, Intake
+from headwater.net.service import Address, ReplySlot, ServedConnection
+from headwater.net.settings import NetworkSettings
+from tests.sim.scripted_net import ScriptedChannel, SteppedLoop
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+class Range:
+    """A range of a file that consists of one byte only, and counts its releases."""
+
+    def __init__(self, byte: int, length: int) -> None:
+        self._byte = byte
+        self.position = 0
+        self.length = length
+        self.release_count = 0
+
+    def fileno(self) -> int:
+        return self._byte
+
+    def release(self) -> None:
+        self.release_count += 1
+
+
+def echo(slot: ReplySlot, frame: memoryview) -> None:
+    slot.reply([framed(bytes(frame))])
+
+
+def keep_waiting(slot: ReplySlot, frame: memoryview) -> None:
+    """The test answers through `ConnectionLab.slots`."""
+
+
+class ConnectionLab:
+    """Records every frame and slot, then lets `behave` do with them what the test wants."""
+
+    def __init__(
+        self,
+        settings: NetworkSettings | None = None,
+        behave: Callable[[ReplySlot, memoryview], None] = echo,
+    ) -> None:
+        settings = settings or NetworkSettings()
+        self.behave = behave
+        self.loop = SteppedLoop()
+        self.clock = CoarseClock(0)
+        self.intake = Intake(
+            overlapping_requests=Bound(self.loop, settings.queued_max_requests),
+            buffer_bytes=Bound(self.loop, settings.queued_max_request_bytes),
+        )
+        self.attentive: dict[Connection, None] = {}
+        self._surroundings = Surroundings(
+            loop=self.loop,
+            settings=settings,
+            service=self,
+            intake=self.intake,
+            clock=self.clock,
+            attentive=self.attentive,
+            departed=lambda _: None,
+        )
+        self.frames: list[bytes] = []
+        self.slots: list[ReplySlot] = []
+        self.failures: list[Exception] = []
+        self.closed_ones: list[ServedConnection] = []
+        self._next_fd = 3
+
+    def connect(self) -> tuple[Connection, ScriptedChannel]:
+        channel = ScriptedChannel(self._next_fd)
+        self._next_fd += 1
+        self.loop.watch(channel)
+        address = Address(listener="PLAINTEXT", peer_host="192.0.2.1", peer_port=self._next_fd)
+        return Connection(channel, address, self._surroundings), channel
+
+    def sweep(self, now_ms: int) -> None:
+        for connection in list(self.attentive):
+            connection.sweep(now_ms)
+        self.clock.now_ms = now_ms
+
+    # The service.
+
+    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+        self.frames.append(bytes(frame))
+        self.slots.append(slot)
+        self.behave(slot, frame)
+
+    def failed(self, connection: ServedConnection, error: Exception) -> None:
+        assert not connection.is_closed
+        self.failures.append(error)
+
+    def closed(self, connection: ServedConnection) -> None:
+        self.closed_ones.append(connection)

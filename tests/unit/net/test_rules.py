@@ -1,0 +1,164 @@
+"""The pure rules of the room: endpoints, admission, idleness."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from headwater.model.failures import InvalidSetting
+from headwater.net.admission import Admission, parse_overrides, plain_address
+from headwater.net.endpoint import Endpoint, parse_endpoint, parse_endpoints
+from headwater.net.idleness import IdleWheel
+from headwater.net.intake import Bound
+from headwater.net.loop import Callback
+from headwater.net.settings import NetworkSettings
+from tests.sim.scripted_net import SteppedLoop
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "host", "port"),
+    [
+        ("PLAINTEXT://:9092", "PLAINTEXT", "", 9092),
+        ("inside://localhost:0", "INSIDE", "localhost", 0),
+        ("A_b://10.0.0.1:65535", "A_B", "10.0.0.1", 65535),
+        ("X://[::1]:9092", "X", "::1", 9092),
+        ("X://[fe80::1%eth0]:9092", "X", "fe80::1%eth0", 9092),
+    ],
+)
+def test_a_listener_is_a_name_a_host_and_a_port(text: str, name: str, host: str, port: int) -> None:
+    assert parse_endpoint(text) == Endpoint(name=name, host=host, port=port)
+    assert parse_endpoint(str(parse_endpoint(text))) == parse_endpoint(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "localhost:9092",
+        "X://host",
+        "X://host:65536",
+        "X://::1:9092",
+        "X://h:9092/path",
+        "X://h:-1",
+    ],
+)
+def test_anything_else_is_no_listener(text: str) -> None:
+    with pytest.raises(InvalidSetting):
+        parse_endpoints(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ("A://h:1,B://h:2", True),
+        ("A://h:1,A://h:2", False),
+        ("A://h:1,a://h:2", False),
+        ("A://h:1,B://h:1", False),
+        ("A://h:0,B://h:0", True),
+        ("A://127.0.0.1:1,B://[::1]:1", True),
+        ("A://:1,B://[::1]:1", False),
+        ("A://127.0.0.1:1,B://[::1]:1,C://10.0.0.1:1", False),
+    ],
+)
+def test_names_and_ports_of_listeners_are_unique_but_for_a_pair_of_families(
+    text: str, is_allowed: bool
+) -> None:
+    if is_allowed:
+        assert [str(endpoint) for endpoint in parse_endpoints(text)] == text.split(",")
+    else:
+        with pytest.raises(InvalidSetting):
+            parse_endpoints(text)
+
+
+def test_an_address_has_one_spelling() -> None:
+    assert plain_address("::ffff:10.0.0.1") == plain_address("10.0.0.1") == "10.0.0.1"
+    assert plain_address("0:0:0:0:0:0:0:1") == plain_address("::1%lo") == "::1"
+
+
+def test_overrides_per_address_are_read() -> None:
+    assert parse_overrides("10.0.0.1:200, [::1]:0,") == {"10.0.0.1": 200, "::1": 0}
+    for text in ("10.0.0.1", "10.0.0.1:x", ":5", "10.0.0.1:-1"):
+        with pytest.raises(InvalidSetting):
+            parse_overrides(text)
+
+
+def test_whoever_departs_makes_room_for_one_more() -> None:
+    admission = Admission(NetworkSettings(max_connections_per_ip=1, max_connections=2))
+    assert admission.admit("A", "10.0.0.1") is None
+    assert admission.admit("A", "10.0.0.1") == "max.connections.per.ip"
+    assert admission.admit("A", "10.0.0.2") is None
+    assert admission.admit("A", "10.0.0.3") == "max.connections"
+    admission.depart("A", "10.0.0.1")
+    assert admission.address_count == 1
+    assert admission.admit("A", "10.0.0.1") is None
+
+
+def test_the_rate_allows_a_burst_of_one_second_and_no_more_after_a_pause() -> None:
+    admission = Admission(NetworkSettings(max_connection_creation_rate=3))
+    admission.refill(1_000)
+
+    def accepted() -> int:
+        count = 0
+        while admission.may_accept:
+            admission.admit("A", f"10.0.0.{count}")
+            count += 1
+        return count
+
+    assert accepted() == 3
+    admission.refill(1_200)
+    assert accepted() == 0
+    admission.refill(1_700)
+    assert accepted() == 2
+    admission.refill(100_000)
+    assert accepted() == 3
+
+
+def test_those_who_wait_are_called_in_order_and_only_while_there_is_room() -> None:
+    loop = SteppedLoop()
+    bound = Bound(loop, 2)
+    called: list[str] = []
+
+    def caller(name: str) -> Callback:
+        def call() -> None:
+            called.append(name)
+            bound.take(1)
+
+        return call
+
+    bound.take(3)
+    assert bound.is_full
+    for name in ("first", "second", "third"):
+        bound.wait(caller(name))
+    bound.give_back(1)
+    loop.run()
+    assert called == []
+    bound.give_back(1)
+    assert called == [], "never at once"
+    loop.run()
+    assert called == ["first"]
+    assert bound.waiting_count == 2
+
+
+@dataclass(eq=False)
+class Watched:
+    active_ms: int
+
+
+def test_only_the_silent_expire_and_on_time() -> None:
+    wheel: IdleWheel[Watched] = IdleWheel(10_000)
+    silent, active, gone = Watched(0), Watched(500), Watched(0)
+    for watched in (silent, active, gone):
+        wheel.add(watched)
+    wheel.remove(gone)
+    active.active_ms = 9_999
+    assert wheel.expired(9_999) == []
+    assert wheel.expired(10_000) == [silent]
+    wheel.remove(silent)
+    wheel.remove(silent)
+    assert wheel.expired(19_998) == []
+    assert wheel.expired(20_000) == [active]
+
+
+def test_without_an_idle_time_nobody_expires() -> None:
+    wheel: IdleWheel[Watched] = IdleWheel(-1)
+    wheel.add(Watched(0))
+    assert wheel.expired(10**15) == []
