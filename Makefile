@@ -12,7 +12,7 @@ SEED ?= 1
 .PHONY: help setup run demo test test-slow test-lowest check format sim bench clean
 
 help:
-	@echo "make run         the broker on its embedded default, in the foreground"
+	@echo "make run         what there is to run today; the broker, once there is one"
 	@echo "make test        all tests that a change must pass"
 	@echo "make test-slow   the tests that take minutes"
 	@echo "make test-lowest all tests on the oldest versions that pyproject.toml allows"

@@ -26,7 +26,7 @@ from headwater.storage.removals import PendingRemovals
 
 NOW_MS = 1_700_000_000_000
 BATCH_BYTES = 16 * 1024
-APPENDS = 8_000
+APPENDS = 2_000
 ROUNDS = 7
 MANY_SEGMENTS = 10_000
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from headwater.model.broker_settings import BrokerSettings
 from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_settings import TopicSettings, Value, kafka_name
 
@@ -107,8 +108,10 @@ def written_settings() -> dict[str, tuple[str, str]]:
     return {name: (default, obeyed) for name, default, obeyed in rows}
 
 
-def in_kafkas_words(value: Value) -> str:
+def in_kafkas_words(value: Value | None) -> str:
     match value:
+        case None:
+            return "null"
         case bool():
             return str(value).lower()
         case tuple():
@@ -120,7 +123,7 @@ def in_kafkas_words(value: Value) -> str:
 def test_every_setting_is_written_down_with_its_default() -> None:
     assert {name: default for name, (default, _) in written_settings().items()} == {
         kafka_name(field.name): in_kafkas_words(getattr(defaults, field.name))
-        for defaults in (TopicSettings(), StorageSettings())
+        for defaults in (TopicSettings(), StorageSettings(), BrokerSettings())
         for field in fields(defaults)
     }
 

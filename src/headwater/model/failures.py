@@ -69,6 +69,12 @@ class DirectoryInUse(StorageError):
     """Another process, or this one a second time, has locked the log directory."""
 
 
+class ControllerFenced(HeadwaterError):
+    """A change was decided by a former controller, or on an image that is no longer the newest."""
+
+    code = ErrorCode.NOT_CONTROLLER
+
+
 class TooMuchWork(HeadwaterError):
     """The queue of blocking work is full; the caller may try again later."""
 

@@ -6,16 +6,26 @@ parser would call too small, such as segments of a few hundred bytes.
 """
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal, Self
 
+from headwater.model.config_terms import ConfigType
 from headwater.model.failures import InvalidSetting
+from headwater.model.setting_kinds import (
+    INT_MAX,
+    LONG_MAX,
+    SettingKind,
+    Value,
+    boolean,
+    double,
+    integer,
+    list_of,
+    long,
+    one_of,
+)
 
-LONG_MAX = 2**63 - 1
-INT_MAX = 2**31 - 1
-
-Value = int | float | bool | str | tuple[str, ...]
+__all__ = ["INT_MAX", "KINDS", "LONG_MAX", "TopicSettings", "Value", "kafka_name", "parse_value"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +87,13 @@ def kafka_name(field_name: str) -> str:
 
 def parse_value(name: str, text: str) -> Value:
     """One value from its text, or `InvalidSetting` that says what would be right."""
-    parser = _PARSERS.get(name)
-    if parser is None:
-        near = difflib.get_close_matches(name, _PARSERS, n=1)
+    kind = KINDS.get(name)
+    if kind is None:
+        near = difflib.get_close_matches(name, KINDS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise InvalidSetting(f"unknown topic setting {name}{hint}")
     try:
-        return parser(text.strip())
+        return kind.parse(text.strip())
     except ValueError as error:
         raise InvalidSetting(f"{name}={text}: {error}") from error
 
@@ -92,89 +102,37 @@ def _field_name(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _integer(low: int, high: int = LONG_MAX) -> Callable[[str], Value]:
-    def parse(text: str) -> Value:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError("must be a whole number") from None
-        if not low <= value <= high:
-            raise ValueError(f"must be between {low} and {high}")
-        return value
-
-    return parse
+def _gzip_level(text: str) -> int:
+    return -1 if text == "-1" else integer(1, 9).parse(text)
 
 
-def _ratio(text: str) -> Value:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError("must be a number") from None
-    if not 0.0 <= value <= 1.0:
-        raise ValueError("must be between 0 and 1")
-    return value
-
-
-def _boolean(text: str) -> Value:
-    match text.lower():
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            raise ValueError("must be true or false")
-
-
-def _one_of(*choices: str) -> Callable[[str], Value]:
-    def parse(text: str) -> Value:
-        if text not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return text
-
-    return parse
-
-
-def _list_of(*choices: str) -> Callable[[str], Value]:
-    def parse(text: str) -> Value:
-        items = tuple(item.strip() for item in text.split(",") if item.strip())
-        if not items or any(item not in choices for item in items):
-            raise ValueError(f"must be a list of {', '.join(choices)}")
-        return items
-
-    return parse
-
-
-def _gzip_level(text: str) -> Value:
-    return -1 if text == "-1" else _integer(1, 9)(text)
-
-
-_PARSERS: dict[str, Callable[[str], Value]] = {
-    "cleanup.policy": _list_of("delete", "compact"),
-    "retention.ms": _integer(-1),
-    "retention.bytes": _integer(-LONG_MAX - 1),
-    "segment.bytes": _integer(1_048_576, INT_MAX),
-    "segment.ms": _integer(1),
-    "segment.jitter.ms": _integer(0),
-    "segment.index.bytes": _integer(4, INT_MAX),
-    "index.interval.bytes": _integer(0, INT_MAX),
-    "flush.messages": _integer(1),
-    "flush.ms": _integer(0),
-    "max.message.bytes": _integer(0, INT_MAX),
-    "min.insync.replicas": _integer(1, INT_MAX),
-    "unclean.leader.election.enable": _boolean,
-    "compression.type": _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-    "compression.gzip.level": _gzip_level,
-    "compression.lz4.level": _integer(1, 17),
-    "compression.zstd.level": _integer(-131_072, 22),
-    "delete.retention.ms": _integer(0),
-    "min.compaction.lag.ms": _integer(0),
-    "max.compaction.lag.ms": _integer(1),
-    "min.cleanable.dirty.ratio": _ratio,
-    "file.delete.delay.ms": _integer(0),
-    "message.timestamp.type": _one_of("CreateTime", "LogAppendTime"),
-    "message.timestamp.before.max.ms": _integer(0),
-    "message.timestamp.after.max.ms": _integer(0),
-    "preallocate": _boolean,
+KINDS: dict[str, SettingKind[Value]] = {
+    "cleanup.policy": list_of("delete", "compact"),
+    "retention.ms": long(-1),
+    "retention.bytes": long(-LONG_MAX - 1),
+    "segment.bytes": integer(1_048_576),
+    "segment.ms": long(1),
+    "segment.jitter.ms": long(0),
+    "segment.index.bytes": integer(4),
+    "index.interval.bytes": integer(0),
+    "flush.messages": long(1),
+    "flush.ms": long(0),
+    "max.message.bytes": integer(0),
+    "min.insync.replicas": integer(1),
+    "unclean.leader.election.enable": boolean(),
+    "compression.type": one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    "compression.gzip.level": SettingKind(ConfigType.INT, _gzip_level),
+    "compression.lz4.level": integer(1, 17),
+    "compression.zstd.level": integer(-131_072, 22),
+    "delete.retention.ms": long(0),
+    "min.compaction.lag.ms": long(0),
+    "max.compaction.lag.ms": long(1),
+    "min.cleanable.dirty.ratio": double(0, 1),
+    "file.delete.delay.ms": long(0),
+    "message.timestamp.type": one_of("CreateTime", "LogAppendTime"),
+    "message.timestamp.before.max.ms": long(0),
+    "message.timestamp.after.max.ms": long(0),
+    "preallocate": boolean(),
 }
 
-assert {kafka_name(field.name) for field in fields(TopicSettings)} == set(_PARSERS)
+assert {kafka_name(field.name) for field in fields(TopicSettings)} == set(KINDS)

@@ -398,7 +398,9 @@ cdef int reserve_by_sample(
     return 0
 
 
-def decode_sections(sections, *, int64_t first_offset, Py_ssize_t expected_bytes):
+def decode_sections(
+    sections, *, int64_t first_offset, Py_ssize_t expected_bytes, bint checks_crc=False
+):
     """The records of many batches as columns, those before `first_offset` left out."""
     cdef Columns columns = Columns()
     cdef Rows* target = &columns.rows
@@ -412,7 +414,12 @@ def decode_sections(sections, *, int64_t first_offset, Py_ssize_t expected_bytes
         batch = batch_of(header)
         if source is None or buffer is not source.owner:
             source = Borrowed(buffer)
+            whole = memoryview(buffer)
         assert 0 <= start <= stop <= source.size, "a section lies within its buffer"
+        if checks_crc and not batch.attributes & CODEC_MASK:
+            assert start >= HEADER_BYTES, "an uncompressed section lies behind its header"
+            if crc32c(whole[start - HEADER_BYTES + CRC_END : stop]) != header.crc:
+                check_crc(buffer, header, start - HEADER_BYTES)
         base = source.bytes + start
         if is_first:
             reserve_by_sample(columns, base, stop - start, batch.record_count, expected_bytes)

@@ -456,7 +456,7 @@ def encode_batches(
     allocate,
     finish,
 ):
-    """Columns into whole uncompressed batches that lack only their CRC, finished one by one."""
+    """Columns into whole uncompressed batches, with their CRC or finished by the caller."""
     cdef bytes front = HEADER.pack(*template)
     cdef Borrowed times = Borrowed(timestamps)
     cdef ForeignColumn key_column, value_column, lists, header_keys, header_values
@@ -490,7 +490,12 @@ def encode_batches(
     writing.row = 0
     writing.sequence = template.base_sequence
     while writing.row < row_count:
-        batches.append(finish(encode_batch(&table, &writing, batch_bytes, front, arena)))
+        batch = encode_batch(&table, &writing, batch_bytes, front, arena)
+        if finish is None:
+            put_big_endian(writing.start + CRC_START, crc32c(batch[CRC_END:]), 4)
+        else:
+            batch = finish(batch)
+        batches.append(batch)
     return batches
 
 

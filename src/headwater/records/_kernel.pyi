@@ -13,7 +13,11 @@ from headwater.records.header import BatchHeader, Buffer
 
 def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]: ...
 def decode_sections(
-    sections: Iterable[RecordSection], *, first_offset: int, expected_bytes: int
+    sections: Iterable[RecordSection],
+    *,
+    first_offset: int,
+    expected_bytes: int,
+    checks_crc: bool = False,
 ) -> DecodedColumns: ...
 def encode_batches(
     row_count: int,
@@ -26,7 +30,7 @@ def encode_batches(
     batch_bytes: int,
     expected_bytes: int,
     allocate: Callable[[int], memoryview],
-    finish: Callable[[memoryview], memoryview],
+    finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]: ...
 def check_records(payload: Buffer, record_count: int) -> RecordsSummary: ...
 def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None: ...

@@ -16,6 +16,8 @@ from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from crc32c import crc32c
+
 from headwater.model.failures import BatchTooLarge, CorruptBatch, DecompressionBomb
 from headwater.records.buffers import (
     BinaryBuffers,
@@ -23,11 +25,15 @@ from headwater.records.buffers import (
     HeaderBuffers,
     RecordsSummary,
 )
+from headwater.records.checksum import check_crc
 from headwater.records.header import HEADER, BatchHeader, check_header
 
 cdef enum:
     HEADER_BYTES = 61
     LENGTH_END = 12
+    CRC_START = 17
+    CRC_END = 21
+    CODEC_MASK = 7
     MIN_LENGTH = 49
     APPEND_TIME_FLAG = 8
     MIN_RECORD_BYTES = 7

@@ -18,8 +18,10 @@ from headwater.records.buffers import (
     RecordSection,
     RecordsSummary,
 )
+from headwater.records.checksum import check_crc, write_crc
 from headwater.records.header import (
     APPEND_TIME_FLAG,
+    CODEC_MASK,
     HEADER,
     HEADER_BYTES,
     MIN_LENGTH,
@@ -60,12 +62,14 @@ def decode_sections(
     *,
     first_offset: int,
     expected_bytes: int,  # noqa: ARG001  only the compiled kernel allocates ahead
+    checks_crc: bool = False,
 ) -> DecodedColumns:
     """The records of many batches as columns, those before `first_offset` left out.
 
     Sections are taken one by one, so that one made on the way is in the processor's cache when
     its records are read, and is gone afterwards. Where a header says append time, every record
-    has its largest timestamp.
+    has its largest timestamp. The CRC, if asked for, is checked of batches that are not compressed;
+    of others the bytes that it covers are not here.
     """
     offsets, timestamps, attributes = array("q"), array("q"), array("h")
     keys, values = _BinaryColumn(), _BinaryColumn()
@@ -73,6 +77,9 @@ def decode_sections(
     header_offsets = array("i", [0])
     for buffer, start, stop, header in sections:
         assert 0 <= start <= stop <= len(buffer), "a section lies within its buffer"
+        if checks_crc and not header.attributes & CODEC_MASK:
+            assert start >= HEADER_BYTES, "an uncompressed section lies behind its header"
+            check_crc(buffer, header, start - HEADER_BYTES)
         view = memoryview(buffer)[start:stop]
         has_append_time = header.attributes & APPEND_TIME_FLAG
         for record in walk_records(view, header.record_count):
@@ -121,9 +128,9 @@ def encode_batches(
     batch_bytes: int,
     expected_bytes: int,  # noqa: ARG001
     allocate: Callable[[int], memoryview],
-    finish: Callable[[memoryview], memoryview],
+    finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]:
-    """Columns into whole uncompressed batches that lack only their CRC, finished one by one.
+    """Columns into whole uncompressed batches, with their CRC or finished by the caller.
 
     The template gives what all batches share, and the first one's base sequence. A batch ends
     before the record that would take it over `batch_bytes`; a record that is larger alone gets
@@ -150,7 +157,9 @@ def encode_batches(
         batch = allocate(size)[:size]
         batch[:HEADER_BYTES] = HEADER.pack(*template)
         batch[HEADER_BYTES:] = payload
-        batches.append(finish(batch))
+        if finish is None:
+            write_crc(batch, 0, size)
+        batches.append(batch if finish is None else finish(batch))
         sequence = sequence_after(template.base_sequence, count)
         template = template._replace(base_sequence=sequence)
 

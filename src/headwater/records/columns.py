@@ -24,7 +24,6 @@ from headwater.records.buffers import (
     RecordSection,
 )
 from headwater.records.checksum import check_crc as check_batch_crc
-from headwater.records.checksum import write_crc
 from headwater.records.compression import compress
 from headwater.records.header import (
     CODEC_MASK,
@@ -86,6 +85,7 @@ def decode_batches(
             _sections(buffer, chosen, limit_bytes, check_crc, include_control),
             first_offset=first_offset,
             expected_bytes=len(buffer),
+            checks_crc=check_crc,
         )
     )
 
@@ -124,7 +124,7 @@ def encode_columns(
         base_sequence=base_sequence,
         record_count=0,
     )
-    finish = _with_crc if codec is Codec.NONE else partial(_packed, codec=codec, level=level)
+    finish = None if codec is Codec.NONE else partial(_packed, codec=codec, level=level)
     batches: list[memoryview] = []
     for rows in _whole_batches(data):
         batches += _encode(rows, template, batch_bytes, default_timestamp, finish)
@@ -156,7 +156,7 @@ def _all_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     position = 0
     for header in headers:
         yield position, header
-        position += header.size_bytes
+        position += LENGTH_END + header.length
 
 
 def _sections(
@@ -170,9 +170,9 @@ def _sections(
         attributes = header.attributes
         if attributes & CONTROL_FLAG and not include_control:
             continue
-        if check_crc:
-            check_batch_crc(buffer, header, position)
         if attributes & CODEC_MASK:
+            if check_crc:
+                check_batch_crc(buffer, header, position)
             unpacked = record_section(buffer, header, position, limit_bytes)
             yield unpacked, 0, len(unpacked), header
         else:
@@ -239,7 +239,7 @@ def _encode(
     template: BatchHeader,
     batch_bytes: int,
     default_timestamp: int,
-    finish: Callable[[memoryview], memoryview],
+    finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]:
     columns = {name: rows.column(name) for name in rows.schema.names}
     keys, values = columns.get("key"), columns.get("value")
@@ -260,11 +260,6 @@ def _encode(
 def _allocate(size_bytes: int) -> memoryview:
     """From Arrow's pool, which keeps freed memory: fresh pages cost more than filling them."""
     return memoryview(pa.allocate_buffer(size_bytes)).cast("B")
-
-
-def _with_crc(batch: memoryview) -> memoryview:
-    write_crc(batch, 0, len(batch))
-    return batch
 
 
 def _packed(batch: memoryview, codec: Codec, level: int | None) -> memoryview:

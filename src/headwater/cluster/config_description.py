@@ -1,0 +1,203 @@
+"""Effective configs with the places that they come from: what DescribeConfigs shows.
+
+A config is shown with all places that set it, the winner first. Of a topic's inherited settings
+only those from its first synonym on are named, so a retention that comes from
+`log.retention.hours` is shown as a default. Kafka does this (4.1).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headwater.cluster.decision import DONE, Refusal
+from headwater.cluster.effective import StaticConfig, broker_texts, settings_for, topic_defaults_for
+from headwater.cluster.image import ALL_BROKERS, ClusterImage
+from headwater.cluster.topic_names import why_illegal
+from headwater.model.broker_properties import known_settings, parse_broker_value
+from headwater.model.broker_settings import Reach
+from headwater.model.config_terms import ConfigSource, ResourceType
+from headwater.model.errors import ErrorCode
+from headwater.model.setting_kinds import format_value
+from headwater.model.topic_settings import KINDS, TopicSettings
+from headwater.model.topic_synonyms import TOPIC_SETTINGS
+from headwater.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+Entries = tuple[DescribeConfigsResourceResult, ...]
+
+
+def describe_configs(
+    image: ClusterImage, request: DescribeConfigsRequest, static: StaticConfig
+) -> tuple[DescribeConfigsResult, ...]:
+    """One result per resource, with as much of each config as was asked for."""
+    results = []
+    for resource in request.resources:
+        outcome = _describe(image, resource, static)
+        refusal = outcome if isinstance(outcome, Refusal) else DONE
+        entries = () if isinstance(outcome, Refusal) else _asked_for(outcome, resource, request)
+        results.append(
+            DescribeConfigsResult(
+                error_code=refusal.code,
+                error_message=refusal.reason,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=entries,
+            )
+        )
+    return tuple(results)
+
+
+def topic_entries(
+    image: ClusterImage,
+    static: StaticConfig,
+    *,
+    overrides: Mapping[str, str],
+    settings: TopicSettings,
+) -> Entries:
+    """Every config of a topic with these values of its own, in the order of their names."""
+    places = _places(image, static)
+    return tuple(
+        DescribeConfigsResourceResult(
+            name=name,
+            value=format_value(getattr(settings, name.replace(".", "_"))),
+            config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+            synonyms=synonyms,
+            config_type=KINDS[name].config_type,
+            documentation=TOPIC_SETTINGS[name].doc,
+        )
+        for name in sorted(KINDS)
+        for synonyms in [_topic_synonyms(name, overrides, places)]
+    )
+
+
+def _describe(
+    image: ClusterImage, resource: DescribeConfigsResource, static: StaticConfig
+) -> Entries | Refusal:
+    name = resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            return _describe_topic(image, name, static)
+        case ResourceType.BROKER if name == ALL_BROKERS:
+            return tuple(_all_brokers_entries(image))
+        case ResourceType.BROKER if name == str(static.node_id):
+            return tuple(_broker_entries(image, static))
+        case ResourceType.BROKER:
+            reason = f"this is broker {static.node_id}, which knows nothing of broker {name!r}"
+            return Refusal(ErrorCode.INVALID_REQUEST, reason)
+        case other:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"resource type {other} has no configs here")
+
+
+def _describe_topic(image: ClusterImage, name: str, static: StaticConfig) -> Entries | Refusal:
+    illegal = why_illegal(name)
+    if illegal:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+    if name not in image.topics:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    settings = settings_for(image, name, topic_defaults_for(image, static))
+    overrides = image.configs_of(ResourceType.TOPIC, name)
+    return topic_entries(image, static, overrides=overrides, settings=settings)
+
+
+def _broker_entries(
+    image: ClusterImage, static: StaticConfig
+) -> Iterator[DescribeConfigsResourceResult]:
+    texts = broker_texts(image, static)
+    places = _places(image, static)
+    for name, setting in sorted(known_settings().items()):
+        value = parse_broker_value(name, texts[name]) if name in texts else setting.default
+        synonyms = tuple(_found(name, [name], places))
+        yield DescribeConfigsResourceResult(
+            name=name,
+            value=format_value(value),
+            read_only=setting.reach is Reach.READ_ONLY,
+            config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+            synonyms=synonyms,
+            config_type=setting.kind.config_type,
+            documentation=setting.doc,
+        )
+
+
+def _all_brokers_entries(image: ClusterImage) -> Iterator[DescribeConfigsResourceResult]:
+    """Only what was set for all brokers together: what each makes of it is its own affair."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    for name, value in sorted(image.configs_of(ResourceType.BROKER, ALL_BROKERS).items()):
+        setting = known_settings()[name]
+        yield DescribeConfigsResourceResult(
+            name=name,
+            value=value,
+            read_only=setting.reach is Reach.READ_ONLY,
+            config_source=source,
+            synonyms=(DescribeConfigsSynonym(name=name, value=value, source=source),),
+            config_type=setting.kind.config_type,
+            documentation=setting.doc,
+        )
+
+
+Places = Sequence[tuple[ConfigSource, Mapping[str, str]]]
+
+
+def _places(image: ClusterImage, static: StaticConfig) -> Places:
+    """Where a broker's values may come from, the strongest first; defaults are not among them."""
+    return (
+        (
+            ConfigSource.DYNAMIC_BROKER_CONFIG,
+            image.configs_of(ResourceType.BROKER, str(static.node_id)),
+        ),
+        (
+            ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+            image.configs_of(ResourceType.BROKER, ALL_BROKERS),
+        ),
+        (ConfigSource.STATIC_BROKER_CONFIG, static.texts),
+    )
+
+
+def _topic_synonyms(
+    name: str, overrides: Mapping[str, str], places: Places
+) -> tuple[DescribeConfigsSynonym, ...]:
+    names = TOPIC_SETTINGS[name].synonyms
+    inherited = tuple(_found(names[0], names, places))
+    if name not in overrides:
+        return inherited
+    source = ConfigSource.TOPIC_CONFIG
+    return (DescribeConfigsSynonym(name=name, value=overrides[name], source=source), *inherited)
+
+
+def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeConfigsSynonym]:
+    """All values of these names by strength, from the first value of the first name on."""
+    found = [
+        DescribeConfigsSynonym(name=name, value=values[name], source=source)
+        for source, values in places
+        for name in names
+        if name in values
+    ]
+    source = ConfigSource.DEFAULT_CONFIG
+    for name in names:
+        default = format_value(known_settings()[name].default)
+        if default is not None:
+            found.append(DescribeConfigsSynonym(name=name, value=default, source=source))
+    start = next((index for index, each in enumerate(found) if each.name == first), len(found))
+    return found[start:]
+
+
+def _asked_for(
+    entries: Entries, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> Entries:
+    """An empty list of names asks for all, as no list does: Kafka does this (4.1)."""
+    wanted = resource.configuration_keys
+    return tuple(
+        DescribeConfigsResourceResult(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.config_source,
+            synonyms=entry.synonyms if request.include_synonyms else (),
+            config_type=entry.config_type,
+            documentation=entry.documentation if request.include_documentation else None,
+        )
+        for entry in entries
+        if not wanted or entry.name in wanted
+    )

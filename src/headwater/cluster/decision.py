@@ -1,0 +1,33 @@
+"""What a decision of the controller is: facts to write down, and the answer for when they are.
+
+Decisions are pure functions of the image, the request, the broker's own settings, and dice. They
+change nothing. The answer must not leave before the facts are durable, and an answer without facts
+not before those of earlier decisions are; `controller` sees to both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from headwater.cluster.facts import Fact
+from headwater.model.errors import ErrorCode
+
+R = TypeVar("R", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[R]):
+    """Facts that belong together, and the answer."""
+
+    facts: Sequence[Fact]
+    answer: R
+
+
+class Refusal(NamedTuple):
+    """Why one item of a request is not done. The others are not concerned."""
+
+    code: ErrorCode
+    reason: str | None
+
+
+DONE: Final = Refusal(ErrorCode.NONE, None)

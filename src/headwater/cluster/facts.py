@@ -1,0 +1,226 @@
+"""What can happen to a cluster, as facts, and the one function that applies them.
+
+Facts are decided elsewhere; applying one asks no question. What a reader would get wrong: `apply`
+takes the facts of one change together, because the next image must show all of them or none, and
+because ten thousand at once cost hardly more than their number.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar, assert_never
+
+from headwater.cluster.image import (
+    NO_CONTROLLER,
+    Broker,
+    ClusterImage,
+    ConfigResource,
+    Partition,
+    Topic,
+    Version,
+)
+from headwater.cluster.topic_names import colliding_key
+from headwater.model.config_terms import ResourceType
+from headwater.model.ids import NodeId, TopicId
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    """A broker came up, or came again with a new epoch."""
+
+    broker: Broker
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGone:
+    """A broker's session ended."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerElected:
+    """A controller took over. Its epoch is the version's."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    """A topic exists, with all its partitions and with a fresh id."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic and its configs are gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """A topic has more partitions, numbered on from its last one."""
+
+    topic: str
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanged:
+    """Replicas, in-sync replicas or the leader of a partition are others."""
+
+    topic: str
+    number: int
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsReplaced:
+    """The whole set of a resource's configs; an empty one is the end of it."""
+
+    resource: ConfigResource
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFinalized:
+    """The level of a feature that the whole cluster now relies on; 0 is the end of it."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsAllocated:
+    """Producer ids below this one belong to somebody."""
+
+    next_producer_id: int
+
+
+Fact = (
+    BrokerRegistered
+    | BrokerGone
+    | ControllerElected
+    | TopicCreated
+    | TopicDeleted
+    | PartitionsAdded
+    | PartitionChanged
+    | ConfigsReplaced
+    | FeatureFinalized
+    | ProducerIdsAllocated
+)
+
+
+def apply(image: ClusterImage, facts: Iterable[Fact], version: Version) -> ClusterImage:
+    """The image after one change."""
+    draft = _Draft(image)
+    for fact in facts:
+        draft.apply(fact)
+    return draft.finish(version)
+
+
+def facts_of(image: ClusterImage) -> Iterator[Fact]:
+    """Facts that lead from an empty image to this one, apart from who is up and who controls."""
+    for topic in image.topics.values():
+        yield TopicCreated(topic)
+    for resource, values in image.configs.items():
+        yield ConfigsReplaced(resource, values)
+    for name, level in image.features.items():
+        yield FeatureFinalized(name, level)
+    if image.next_producer_id:
+        yield ProducerIdsAllocated(image.next_producer_id)
+
+
+class _Draft:
+    """The changes to an image while facts are applied to it."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._controller_id = image.controller_id
+        self._brokers: dict[NodeId, Broker | None] = {}
+        self._topics: dict[str, Topic | None] = {}
+        self._ids: dict[TopicId, str | None] = {}
+        self._keys: dict[str, str | None] = {}
+        self._configs: dict[ConfigResource, Mapping[str, str] | None] = {}
+        self._features: dict[str, int | None] = {}
+        self._next_producer_id = image.next_producer_id
+
+    def apply(self, fact: Fact) -> None:
+        match fact:
+            case TopicCreated(topic):
+                self._create(topic)
+            case TopicDeleted(name):
+                self._delete(name)
+            case PartitionsAdded(name, added):
+                topic = self._topic(name)
+                self._topics[name] = replace(topic, partitions=topic.partitions + added)
+            case PartitionChanged(name, number, partition):
+                self._change_partition(name, number, partition)
+            case ConfigsReplaced(resource, values):
+                self._configs[resource] = dict(values) or None
+            case BrokerRegistered(broker):
+                self._brokers[broker.node_id] = broker
+            case BrokerGone(node_id):
+                self._brokers[node_id] = None
+                if self._controller_id == node_id:
+                    self._controller_id = NO_CONTROLLER
+            case ControllerElected(node_id):
+                self._controller_id = node_id
+            case FeatureFinalized(name, level):
+                self._features[name] = level or None
+            case ProducerIdsAllocated(next_producer_id):
+                self._next_producer_id = next_producer_id
+            case _:
+                assert_never(fact)
+
+    def finish(self, version: Version) -> ClusterImage:
+        image = self._image
+        return replace(
+            image,
+            version=version,
+            controller_id=self._controller_id,
+            brokers=_changed(image.brokers, self._brokers),
+            topics=image.topics.changed(self._topics),
+            names_by_id=image.names_by_id.changed(self._ids),
+            names_by_colliding_key=image.names_by_colliding_key.changed(self._keys),
+            configs=image.configs.changed(self._configs),
+            features=_changed(image.features, self._features),
+            next_producer_id=self._next_producer_id,
+        )
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._topics[name] if name in self._topics else self._image.topics.get(name)
+        assert topic is not None, f"a fact about topic {name}, which does not exist"
+        return topic
+
+    def _create(self, topic: Topic) -> None:
+        name = topic.name
+        self._topics[name] = topic
+        self._ids[topic.topic_id] = name
+        key = colliding_key(name)
+        if key is not None:
+            self._keys[key] = name
+
+    def _delete(self, name: str) -> None:
+        self._ids[self._topic(name).topic_id] = None
+        self._topics[name] = None
+        self._configs[ConfigResource(ResourceType.TOPIC, name)] = None
+        key = colliding_key(name)
+        if key is not None:
+            self._keys[key] = None
+
+    def _change_partition(self, name: str, number: int, partition: Partition) -> None:
+        topic = self._topic(name)
+        before, after = topic.partitions[:number], topic.partitions[number + 1 :]
+        self._topics[name] = replace(topic, partitions=(*before, partition, *after))
+
+
+def _changed(entries: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
+    if not changes:
+        return entries
+    merged = {**entries, **changes}
+    return {key: value for key, value in merged.items() if value is not None}

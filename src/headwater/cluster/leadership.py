@@ -1,0 +1,110 @@
+"""Who leads a partition: elections that somebody asks for (PL-1)."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from headwater.cluster.decision import DONE, Decision, Refusal
+from headwater.cluster.facts import Fact, PartitionChanged
+from headwater.cluster.image import NO_LEADER, ClusterImage, Partition
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NodeId, TopicPartition
+from headwater.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+
+Results = tuple[ReplicaElectionResult, ...]
+
+
+def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Decision[Results]:
+    """Every partition stands for itself.
+
+    Who asks for all partitions hears only of those where something was to be done: Kafka does
+    this (4.1).
+    """
+    facts: list[Fact] = []
+    results: dict[str, list[PartitionResult]] = {}
+    for topic, number in dict.fromkeys(_asked(image, request)):
+        outcome = _elected(image, topic, number, request.election_type)
+        refusal = outcome if isinstance(outcome, Refusal) else DONE
+        if isinstance(outcome, Partition):
+            facts.append(PartitionChanged(topic, number, outcome))
+        if request.topic_partitions is None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
+            continue
+        results.setdefault(topic, []).append(
+            PartitionResult(
+                partition_id=number, error_code=refusal.code, error_message=refusal.reason
+            )
+        )
+    return Decision(
+        facts,
+        tuple(
+            ReplicaElectionResult(topic=topic, partition_result=tuple(each))
+            for topic, each in results.items()
+        ),
+    )
+
+
+def led_by(partition: Partition, leader: NodeId, isr: tuple[NodeId, ...]) -> Partition:
+    """The partition under another leader, or under none."""
+    return replace(
+        partition,
+        leader=leader,
+        isr=isr,
+        leader_epoch=partition.leader_epoch + 1,
+        partition_epoch=partition.partition_epoch + 1,
+    )
+
+
+def _asked(image: ClusterImage, request: ElectLeadersRequest) -> Iterator[TopicPartition]:
+    if request.topic_partitions is None:
+        for name in sorted(image.topics):
+            for number in range(len(image.topics[name].partitions)):
+                yield TopicPartition(name, number)
+        return
+    for topic in request.topic_partitions:
+        for number in topic.partitions:
+            yield TopicPartition(topic.topic, number)
+
+
+def _elected(
+    image: ClusterImage, topic: str, number: int, election_type: int
+) -> Partition | Refusal:
+    partition = image.partition(topic, number)
+    if partition is None:
+        reason = f"there is no partition {topic}-{number}"
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+    if election_type == PREFERRED:
+        return _prefer(image, partition)
+    if election_type == UNCLEAN:
+        return _elect_unclean(image, partition)
+    return Refusal(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
+
+
+def _prefer(image: ClusterImage, partition: Partition) -> Partition | Refusal:
+    preferred = partition.replicas[0]
+    if partition.leader == preferred:
+        return Refusal(ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader leads already")
+    if preferred not in image.brokers or preferred not in partition.isr:
+        reason = f"the preferred leader, broker {preferred}, is not up or not in sync"
+        return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, reason)
+    return led_by(partition, preferred, partition.isr)
+
+
+def _elect_unclean(image: ClusterImage, partition: Partition) -> Partition | Refusal:
+    if partition.leader != NO_LEADER and partition.leader in image.brokers:
+        return Refusal(ErrorCode.ELECTION_NOT_NEEDED, "the partition has a leader")
+    alive = [node_id for node_id in partition.replicas if node_id in image.brokers]
+    if not alive:
+        reason = "no replica of the partition is up"
+        return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
+    in_sync = next((node_id for node_id in alive if node_id in partition.isr), None)
+    if in_sync is not None:
+        return led_by(partition, in_sync, partition.isr)
+    # Whatever only the others had is lost, so they are no longer in sync with anything.
+    return led_by(partition, alive[0], (alive[0],))

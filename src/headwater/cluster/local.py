@@ -1,0 +1,308 @@
+"""The store of a broker that is alone: one file in its data directory, and nothing else.
+
+Changes are durable before they are acknowledged. Writing and syncing is a job off the loop, since a
+sync may take as long as a client's patience; changes that arrive meanwhile share the next one. So
+a thousand topics that are created one by one at the same time cost a few syncs.
+
+When the file has grown to several times its snapshot it is replaced by a new one, which a rename
+puts in place. If room for that lacks, the old file goes on. Every other failure of the disk is the
+end of this store: what is on disk is then unknown, and only the next start can tell.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePath
+from typing import Final, Self, TypeVar
+
+from headwater.cluster.fact_file import Change, FactFile, decode, encode_changes, encode_snapshot
+from headwater.cluster.facts import BrokerRegistered, ControllerElected, Fact
+from headwater.cluster.image import NO_CONTROLLER, Broker, ClusterImage, Version
+from headwater.cluster.store import Failed, Registration, StoreListener
+from headwater.model.failures import (
+    ControllerFenced,
+    CorruptFile,
+    HeadwaterError,
+    StorageError,
+    TooMuchWork,
+    WrongLogDirectory,
+)
+from headwater.model.ids import NodeId
+from headwater.storage.disk import TEMPORARY, Disk, File, read_whole, write_atomically
+from headwater.storage.executor import Executor
+
+T = TypeVar("T")
+
+FILE_NAME: Final = "cluster.facts"
+
+SMALLEST_COMPACTION_BYTES: Final = 1_048_576
+GROWTH_BEFORE_COMPACTION: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    change: Change
+    then: Callable[[Version], None]
+    otherwise: Failed
+
+
+class LocalStore:
+    """`MetadataStore` for one broker. Made by `open`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        executor: Executor,
+        path: PurePath,
+        *,
+        facts: FactFile,
+        file: File,
+        smallest_compaction_bytes: int,
+    ) -> None:
+        self._disk = disk
+        self._executor = executor
+        self._path = path
+        self._facts = facts
+        self._file = file
+        self._smallest_compaction_bytes = smallest_compaction_bytes
+        self._compaction_bytes = self._when_to_compact()
+        self._proposed = facts.image().version
+        self._waiting: list[_Write] = []
+        self._is_busy = False
+        self._failure: HeadwaterError | None = None
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        executor: Executor,
+        directory: PurePath,
+        *,
+        cluster_id: str,
+        may_create: bool,
+        smallest_compaction_bytes: int = SMALLEST_COMPACTION_BYTES,
+    ) -> Self:
+        """Read the file, or make one. Blocks: a start has nothing better to do.
+
+        A directory that has logs but no file must not get a fresh one, because a cluster without
+        topics would then own logs that it takes for strays; so the caller says if one may be made.
+        """
+        path = directory / FILE_NAME
+        disk.remove(path.with_name(path.name + TEMPORARY))
+        content = read_whole(disk, path)
+        if content is None:
+            if not may_create:
+                raise StorageError(f"{path} is missing, without which no topic is known")
+            image = ClusterImage(cluster_id=cluster_id, is_standalone=True)
+            content = encode_snapshot(image)
+            write_atomically(disk, path, content)
+        facts = _decoded(content, path)
+        if facts.snapshot.cluster_id != cluster_id:
+            raise WrongLogDirectory(
+                f"{path} is of cluster {facts.snapshot.cluster_id}, and not of {cluster_id}"
+            )
+        file = disk.open(path)
+        if len(content) > facts.end:
+            file.truncate(facts.end)
+        # What a process left in the page cache when it died is not durable before this.
+        file.sync()
+        return cls(
+            disk,
+            executor,
+            path,
+            facts=facts,
+            file=file,
+            smallest_compaction_bytes=smallest_compaction_bytes,
+        )
+
+    # The port.
+
+    def listen(self, listener: StoreListener) -> None:
+        """Nobody else writes here and sessions end with the process: there is nothing to tell."""
+
+    def register(
+        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+    ) -> None:
+        broker = Broker(
+            node_id=registration.node_id,
+            # A version's sequence never repeats, which is all that an epoch must promise.
+            epoch=self._proposed.sequence + 1,
+            rack=registration.rack,
+            endpoints=registration.endpoints,
+        )
+        self._write(
+            [BrokerRegistered(broker)],
+            self._next(),
+            then=lambda version: then(version.sequence),
+            otherwise=otherwise,
+        )
+
+    def become_controller(
+        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+    ) -> None:
+        version = self._next()._replace(controller_epoch=self._proposed.controller_epoch + 1)
+        self._write([ControllerElected(node_id)], version, then=then, otherwise=otherwise)
+
+    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+        if self._failure is not None:
+            otherwise(self._failure)
+            return
+        self._fold()
+        then(self._facts.snapshot)
+
+    def write(
+        self,
+        facts: Sequence[Fact],
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        if fence != self._proposed:
+            otherwise(ControllerFenced(f"decided on {fence}, but {self._proposed} is the newest"))
+            return
+        self._write(facts, self._next(), then=then, otherwise=otherwise)
+
+    def close(self) -> None:
+        self._fail(StorageError(f"{self._path} is closed"))
+        if not self._is_busy:
+            self._file.close()
+
+    # How it is done.
+
+    def _next(self) -> Version:
+        return self._proposed._replace(sequence=self._proposed.sequence + 1)
+
+    def _write(
+        self,
+        facts: Sequence[Fact],
+        version: Version,
+        *,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        if self._failure is not None:
+            otherwise(self._failure)
+            return
+        self._proposed = version
+        self._waiting.append(_Write(Change(facts, version), then, otherwise))
+        self._work()
+
+    def _work(self) -> None:
+        """Begin the next job, unless one is under way or nothing waits."""
+        if self._is_busy or self._failure is not None:
+            return
+        if self._facts.end > self._compaction_bytes:
+            self._compact()
+        elif self._waiting:
+            self._append()
+
+    def _append(self) -> None:
+        group, self._waiting = self._waiting, []
+        changes = [each.change for each in group]
+        job = partial(_append_frame, self._file, changes, self._facts.end)
+        self._submit(job, group, then=partial(self._appended, group))
+
+    def _appended(self, group: list[_Write], end: int) -> None:
+        self._facts.end = end
+        self._facts.changes += [each.change for each in group]
+        try:
+            # Still busy, so that all that the callbacks write shares the next job.
+            for each in group:
+                each.then(each.change.version)
+        finally:
+            self._rest()
+
+    def _compact(self) -> None:
+        job = partial(_replace_file, self._disk, self._path, replace(self._facts))
+        self._submit(job, [], then=self._compacted)
+
+    def _compacted(self, fresh: tuple[FactFile, File] | None) -> None:
+        if fresh is None:
+            self._compaction_bytes = 2 * self._facts.end
+        else:
+            self._file.close()
+            self._facts, self._file = fresh
+            self._compaction_bytes = self._when_to_compact()
+        self._rest()
+
+    def _rest(self) -> None:
+        """A job has ended well: begin the next one, or end with it."""
+        self._is_busy = False
+        if self._failure is not None:
+            self._file.close()
+        self._work()
+
+    def _submit(
+        self, job: Callable[[], T], group: list[_Write], *, then: Callable[[T], None]
+    ) -> None:
+        self._is_busy = True
+        try:
+            self._executor.submit(job, then=then, otherwise=partial(self._broken, group))
+        except TooMuchWork as error:
+            self._is_busy = False
+            self._give_up(group, error)
+
+    def _broken(self, group: list[_Write], error: StorageError) -> None:
+        self._is_busy = False
+        self._failure = self._failure or error
+        self._give_up(group, error)
+        self._file.close()
+
+    def _fail(self, error: HeadwaterError) -> None:
+        self._failure = self._failure or error
+        self._give_up([], error)
+
+    def _give_up(self, group: list[_Write], error: HeadwaterError) -> None:
+        """Nothing that waits will happen; the next version is again the one after the agreed."""
+        lost, self._waiting = group + self._waiting, []
+        changes = self._facts.changes
+        self._proposed = changes[-1].version if changes else self._facts.snapshot.version
+        for each in lost:
+            each.otherwise(error)
+
+    def _fold(self) -> None:
+        facts = self._facts
+        facts.snapshot, facts.changes = facts.image(), []
+
+    def _when_to_compact(self) -> int:
+        grown = GROWTH_BEFORE_COMPACTION * self._facts.snapshot_bytes
+        return max(grown, self._smallest_compaction_bytes)
+
+
+def _decoded(content: bytes, path: PurePath) -> FactFile:
+    """The file without the sessions of those who wrote it, which have ended."""
+    try:
+        facts = decode(content, is_standalone=True)
+    except CorruptFile as error:
+        raise CorruptFile(f"{path}: {error}") from error
+    image = replace(facts.image(), brokers={}, controller_id=NO_CONTROLLER)
+    return replace(facts, snapshot=image, changes=[])
+
+
+def _append_frame(file: File, changes: list[Change], position: int) -> int:
+    frame = encode_changes(changes)
+    file.write([frame], position)
+    file.sync()
+    return position + len(frame)
+
+
+def _replace_file(disk: Disk, path: PurePath, facts: FactFile) -> tuple[FactFile, File] | None:
+    """A new file with the same image, put in the old one's place; None where there is no room."""
+    image = facts.image()
+    content = encode_snapshot(image)
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        disk.remove(temporary)
+        file = disk.open(temporary, create=True)
+        try:
+            file.write([content], 0)
+            file.sync()
+        finally:
+            file.close()
+    except StorageError:
+        return None
+    disk.rename(temporary, path)
+    disk.sync_directory(path.parent)
+    fresh = FactFile(image, snapshot_bytes=len(content), end=len(content))
+    return fresh, disk.open(path)

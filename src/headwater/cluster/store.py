@@ -1,0 +1,77 @@
+"""Where the cluster's facts live: a port with several homes.
+
+`local` keeps them in a file of the only broker there is. A home on ZooKeeper, and one day on a
+quorum, fits behind the same port, so nobody above it may know which one it is.
+
+What a reader would get wrong: nothing here returns its outcome. Each call ends in exactly one of
+its two callbacks, on the loop, maybe before the call returns. Writes end in the order in which they
+were made. A write that fails takes all later ones with it, since those were decided on an image
+that contains it; the facts of a failed write may still be found there after a restart, as when an
+answer is lost on its way.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headwater.cluster.facts import Fact
+from headwater.cluster.image import ClusterImage, Endpoint, Version
+from headwater.model.failures import HeadwaterError
+from headwater.model.ids import NodeId
+
+Failed = Callable[[HeadwaterError], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """How a broker presents itself."""
+
+    node_id: NodeId
+    rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+class StoreListener(Protocol):
+    """Who is told of what happens without having asked."""
+
+    def changed(self, facts: Sequence[Fact], version: Version) -> None:
+        """Facts that somebody else wrote, or that follow from a session's begin or end."""
+
+    def session_lost(self) -> None:
+        """This broker's registration and its controllership, if it had it, are gone."""
+
+
+class MetadataStore(Protocol):
+    """All that a broker and a controller ask of the home of the facts."""
+
+    def listen(self, listener: StoreListener) -> None:
+        """Whom to tell; once, before anything else."""
+
+    def register(
+        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+    ) -> None:
+        """Be there until the session ends. Gives the broker epoch, larger than all before it."""
+
+    def become_controller(
+        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+    ) -> None:
+        """Take over and fence every earlier controller; `ControllerFenced` if another one leads."""
+
+    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+        """Everything that has been agreed on; writes that have not ended are not in it."""
+
+    def write(
+        self,
+        facts: Sequence[Fact],
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        """Make facts durable, all or none. `fence` is the version that they were decided on.
+
+        `ControllerFenced` when that is not the newest version of this controller's epoch.
+        """
+
+    def close(self) -> None:
+        """End the session. Writes that have not ended fail."""

@@ -1,0 +1,136 @@
+"""Kinds of settings: how a value is read from Kafka's text, and written back.
+
+A parser raises `ValueError` with the reason alone; whoever knows the setting's name says whose
+value it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from headwater.model.config_terms import ConfigType
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+SHORT_MAX = 2**15 - 1
+
+Value = int | float | bool | str | tuple[str, ...]
+
+T = TypeVar("T", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingKind(Generic[T]):
+    """The type that clients are told, and the reader of texts."""
+
+    config_type: ConfigType
+    parse: Callable[[str], T]
+
+
+def integer(low: int, high: int = INT_MAX) -> SettingKind[int]:
+    """A whole number. What it is called on the wire follows from how large it may be."""
+    return SettingKind(_integer_type(high), lambda text: _whole_number(text, low, high))
+
+
+def long(low: int) -> SettingKind[int]:
+    return integer(low, LONG_MAX)
+
+
+def double(low: float, high: float) -> SettingKind[float]:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError("must be a number") from None
+        if not low <= value <= high:
+            raise ValueError(f"must be between {low:g} and {high:g}")
+        return value
+
+    return SettingKind(ConfigType.DOUBLE, parse)
+
+
+def rate() -> SettingKind[int]:
+    """Bytes per second: a whole number to us, a double to Kafka, whose "no limit" is 1.8E308."""
+    number = double(0, float("inf"))
+    return SettingKind(ConfigType.DOUBLE, lambda text: int(min(number.parse(text), LONG_MAX)))
+
+
+def boolean() -> SettingKind[bool]:
+    def parse(text: str) -> bool:
+        match text.lower():
+            case "true":
+                return True
+            case "false":
+                return False
+            case _:
+                raise ValueError("must be true or false")
+
+    return SettingKind(ConfigType.BOOLEAN, parse)
+
+
+def one_of(*choices: str) -> SettingKind[str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return text
+
+    return SettingKind(ConfigType.STRING, parse)
+
+
+def list_of(*choices: str) -> SettingKind[tuple[str, ...]]:
+    """One or more of the choices, parted by commas."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        items = split_list(text)
+        if not items or any(item not in choices for item in items):
+            raise ValueError(f"must be a list of {', '.join(choices)}")
+        return items
+
+    return SettingKind(ConfigType.LIST, parse)
+
+
+def names() -> SettingKind[tuple[str, ...]]:
+    """Any texts, parted by commas; none at all is fine."""
+    return SettingKind(ConfigType.LIST, split_list)
+
+
+def text() -> SettingKind[str]:
+    return SettingKind(ConfigType.STRING, str)
+
+
+def optional(kind: SettingKind[T]) -> SettingKind[T | None]:
+    """Null while nobody sets it; a text that is there must be right."""
+    return SettingKind(kind.config_type, kind.parse)
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+def format_value(value: Value | None) -> str | None:
+    """A value as Kafka writes it."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def _integer_type(high: int) -> ConfigType:
+    if high > INT_MAX:
+        return ConfigType.LONG
+    return ConfigType.SHORT if high == SHORT_MAX else ConfigType.INT
+
+
+def _whole_number(text: str, low: int, high: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise ValueError("must be a whole number") from None
+    if not low <= value <= high:
+        raise ValueError(f"must be between {low} and {high}")
+    return value

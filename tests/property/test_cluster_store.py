@@ -1,0 +1,228 @@
+"""The local store under power cuts, and the image against a simple model."""
+
+import random
+from collections.abc import Callable
+from pathlib import PurePath
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from headwater.cluster.config_changes import incremental_alter_configs
+from headwater.cluster.controller import Controller
+from headwater.cluster.decision import Decision
+from headwater.cluster.image import ClusterImage
+from headwater.cluster.local import LocalStore
+from headwater.cluster.store import Registration
+from headwater.cluster.topic_changes import create_partitions, delete_topics
+from headwater.cluster.topic_creation import create_topics
+from headwater.model.config_terms import ResourceType
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
+from headwater.model.ids import NodeId
+from headwater.storage.executor import InlineExecutor
+from headwater.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from headwater.wire.messages.create_topics import CreateTopicsRequest
+from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headwater.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.sim.cluster_lab import CLUSTER_ID, STATIC, dice, topic
+from tests.sim.cruel_disk import CruelDisk, PowerCut
+from tests.sim.held_executor import HeldExecutor
+
+DATA = PurePath("/data")
+
+# A topic's partitions and its retention, if it has one of its own.
+Model = dict[str, tuple[int, str | None]]
+Request = tuple[str, str, int]
+
+NAMES = st.sampled_from(["a", "b.c", "b_c", "d"])
+REQUESTS = st.lists(
+    st.tuples(st.sampled_from(["create", "delete", "grow", "retain"]), NAMES, st.integers(0, 4)),
+    max_size=12,
+)
+
+
+def decide(request: Request) -> Callable[[ClusterImage], Decision[tuple[ErrorCode, ...]]]:
+    """A request as a decision whose answer is just its error codes."""
+    verb, name, number = request
+
+    def decided(image: ClusterImage) -> Decision[tuple[ErrorCode, ...]]:
+        match verb:
+            case "create":
+                create = CreateTopicsRequest(topics=(topic(name, number, 1),))
+                made = create_topics(image, create, STATIC, dice(number))
+                return Decision(made.facts, tuple(each.error_code for each in made.answer))
+            case "delete":
+                delete = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),))
+                gone = delete_topics(image, delete, STATIC)
+                return Decision(gone.facts, tuple(each.error_code for each in gone.answer))
+            case "grow":
+                asked = CreatePartitionsTopic(name=name, count=number, assignments=None)
+                grown = create_partitions(image, CreatePartitionsRequest(topics=(asked,)), dice())
+                return Decision(grown.facts, tuple(each.error_code for each in grown.answer))
+            case _:
+                config = AlterableConfig(name="retention.ms", value=str(number - 2))
+                resource = AlterConfigsResource(
+                    resource_type=ResourceType.TOPIC, resource_name=name, configs=(config,)
+                )
+                alter = IncrementalAlterConfigsRequest(resources=(resource,))
+                altered = incremental_alter_configs(image, alter, STATIC)
+                return Decision(altered.facts, tuple(each.error_code for each in altered.answer))
+
+    return decided
+
+
+def expected(model: Model, request: Request) -> ErrorCode:
+    """The rules once more, in the simplest words; moves the model."""
+    verb, name, number = request
+    if verb == "create":
+        if name in model:
+            return ErrorCode.TOPIC_ALREADY_EXISTS
+        if any(other.replace(".", "_") == name.replace(".", "_") for other in model):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if number == 0:
+            return ErrorCode.INVALID_PARTITIONS
+        model[name] = (number, None)
+    elif name not in model:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif verb == "delete":
+        del model[name]
+    elif verb == "grow":
+        if number <= model[name][0]:
+            return ErrorCode.INVALID_PARTITIONS
+        model[name] = (number, model[name][1])
+    else:
+        if number - 2 < -1:
+            return ErrorCode.INVALID_CONFIG
+        model[name] = (model[name][0], str(number - 2))
+    return ErrorCode.NONE
+
+
+def modelled(image: ClusterImage) -> Model:
+    return {
+        name: (
+            len(each.partitions),
+            image.configs_of(ResourceType.TOPIC, name).get("retention.ms"),
+        )
+        for name, each in image.topics.items()
+    }
+
+
+class Life:
+    """One run of a lone broker on a disk, from its start to its end or to a power cut."""
+
+    def __init__(self, disk: CruelDisk, executor: HeldExecutor | InlineExecutor) -> None:
+        self.executor = executor
+        # Compaction at every chance, so that cuts fall into it too.
+        self.store = LocalStore.open(
+            disk,
+            executor,
+            DATA,
+            cluster_id=CLUSTER_ID,
+            may_create=True,
+            smallest_compaction_bytes=1,
+        )
+        self.codes: list[ErrorCode] = []
+        broker = Registration(node_id=NodeId(0))
+        self.store.register(broker, then=lambda _: None, otherwise=self._failed)
+        self.store.become_controller(NodeId(0), then=lambda _: None, otherwise=self._failed)
+        self.finish()
+        self.store.read(then=self._began, otherwise=self._failed)
+
+    def submit(self, request: Request) -> None:
+        self.controller.submit(decide(request), then=self._answered, otherwise=self._failed)
+
+    def finish(self) -> None:
+        if isinstance(self.executor, HeldExecutor):
+            self.executor.finish()
+
+    def _began(self, image: ClusterImage) -> None:
+        self.controller = Controller(self.store, image, lambda _image, _facts: None)
+
+    def _answered(self, codes: tuple[ErrorCode, ...]) -> None:
+        self.codes += codes
+
+    def _failed(self, error: HeadwaterError) -> None:
+        raise AssertionError(f"nothing fails on a sound disk: {error}")
+
+
+def fresh_disk(seed: int) -> CruelDisk:
+    disk = CruelDisk(random.Random(seed))
+    disk.make_directory(DATA)
+    disk.sync_directory(PurePath("/"))
+    return disk
+
+
+@given(requests=REQUESTS)
+@settings(max_examples=60, deadline=None)
+def test_requests_do_what_a_simple_model_says_and_a_restart_finds_the_same(
+    requests: list[Request],
+) -> None:
+    disk = fresh_disk(1)
+    life = Life(disk, InlineExecutor())
+    model: Model = {}
+    for request in requests:
+        code = expected(model, request)
+        life.submit(request)
+        assert life.codes[-1] is code
+        assert modelled(life.controller.image) == model
+    image = life.controller.image
+    life.store.close()
+    again = Life(disk, InlineExecutor()).controller.image
+    assert (again.topics, again.configs) == (image.topics, image.configs)
+    assert again.names_by_id == image.names_by_id
+    assert again.names_by_colliding_key == image.names_by_colliding_key
+
+
+# Long enough for the file to be replaced several times.
+MANY_REQUESTS: list[Request] = [
+    (verb, name, number)
+    for number in (1, 3, 4)
+    for verb in ("create", "grow", "retain", "delete" if number < 4 else "create")
+    for name in ("a", "b.c")
+]
+
+
+@given(requests=REQUESTS, seed=st.integers(0, 2**32))
+@example(requests=MANY_REQUESTS, seed=1)
+@example(requests=MANY_REQUESTS, seed=2**32 // 3)
+@settings(max_examples=20, deadline=None)
+def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_halves_nothing(
+    requests: list[Request], seed: int
+) -> None:
+    states: list[Model] = [{}]
+    for request in requests:
+        model = dict(states[-1])
+        expected(model, request)
+        states.append(model)
+    step = 1
+    while True:
+        disk = fresh_disk(seed + step)
+        disk.crash_at_step(disk.step_count + step)
+        executor = HeldExecutor(random.Random(seed + step))
+        answered = 0
+        try:
+            life = Life(disk, executor)
+            for index, request in enumerate(requests):
+                life.submit(request)
+                for _ in range((seed >> index) % 3):
+                    executor.step()
+                answered = len(life.codes)
+            while executor.step():
+                answered = len(life.codes)
+        except PowerCut:
+            disk.power_cut()
+        else:
+            return
+        second = Life(disk, InlineExecutor())
+        assert modelled(second.controller.image) in states[answered:]
+        second.submit(("create", "z", 1))
+        disk.power_cut()
+        assert "z" in Life(disk, InlineExecutor()).controller.image.topics
+        step += 1

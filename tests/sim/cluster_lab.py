@@ -1,0 +1,63 @@
+"""Small clusters for tests: an image with brokers, requests in few words."""
+
+import random
+
+from headwater.cluster.effective import StaticConfig
+from headwater.cluster.facts import BrokerRegistered, Fact, apply
+from headwater.cluster.image import Broker, ClusterImage, Version
+from headwater.model.ids import NodeId
+from headwater.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+)
+from tests.sim.loaded_dice import LoadedDice
+
+CLUSTER_ID = "TestClusterAAAAAAAAAAA"
+STATIC = StaticConfig.parse({})
+
+
+def dice(seed: int = 1) -> LoadedDice:
+    return LoadedDice(random.Random(seed))
+
+
+def broker(node_id: int, rack: str | None = None) -> Broker:
+    return Broker(node_id=NodeId(node_id), epoch=node_id + 100, rack=rack)
+
+
+def cluster_of(*brokers: Broker) -> ClusterImage:
+    empty = ClusterImage(cluster_id=CLUSTER_ID)
+    return apply(empty, map(BrokerRegistered, brokers), Version(1, 1))
+
+
+def lone_broker() -> ClusterImage:
+    empty = ClusterImage(cluster_id=CLUSTER_ID, is_standalone=True)
+    return apply(empty, [BrokerRegistered(broker(0))], Version(1, 1))
+
+
+def after(image: ClusterImage, *facts: Fact) -> ClusterImage:
+    version = image.version._replace(sequence=image.version.sequence + 1)
+    return apply(image, facts, version)
+
+
+def topic(
+    name: str,
+    partitions: int = -1,
+    factor: int = -1,
+    *,
+    assignment: dict[int, tuple[int, ...]] | None = None,
+    configs: dict[str, str | None] | None = None,
+) -> CreatableTopic:
+    """One topic of a CreateTopics request."""
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        assignments=tuple(
+            CreatableReplicaAssignment(partition_index=number, broker_ids=replicas)
+            for number, replicas in (assignment or {}).items()
+        ),
+        configs=tuple(
+            CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+        ),
+    )

@@ -1,0 +1,162 @@
+"""Deleting topics and giving them more partitions."""
+
+import pytest
+
+from headwater.cluster.decision import Decision
+from headwater.cluster.effective import StaticConfig
+from headwater.cluster.facts import PartitionsAdded, TopicDeleted
+from headwater.cluster.image import ClusterImage
+from headwater.cluster.topic_changes import create_partitions, delete_topics
+from headwater.cluster.topic_creation import create_topics, new_partition
+from headwater.model.config_terms import ResourceType
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NO_TOPIC_ID, TopicId
+from headwater.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from headwater.wire.messages.create_topics import CreateTopicsRequest
+from headwater.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from tests.sim.cluster_lab import STATIC, after, broker, cluster_of, dice, topic
+
+
+@pytest.fixture
+def image() -> ClusterImage:
+    """Two brokers and the topics `a.b`, with a config, and `orders`, of two partitions each."""
+    image = cluster_of(broker(0), broker(1))
+    topics = (topic("a.b", 2, 2, configs={"retention.ms": "1"}), topic("orders", 2, 1))
+    request = CreateTopicsRequest(topics=topics)
+    return after(image, *create_topics(image, request, STATIC, dice()).facts)
+
+
+def delete(
+    image: ClusterImage, *topics: DeleteTopicState, static: StaticConfig = STATIC
+) -> Decision[tuple[DeletableTopicResult, ...]]:
+    return delete_topics(image, DeleteTopicsRequest(topics=topics), static)
+
+
+def test_topics_are_deleted_by_name_or_by_id(image: ClusterImage) -> None:
+    """TO-4."""
+    orders_id, other_id = image.topics["orders"].topic_id, image.topics["a.b"].topic_id
+    decision = delete(image, DeleteTopicState(name="orders"), DeleteTopicState(topic_id=other_id))
+    assert decision == Decision(
+        [TopicDeleted("orders"), TopicDeleted("a.b")],
+        (
+            DeletableTopicResult(name="orders", topic_id=orders_id),
+            DeletableTopicResult(name="a.b", topic_id=other_id),
+        ),
+    )
+
+
+def test_a_deleted_topic_leaves_nothing_behind(image: ClusterImage) -> None:
+    """TO-1, TO-4: its configs go with it, and its name no longer collides."""
+    topic_id = image.topics["a.b"].topic_id
+    image = after(image, *delete(image, DeleteTopicState(name="a.b")).facts)
+    assert "a.b" not in image.topics
+    assert image.topic_by_id(topic_id) is None
+    assert image.configs_of(ResourceType.TOPIC, "a.b") == {}
+    request = CreateTopicsRequest(topics=(topic("a_b"),))
+    (result,) = create_topics(image, request, STATIC, dice()).answer
+    assert result.error_code is ErrorCode.NONE
+
+
+def test_what_cannot_be_deleted_is_refused_by_name(image: ClusterImage) -> None:
+    """TO-4."""
+    stranger = TopicId(b"\x07" * 16)
+    orders = image.topics["orders"].topic_id
+    decision = delete(
+        image,
+        DeleteTopicState(name="gone"),
+        DeleteTopicState(topic_id=stranger),
+        DeleteTopicState(name="orders", topic_id=orders),
+        DeleteTopicState(),
+        DeleteTopicState(name="a.b"),
+        DeleteTopicState(topic_id=image.topics["a.b"].topic_id),
+    )
+    assert decision.facts == []
+    assert [result.error_code for result in decision.answer] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+    ]
+
+
+def test_a_broker_may_be_told_not_to_delete(image: ClusterImage) -> None:
+    static = StaticConfig.parse({"delete.topic.enable": "false"})
+    decision = delete(image, DeleteTopicState(name="orders"), static=static)
+    assert decision == Decision(
+        [],
+        (
+            DeletableTopicResult(
+                name="orders",
+                topic_id=NO_TOPIC_ID,
+                error_code=ErrorCode.TOPIC_DELETION_DISABLED,
+                error_message="delete.topic.enable is false",
+            ),
+        ),
+    )
+
+
+def grow(
+    image: ClusterImage,
+    name: str,
+    count: int,
+    *assignments: tuple[int, ...],
+    validate_only: bool = False,
+) -> Decision[tuple[CreatePartitionsTopicResult, ...]]:
+    by_hand = tuple(CreatePartitionsAssignment(broker_ids=each) for each in assignments)
+    asked = CreatePartitionsTopic(name=name, count=count, assignments=by_hand or None)
+    request = CreatePartitionsRequest(topics=(asked,), validate_only=validate_only)
+    return create_partitions(image, request, dice())
+
+
+def test_a_topic_grows_to_the_count_that_is_asked_for(image: ClusterImage) -> None:
+    """TO-5: new partitions have as many replicas as the old ones."""
+    decision = grow(image, "a.b", 5)
+    assert decision.answer == (CreatePartitionsTopicResult(name="a.b"),)
+    grown = after(image, *decision.facts).topics["a.b"].partitions
+    assert grown[:2] == image.topics["a.b"].partitions
+    assert [len(each.replicas) for each in grown] == [2] * 5
+    assert grow(image, "a.b", 5, validate_only=True) == Decision((), decision.answer)
+
+
+def test_added_partitions_may_be_assigned_by_hand(image: ClusterImage) -> None:
+    """TO-5."""
+    decision = grow(image, "orders", 4, (1,), (0,))
+    added = (new_partition([1]), new_partition([0]))
+    assert decision.facts == [PartitionsAdded("orders", added)]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "assignments", "code"),
+    [
+        ("gone", 3, (), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", 2, (), ErrorCode.INVALID_PARTITIONS),
+        ("orders", 1, (), ErrorCode.INVALID_PARTITIONS),
+        ("orders", -1, (), ErrorCode.INVALID_PARTITIONS),
+        ("orders", 10_003, (), ErrorCode.POLICY_VIOLATION),
+        ("orders", 3, ((0,), (1,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("orders", 3, ((0, 1),), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("orders", 3, ((9,),), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_a_topic_that_cannot_grow_so_is_refused(
+    image: ClusterImage,
+    name: str,
+    count: int,
+    assignments: tuple[tuple[int, ...], ...],
+    code: ErrorCode,
+) -> None:
+    """TO-5."""
+    decision = grow(image, name, count, *assignments)
+    assert decision.facts == []
+    assert [result.error_code for result in decision.answer] == [code]
