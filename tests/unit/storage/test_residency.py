@@ -14,7 +14,7 @@ from headwater.storage.residency import (
     pages_in,
     probe_residency,
 )
-from tests.unit.storage.page_cache import a_file, drop_from_memory, need_cachestat
+from tests.unit.storage.page_cache import a_file, cached_pages, drop_from_memory, need_cachestat
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,9 @@ def test_reading_without_waiting_tells_resident_from_not(tmp_path: Path) -> None
         pytest.skip("the file system has no RWF_NOWAIT")
     assert NowaitResidency().resident_pages(file, 5, file.size() - 5) == 100
     drop_from_memory(file)
-    # Not the whole file: the first refusal may have started readahead for the rest.
-    assert NowaitResidency().resident_pages(file, 0, PAGESIZE) == 0
+    # Not the whole file: the first refusal may have started readahead for the rest. On a fast disk
+    # the asking itself may even bring the page in before it is answered; then it is there indeed.
+    assert NowaitResidency().resident_pages(file, 0, PAGESIZE) == 0 or cached_pages(file) > 0
     file.close()
 
 
