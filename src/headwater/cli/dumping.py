@@ -56,6 +56,9 @@ def dump_path(path: Path, *, as_json: bool, with_records: bool, limit: int | Non
             raise Unusable(f"{path}: not a file of a log, which are .log, {known}")
         else:
             raise Unusable(f"{path}: no such file or folder")
+    except BrokenPipeError:
+        # Whoever reads the output has seen enough, as `head` does; that is no fault of the file.
+        raise
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror or error}") from error
     return report.count
