@@ -126,7 +126,7 @@ def encode_batches(
     *,
     template: BatchHeader,
     batch_bytes: int,
-    expected_bytes: int,  # noqa: ARG001
+    expected_bytes: int,  # noqa: ARG001  only the compiled kernel allocates ahead
     allocate: Callable[[int], memoryview],
     finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]:

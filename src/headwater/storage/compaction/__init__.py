@@ -2,5 +2,5 @@
 
 `eligibility` says which log is due and `plan` which segments merge; `cleaning` rewrites them, in
 a child process (`process` starts `child`); `swap` puts the outcome in place, in the parent only.
-Until `swap.apply` runs, a cleaning has changed nothing but files that end in `.cleaned`.
+Until `swap.swap_in` runs, a cleaning has changed nothing but files that end in `.cleaned`.
 """

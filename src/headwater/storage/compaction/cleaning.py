@@ -1,7 +1,7 @@
 """One cleaning: map the dirty part, then rewrite the log up to where the map ends.
 
 Nothing of the log is touched. What comes out lies beside it in `.cleaned` files, durable, names
-included; `swap.apply` puts them in place. Whoever fails here leaves no such file behind.
+included; `swap.swap_in` puts them in place. Whoever fails here leaves no such file behind.
 """
 
 from pathlib import PurePath
