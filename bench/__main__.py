@@ -20,6 +20,11 @@ class Benchmark(NamedTuple):
 BENCHMARKS: dict[str, Benchmark] = {
     "log": Benchmark("The log", ("bench.record_codecs", "bench.partition_log")),
     "net": Benchmark("The network", ("bench.net_echo",)),
+    "broker": Benchmark(
+        "The broker",
+        ("bench.broker_footprint", "bench.broker_requests", "bench.broker_throughput"),
+    ),
+    "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 
 

@@ -1,8 +1,8 @@
 """What every benchmark shares: figures with goals, one table for people, one file for machines.
 
-What a reader would get wrong: two things are compared only by `median_of_rounds`, which runs them
-in turn. A machine that slows down half-way then slows both, and the comparison stays fair; timing
-one thing to the end and then the other would not.
+What a reader would get wrong: two things are compared only by `in_turn` and `median_of_rounds`,
+which run them in turn. A machine that slows down half-way then slows both, and the comparison stays
+fair; timing one thing to the end and then the other would not.
 """
 
 import json
@@ -10,7 +10,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +20,8 @@ from rich.table import Table
 from bench.conditions import present_conditions
 
 RESULTS = Path(__file__).parent / "results"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,25 +121,35 @@ class Bench:
         return path
 
 
-def median_of_rounds(
-    contenders: Mapping[str, Callable[[], object]], rounds: int
-) -> dict[str, float]:
-    """The median seconds of each contender over interleaved rounds.
+def in_turn(contenders: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """What each contender returned in each of several interleaved rounds.
 
     The order turns by one each round, so that nobody always runs first, on cold caches.
     """
     if rounds < 1:
         raise ValueError("at least one round is needed")
     labels = list(contenders)
-    seconds: dict[str, list[float]] = {label: [] for label in labels}
+    outcomes: dict[str, list[T]] = {label: [] for label in labels}
     for turn in range(rounds):
         first = turn % max(1, len(labels))
         for label in labels[first:] + labels[:first]:
-            run = contenders[label]
-            started = time.perf_counter()
-            run()
-            seconds[label].append(time.perf_counter() - started)
+            outcomes[label].append(contenders[label]())
+    return outcomes
+
+
+def median_of_rounds(
+    contenders: Mapping[str, Callable[[], object]], rounds: int
+) -> dict[str, float]:
+    """The median seconds of each contender over interleaved rounds."""
+    timed = {label: partial(_seconds, run) for label, run in contenders.items()}
+    seconds = in_turn(timed, rounds)
     return {label: statistics.median(times) for label, times in seconds.items()}
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
 
 
 def in_short(value: float) -> str:

@@ -148,11 +148,22 @@ class _HastyFile(OsFile):
 class _HastyDisk(OsDisk):
     """For logs that are only looked at, where thousands of syncs would take minutes."""
 
-    def open(self, path: PurePath, *, create: bool = False) -> OsFile:
-        return _HastyFile(super().open(path, create=create).fileno(), path)
+    def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> OsFile:
+        return _HastyFile(super().open(path, create=create, is_kept=is_kept).fileno(), path)
 
     def sync_directory(self, path: PurePath) -> None:
         del path
+
+
+class _NoDice:
+    """Nothing here is left to chance."""
+
+    def below(self, limit: int) -> int:
+        del limit
+        return 0
+
+    def bytes(self, count: int) -> bytes:
+        return bytes(count)
 
 
 def _open(
@@ -169,6 +180,7 @@ def _open(
         removals=PendingRemovals(),
         folder=PurePath(folder),
         partition=TopicPartition("bench", 0),
+        dice=_NoDice(),
     )
     remembered = Remembered(was_clean=True, recovery_point=recovery_point)
     loaded = load_log(place, settings, remembered, now_ms=NOW_MS)

@@ -1,14 +1,11 @@
 """Apache Kafka's own dump tool judges our segments, indexes and snapshots.
 
-Skipped unless HEADWATER_KAFKA_JARS names a folder with the jars of Kafka's broker (the artifact
-`kafka_2.13` of 4.1 with its dependencies) and Java is installed. The tool tells of what it does not
-like on standard error and still exits with 0, so silence there is what counts.
+The tool tells of what it does not like on standard error and still exits with 0, so silence there
+is what counts.
 """
 
-import os
 import random
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,16 +30,10 @@ from headwater.storage.open_files import OpenFiles
 from headwater.storage.os_disk import OsDisk
 from headwater.storage.partition_log import PartitionLog
 from headwater.storage.producer_state import AppendOrigin
+from tests.peers.jars import KAFKA_4_1
+from tests.sim.inline_cleaning import InlineCleaning
 from tests.sim.loaded_dice import LoadedDice
 from tests.sim.log_lab import START_MS
-
-JARS = os.environ.get("HEADWATER_KAFKA_JARS")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(JARS is None, reason="HEADWATER_KAFKA_JARS names no folder of Kafka's jars"),
-    pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed"),
-]
 
 DELETED = TopicSettings(segment_bytes=20_000, index_interval_bytes=1000)
 COMPACTED = TopicSettings(
@@ -78,7 +69,7 @@ class Scribe:
         self.cleaner = LogCleaner(
             self.logs,
             settings,
-            run=lambda job: clean(disk, job),
+            begin=lambda job: InlineCleaning(lambda: clean(disk, job)),
             executor=executor,
             dice=LoadedDice(self.dice),
         )
@@ -165,7 +156,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dumped(files: list[Path], *options: str) -> tuple[list[str], list[str]]:
     """What Kafka's tool prints, and what it complains about."""
     names = ",".join(map(str, files))
-    command = ["java", "-Xmx256m", "-cp", f"{JARS}/*", "kafka.tools.DumpLogSegments"]
+    command = ["java", "-Xmx256m", "-cp", KAFKA_4_1.class_path, "kafka.tools.DumpLogSegments"]
     done = subprocess.run(
         [*command, "--files", names, *options], capture_output=True, text=True, check=True
     )

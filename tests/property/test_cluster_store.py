@@ -31,7 +31,7 @@ from headwater.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.sim.cluster_lab import CLUSTER_ID, STATIC, dice, topic
+from tests.sim.cluster_lab import ALL_RIGHTS, CLUSTER_ID, STATIC, dice, topic
 from tests.sim.cruel_disk import CruelDisk, PowerCut
 from tests.sim.held_executor import HeldExecutor
 
@@ -60,7 +60,7 @@ def decide(request: Request) -> Callable[[ClusterImage], Decision[tuple[ErrorCod
                 return Decision(made.facts, tuple(each.error_code for each in made.answer))
             case "delete":
                 delete = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),))
-                gone = delete_topics(image, delete, STATIC)
+                gone = delete_topics(image, delete, ALL_RIGHTS)
                 return Decision(gone.facts, tuple(each.error_code for each in gone.answer))
             case "grow":
                 asked = CreatePartitionsTopic(name=name, count=number, assignments=None)
@@ -125,7 +125,7 @@ class Life:
             executor,
             DATA,
             cluster_id=CLUSTER_ID,
-            may_create=True,
+            first=(),
             smallest_compaction_bytes=1,
         )
         self.codes: list[ErrorCode] = []

@@ -5,6 +5,7 @@ import random
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import BrokerRegistered, Fact, apply
 from headwater.cluster.image import Broker, ClusterImage, Version
+from headwater.cluster.topic_changes import Rights
 from headwater.model.ids import NodeId
 from headwater.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -15,6 +16,7 @@ from tests.sim.loaded_dice import LoadedDice
 
 CLUSTER_ID = "TestClusterAAAAAAAAAAA"
 STATIC = StaticConfig.parse({})
+ALL_RIGHTS = Rights(may_describe=lambda _: True, may_delete=lambda _: True)
 
 
 def dice(seed: int = 1) -> LoadedDice:

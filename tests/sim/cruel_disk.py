@@ -29,9 +29,9 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from headwater.model.failures import StorageError
+from headwater.model.failures import StorageError, TooManyOpenFiles
 from headwater.records.header import Buffer
-from headwater.storage.disk import FileStatus
+from headwater.storage.disk import FileStatus, Volume
 from tests.sim.cruel_file import Inode
 from tests.sim.cruel_names import Directory, NameJournal, NameOperation
 
@@ -56,6 +56,12 @@ class CruelDisk:
         self._failures: list[tuple[str, str]] = []
         self._crash_at_step: int | None = None
         self.step_count = 0
+        # What is reserved beyond the end of files, by path; it takes no room here.
+        self.preallocated: dict[PurePath, int] = {}
+        # Of files and directories, over all lives.
+        self.sync_count = 0
+        # While set, no file and no view can be kept open beyond those that are.
+        self.is_out_of_descriptors = False
         self.on_step: Callable[[], None] | None = None
 
     # What a test does to the disk.
@@ -105,8 +111,10 @@ class CruelDisk:
 
     # The port.
 
-    def open(self, path: PurePath, *, create: bool = False) -> "CruelFile":
+    def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> "CruelFile":
         self._must_be_up()
+        if is_kept:
+            self._keep_or_fail(path)
         parent = self._directory(path.parent)
         node = parent.entries.get(path.name)
         if node is None and create:
@@ -189,6 +197,7 @@ class CruelDisk:
         self._must_be_up()
         directory = self._directory(path)
         self._step()
+        self.sync_count += 1
         self._fail_if_told("sync", path)
         self._journal.sync(directory)
 
@@ -200,9 +209,10 @@ class CruelDisk:
         self._step()
         node.modified_ms = modified_ms
 
-    def free_bytes(self, path: PurePath) -> int:
+    def volume(self, path: PurePath) -> Volume:
         self._directory(path)
-        return 1 << 40 if self._free_bytes is None else self._free_bytes
+        usable_bytes = 1 << 40 if self._free_bytes is None else self._free_bytes
+        return Volume(total_bytes=1 << 41, usable_bytes=usable_bytes)
 
     # What the parts of the disk share.
 
@@ -262,6 +272,10 @@ class CruelDisk:
     def _fail_if_told(self, operation: str, path: PurePath) -> None:
         if self._is_told_to_fail(operation, path):
             raise StorageError(f"cannot {operation} {path}: Input/output error")
+
+    def _keep_or_fail(self, path: PurePath) -> None:
+        if self.is_out_of_descriptors:
+            raise TooManyOpenFiles(f"cannot open {path}: Too many open files")
 
     def _is_told_to_fail(self, operation: str, path: PurePath) -> bool:
         for index, (kind, pattern) in enumerate(self._failures):
@@ -330,13 +344,19 @@ class CruelFile:
     def truncate(self, size: int) -> None:
         self._must_be_alive()
         self._disk._step()
+        self._disk.preallocated.pop(self._path, None)
         # A longer file needs no space: what is added is a hole.
         self._disk._take_space(min(0, size - len(self._inode.content)))
         self._inode.truncate(size, self._disk._now_ms())
 
+    def preallocate(self, size: int) -> None:
+        self._must_be_alive()
+        self._disk.preallocated[self._path] = size
+
     def sync(self) -> None:
         self._must_be_alive()
         self._disk._step()
+        self._disk.sync_count += 1
         if self._disk._is_told_to_fail("sync", self._path):
             self._inode.fail_sync(self._disk._dice)
             raise StorageError(f"cannot sync {self._path}: Input/output error")
@@ -344,6 +364,7 @@ class CruelFile:
 
     def view(self) -> memoryview:
         self._must_be_alive()
+        self._disk._keep_or_fail(self._path)
         self._disk._fail_if_told("read", self._path)
         return self._inode.view()
 

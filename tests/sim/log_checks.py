@@ -245,7 +245,12 @@ def check_sound(disk: Disk, folder: PurePath) -> None:
             segment_files.path_of(folder, base_offset, kind)
             for kind in (segment_files.LOG, segment_files.INDEX, segment_files.TIME_INDEX)
         ]
-        log, index, time_index = (disk.open(path) for path in paths)
+        log, index, time_index = (
+            disk.open(path) if disk.status(path) is not None else None for path in paths
+        )
+        assert log is not None
+        if log.size() and (index is None or time_index is None):
+            raise Broken(f"{folder.name}/{name} lacks an index")
         files = SegmentFiles(
             name=name, base_offset=base_offset, log=log, index=index, time_index=time_index
         )
@@ -253,7 +258,8 @@ def check_sound(disk: Disk, folder: PurePath) -> None:
             if not isinstance(item, CheckedBatch):
                 raise Broken(f"{folder.name}/{name} is not sound: {item}")
         for file in (log, index, time_index):
-            file.close()
+            if file is not None:
+                file.close()
 
 
 def _batches_of(segment: Segment) -> Iterator[Batch]:

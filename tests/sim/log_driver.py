@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.model.failures import BatchError, SequenceRefused
+from headwater.model.failures import BatchError, SequenceRefused, TooManyOpenFiles
 from headwater.storage.partition_log import PartitionLog
 from headwater.storage.producer_state import AppendOrigin
 from tests.sim import log_checks, producer_reference
@@ -46,7 +46,7 @@ class LogDriver:
                 now_ms=self.world.now_ms,
                 origin=origin,
             )
-        except BatchError:
+        except (BatchError, TooManyOpenFiles):
             model.in_flight = None
             raise
         if (appended.base_offset, appended.last_offset) != (batch.base, batch.next - 1):
@@ -83,7 +83,11 @@ class LogDriver:
     def flush(self) -> FlushPromise:
         model = self.tracked.model
         promise = model.flush_asked()
-        self.log.flush(lambda: model.flushed(promise))
+        try:
+            self.log.flush(lambda: model.flushed(promise))
+        except TooManyOpenFiles:
+            model.flush_refused(promise)
+            raise
         return promise
 
     def truncate(self, offset: int) -> None:

@@ -22,6 +22,7 @@ from headwater.storage.partition_log import LogEvents, PartitionLog, ReadBound
 from headwater.storage.producer_state import AppendOrigin
 from headwater.storage.removals import PendingRemovals
 from tests.sim.cruel_disk import CruelDisk
+from tests.sim.loaded_dice import LoadedDice
 
 PARTITION = TopicPartition("orders", 0)
 FOLDER = PurePath("/data/orders-0")
@@ -69,6 +70,7 @@ class LogLab:
             removals=self.removals,
             folder=self.folder,
             partition=PARTITION,
+            dice=LoadedDice(self.dice),
         )
         remembered = Remembered(
             was_clean=was_clean,

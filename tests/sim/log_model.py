@@ -66,6 +66,8 @@ class LogModel:
     former_starts: list[int] = field(default_factory=list)
     in_flight: InFlight | None = None
     worst_restart: Restart = Restart.CLEAN
+    # A flush has vouched for the folder as well, and for what tells whose it is.
+    is_folder_vouched: bool = False
     # What a cut took away that a process crash interrupted before it was synced. A power cut may
     # bring it back, until the next flush; a follower then finds the cut again by its epochs.
     undone: list[Batch] = field(default_factory=list)
@@ -110,7 +112,11 @@ class LogModel:
             raise Broken("a flush called back twice, or from a former life")
         self._promises = [each for each in self._promises if each is not promise]
         self.vouched_end = max(self.vouched_end, promise.end)
+        self.is_folder_vouched = True
         self.undone = []
+
+    def flush_refused(self, promise: FlushPromise) -> None:
+        self._promises = [each for each in self._promises if each is not promise]
 
     def closed(self) -> None:
         """A clean stop is a flush."""

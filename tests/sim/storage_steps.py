@@ -10,9 +10,10 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from headwater.model.failures import BatchError, StorageError
+from headwater.model.failures import BatchError, StorageError, TooManyOpenFiles
 from headwater.model.ids import TopicPartition
 from headwater.model.topic_settings import TopicSettings
+from headwater.storage.partition_log import ReadBound
 from tests.sim import log_checks, producer_reference
 from tests.sim.batch_maker import BatchMaker, placed
 from tests.sim.batches import Batch, Broken
@@ -113,6 +114,7 @@ class StorageSteps:
             (3, self._cut_power),
             (5, self._arm_crash),
             (1, self._break_disk),
+            (3, self._run_out_of_descriptors),
             (1.5, self._create),
             (1, self._delete),
             (10, self._clean),
@@ -254,6 +256,8 @@ class StorageSteps:
             retention_ms=self.dice.choice([-1, 5_000, 20_000]),
             retention_bytes=self.dice.choice([-1, 3_000, 10_000]),
             flush_ms=self.dice.choice([2_000, 10**12]),
+            segment_jitter_ms=self.dice.choice([0, 5_000]),
+            preallocate=self.dice.choice([True, False]),
             message_timestamp_type=self.dice.choice(["CreateTime", "CreateTime", "LogAppendTime"]),
         )
         driver.log.configure(tracked.settings)
@@ -299,9 +303,10 @@ class StorageSteps:
     def _delete(self) -> str:
         if len(self.world.tracked) < 2:
             return "nothing"
-        tracked = self._any_log().tracked
-        self.world.delete(tracked)
-        return str(tracked.partition)
+        serving = self._serving()
+        doomed = self.dice.sample(serving, min(len(serving), self.dice.choice([1, 1, 2])))
+        self.world.delete(*doomed)
+        return ", ".join(str(tracked.partition) for tracked in doomed)
 
     # Ends of lives.
 
@@ -332,6 +337,43 @@ class StorageSteps:
             case _:
                 disk.fill(self.dice.randint(0, 3_000))
         return "is coming"
+
+    def _run_out_of_descriptors(self) -> str:
+        """No log takes harm, and no directory is fenced."""
+        driver, disk = self._any_log(), self.world.disk
+        made = self._maker.make(driver.tracked.producers, self.world.now_ms)
+        action: Callable[[], object] = self.dice.choice(
+            [
+                driver.flush,
+                lambda: driver.append(made.content, made.origin),
+                lambda: driver.log.roll(self.world.now_ms),
+                lambda: self._read_somewhere(driver),
+            ]
+        )
+        files = self.world.files
+        for cached in list(files._mapped):
+            if self.dice.random() < 0.9:
+                files._unmap(cached)
+        for cached in list(files._open):
+            if not cached.is_held and self.dice.random() < 0.8:
+                cached._close()
+        disk.is_out_of_descriptors = True
+        try:
+            action()
+        except TooManyOpenFiles:
+            said = "in vain"
+        except BatchError as refusal:
+            said = f"refused, {type(refusal).__name__}"
+        else:
+            said = "went on"
+        finally:
+            disk.is_out_of_descriptors = False
+        self.world.check(driver.tracked)
+        return f"{driver.tracked.partition} {said}"
+
+    def _read_somewhere(self, driver: LogDriver) -> None:
+        offset = self.dice.randint(driver.log.log_start_offset, driver.log.end_offset)
+        driver.log.read(offset, max_bytes=1_000, bound=ReadBound.LAST_STABLE)
 
     def _crash_and_restart(self) -> str:
         self.world.crash(self._no_milder_than(self._any_crash()))

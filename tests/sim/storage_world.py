@@ -19,6 +19,7 @@ from headwater.model.ids import TopicId, TopicPartition
 from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_settings import TopicSettings
 from headwater.storage.compaction import child
+from headwater.storage.loading import LoadReport
 from headwater.storage.log_cleaner import LogCleaner
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools, LogDirectory
@@ -29,6 +30,7 @@ from tests.sim import log_checks, producer_reference
 from tests.sim.batches import Broken
 from tests.sim.cruel_disk import CruelDisk, PowerCut
 from tests.sim.held_executor import HeldExecutor
+from tests.sim.inline_cleaning import InlineCleaning
 from tests.sim.loaded_dice import LoadedDice
 from tests.sim.log_model import Found, LogModel, Restart
 from tests.sim.producer_reference import Producers
@@ -52,6 +54,7 @@ class Tracked:
 
     partition: TopicPartition
     settings: TopicSettings
+    topic_id: TopicId
     model: LogModel = field(default_factory=LogModel)
     producers: Producers = field(default_factory=dict)
     leader_epoch: int = 0
@@ -131,7 +134,7 @@ class StorageWorld:
         self.cleaner = LogCleaner(
             self._directories,
             BROKER_SETTINGS,
-            run=lambda job: child.run(self.disk, job),
+            begin=lambda job: InlineCleaning(lambda: child.run(self.disk, job)),
             executor=self.executor,
             dice=LoadedDice(self.dice),
         )
@@ -144,6 +147,8 @@ class StorageWorld:
         for tracked in self.tracked.values():
             if self.is_serving(tracked):
                 self.log(tracked)
+        if self.dice.random() < 0.5:
+            self.cleaner.stop()
         self.executor.finish()
         while self.cleaner.is_busy:
             self.cleaner.tick(self.now_ms)
@@ -200,16 +205,19 @@ class StorageWorld:
 
     def create(self, partition: TopicPartition, settings: TopicSettings) -> Tracked:
         model = LogModel(is_compacted=settings.is_compacted)
-        tracked = Tracked(partition, settings, model=model, is_coming=True)
+        topic_id = TopicId(self.dice.randbytes(16))
+        tracked = Tracked(partition, settings, topic_id, model=model, is_coming=True)
         self.tracked[partition] = tracked
-        self.directories.create(partition, TopicId(self.dice.randbytes(16)), now_ms=self.now_ms)
+        self.directories.create(partition, topic_id, now_ms=self.now_ms)
         tracked.is_coming = False
         return tracked
 
-    def delete(self, tracked: Tracked) -> None:
-        tracked.is_going = True
-        self.directories.delete(tracked.partition, now_ms=self.now_ms)
-        del self.tracked[tracked.partition]
+    def delete(self, *doomed: Tracked) -> None:
+        for tracked in doomed:
+            tracked.is_going = True
+        self.directories.delete_all([each.partition for each in doomed], now_ms=self.now_ms)
+        for tracked in doomed:
+            del self.tracked[tracked.partition]
 
     def is_serving(self, tracked: Tracked) -> bool:
         """Whether it can be used: not when its directory failed, perhaps while it was made."""
@@ -268,13 +276,34 @@ class StorageWorld:
         return TopicSettings(file_delete_delay_ms=1_000)
 
     def _find(self, tracked: Tracked) -> None:
-        """A partition that was being made or deleted when the crash came may be there or not."""
-        if tracked.partition in self.directories:
+        """A partition that was being made or deleted when the crash came may be there or not.
+
+        Of the others, a power cut may take those that were never flushed. They are made again, as
+        a node does that knows its topics from elsewhere; what they held is judged with the rest.
+        """
+        partition = tracked.partition
+        if partition in self.directories:
+            self._check_topic_id(tracked)
             tracked.is_coming = tracked.is_going = False
         elif tracked.is_coming or tracked.is_going:
-            del self.tracked[tracked.partition]
+            del self.tracked[partition]
+        elif (
+            tracked.model.worst_restart is Restart.POWER_CUT and not tracked.model.is_folder_vouched
+        ):
+            self.directories.create(partition, tracked.topic_id, now_ms=self.now_ms)
         else:
-            raise Broken(f"{live_name(tracked.partition)} is gone")
+            raise Broken(f"{live_name(partition)} is gone")
+
+    def _check_topic_id(self, tracked: Tracked) -> None:
+        """The id may be lost like the folder, and is then written again; it is never wrong."""
+        directory = self.directory_of(tracked)
+        found = directory.topic_id(tracked.partition)
+        model = tracked.model
+        is_safe = model.worst_restart is not Restart.POWER_CUT or model.is_folder_vouched
+        if found is None and (tracked.is_coming or not is_safe):
+            directory.adopt(tracked.partition, tracked.topic_id)
+        elif found != tracked.topic_id:
+            raise Broken(f"{live_name(tracked.partition)} belongs to {found}")
 
     def _settle(self, tracked: Tracked, log: PartitionLog) -> None:
         was_clean = tracked.model.worst_restart is Restart.CLEAN
@@ -282,7 +311,8 @@ class StorageWorld:
         tracked.model.settle(found)
         tracked.is_settled = True
         tracked.reloaded(log, found)
-        report = self.directory_of(tracked).reports[tracked.partition]
+        # One that was made again has none.
+        report = self.directory_of(tracked).reports.get(tracked.partition, LoadReport())
         repaired = (report.recovered_segments, report.rebuilt_indexes, report.cut_bytes)
         if was_clean and any(repaired):
             raise Broken(f"{tracked.partition} was repaired after a clean stop: {report}")

@@ -10,12 +10,26 @@ import typer
 
 import headwater
 from headwater.cli import log_dump
+from headwater.cli.entry import start_broker
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Kafka, implemented in Python.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+# Its arguments are read elsewhere, see `headwater.cli.start`; here it is listed and passed on.
+@app.command(
+    "start",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def start(context: typer.Context) -> None:
+    """Start a broker, and serve until SIGTERM or Ctrl-C."""
+    raise typer.Exit(start_broker(context.args))
+
+
 log = typer.Typer(no_args_is_help=True, help="Look at the files of a log.")
 log.command("dump")(log_dump.dump)
 app.add_typer(log, name="log")

@@ -13,11 +13,12 @@ from headwater.cluster.decision import Decision, Refusal
 from headwater.cluster.effective import StaticConfig, topic_defaults_for
 from headwater.cluster.facts import ConfigsReplaced, Fact, apply
 from headwater.cluster.image import ALL_BROKERS, ClusterImage, ConfigResource
+from headwater.cluster.topic_names import why_illegal
 from headwater.model.broker_properties import known_settings, parse_broker_value
 from headwater.model.broker_settings import Reach
 from headwater.model.config_terms import ConfigOperation, ConfigType, ResourceType
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import InvalidSetting
+from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.ids import NodeId
 from headwater.model.setting_kinds import format_value, split_list
 from headwater.model.topic_settings import KINDS
@@ -113,6 +114,9 @@ def _refuse_resource(image: ClusterImage, resource_type: int, name: str) -> Refu
     if resource_type == ResourceType.TOPIC:
         if not name:
             return Refusal(ErrorCode.INVALID_REQUEST, "there are no default configs of all topics")
+        illegal = why_illegal(name)
+        if illegal:
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name not in image.topics:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
         return None
@@ -121,7 +125,7 @@ def _refuse_resource(image: ClusterImage, resource_type: int, name: str) -> Refu
     if not (name.isascii() and name.isdecimal()):
         return Refusal(ErrorCode.INVALID_REQUEST, f"a broker's id is a number, and not {name!r}")
     if NodeId(int(name)) not in image.brokers:
-        return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {name}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
     return None
 
 
@@ -157,7 +161,9 @@ def _changed(
                 if _type_of(resource, name) is not ConfigType.LIST:
                     reason = f"{name} is no list, so nothing can be added or taken away"
                     return Refusal(ErrorCode.INVALID_CONFIG, reason)
-                before = values.get(name) or _inherited(image, resource, name, static)
+                before = values.get(name)
+                if before is None:
+                    before = _inherited(image, resource, name, static)
                 is_append = config.config_operation == ConfigOperation.APPEND
                 values[name] = (_appended if is_append else _subtracted)(before, value)
             case other:
@@ -212,8 +218,13 @@ def _judged(
         else:
             _check_broker_values(resource, values, image.configs_of(*resource))
             topic_defaults_for(apply(image, [change], image.version), static)
+    except UnknownSetting as error:
+        return Refusal(error.code, str(error))
     except InvalidSetting as error:
-        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+        # Kafka (4.1) calls a bad value of a broker a bad request.
+        is_topic = resource.resource_type is ResourceType.TOPIC
+        code = error.code if is_topic else ErrorCode.INVALID_REQUEST
+        return Refusal(code, str(error))
     return change
 
 

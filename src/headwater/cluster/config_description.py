@@ -6,8 +6,9 @@ only those from its first synonym on are named, so a retention that comes from
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from headwater.cluster.decision import DONE, Refusal
+from headwater.cluster.decision import Refusal
 from headwater.cluster.effective import StaticConfig, broker_texts, settings_for, topic_defaults_for
 from headwater.cluster.image import ALL_BROKERS, ClusterImage
 from headwater.cluster.topic_names import why_illegal
@@ -16,7 +17,7 @@ from headwater.model.broker_settings import Reach
 from headwater.model.config_terms import ConfigSource, ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.setting_kinds import format_value
-from headwater.model.topic_settings import KINDS, TopicSettings
+from headwater.model.topic_settings import KINDS, TopicSettings, parse_value
 from headwater.model.topic_synonyms import TOPIC_SETTINGS
 from headwater.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -28,26 +29,30 @@ from headwater.wire.messages.describe_configs import (
 
 Entries = tuple[DescribeConfigsResourceResult, ...]
 
+# Kafka must be told who it is, so a client is not shown that our first broker need not be.
+_WITHOUT_DEFAULT: Final = ("node.id",)
 
-def describe_configs(
-    image: ClusterImage, request: DescribeConfigsRequest, static: StaticConfig
-) -> tuple[DescribeConfigsResult, ...]:
-    """One result per resource, with as much of each config as was asked for."""
-    results = []
-    for resource in request.resources:
-        outcome = _describe(image, resource, static)
-        refusal = outcome if isinstance(outcome, Refusal) else DONE
-        entries = () if isinstance(outcome, Refusal) else _asked_for(outcome, resource, request)
-        results.append(
-            DescribeConfigsResult(
-                error_code=refusal.code,
-                error_message=refusal.reason,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=entries,
-            )
-        )
-    return tuple(results)
+# An empty text where every other API has null: Kafka does this (4.1).
+_NO_REASON: Final = ""
+_FOUND: Final = Refusal(ErrorCode.NONE, _NO_REASON)
+
+
+def describe_config(
+    image: ClusterImage,
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    static: StaticConfig,
+) -> DescribeConfigsResult:
+    """One resource, with as much of each config as was asked for."""
+    outcome = _describe(image, resource, static)
+    refusal = outcome if isinstance(outcome, Refusal) else _FOUND
+    return DescribeConfigsResult(
+        error_code=refusal.code,
+        error_message=refusal.reason,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=() if isinstance(outcome, Refusal) else _asked_for(outcome, resource, request),
+    )
 
 
 def topic_entries(
@@ -96,7 +101,7 @@ def _describe_topic(image: ClusterImage, name: str, static: StaticConfig) -> Ent
     if illegal:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
     if name not in image.topics:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_REASON)
     settings = settings_for(image, name, topic_defaults_for(image, static))
     overrides = image.configs_of(ResourceType.TOPIC, name)
     return topic_entries(image, static, overrides=overrides, settings=settings)
@@ -159,11 +164,12 @@ def _topic_synonyms(
     name: str, overrides: Mapping[str, str], places: Places
 ) -> tuple[DescribeConfigsSynonym, ...]:
     names = TOPIC_SETTINGS[name].synonyms
-    inherited = tuple(_found(names[0], names, places))
+    inherited = tuple(_found(names[0], names, places)) if names else ()
     if name not in overrides:
         return inherited
+    value = format_value(parse_value(name, overrides[name]))
     source = ConfigSource.TOPIC_CONFIG
-    return (DescribeConfigsSynonym(name=name, value=overrides[name], source=source), *inherited)
+    return (DescribeConfigsSynonym(name=name, value=value, source=source), *inherited)
 
 
 def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeConfigsSynonym]:
@@ -177,7 +183,7 @@ def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeCon
     source = ConfigSource.DEFAULT_CONFIG
     for name in names:
         default = format_value(known_settings()[name].default)
-        if default is not None:
+        if default is not None and name not in _WITHOUT_DEFAULT:
             found.append(DescribeConfigsSynonym(name=name, value=default, source=source))
     start = next((index for index, each in enumerate(found) if each.name == first), len(found))
     return found[start:]

@@ -43,6 +43,11 @@ class Controller:
         self._told = told
         self._proposals: deque[_Proposal] = deque()
 
+    def take_over(self, image: ClusterImage) -> None:
+        """The store takes this process for its controller now, and this is what it has."""
+        assert not self._proposals, "nothing is decided before the store has agreed"
+        self.image = self.proposed = image
+
     def submit(
         self,
         decide: Callable[[ClusterImage], Decision[R]],

@@ -1,6 +1,6 @@
 """Who leads a partition: elections that somebody asks for (PL-1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,29 +24,43 @@ Results = tuple[ReplicaElectionResult, ...]
 def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Decision[Results]:
     """Every partition stands for itself.
 
-    Who asks for all partitions hears only of those where something was to be done: Kafka does
-    this (4.1).
+    Who asks for all partitions hears of those where something was to be done, and the names of all
+    topics: Kafka does this (4.1).
     """
-    facts: list[Fact] = []
-    results: dict[str, list[PartitionResult]] = {}
-    for topic, number in dict.fromkeys(_asked(image, request)):
-        outcome = _elected(image, topic, number, request.election_type)
-        refusal = outcome if isinstance(outcome, Refusal) else DONE
-        if isinstance(outcome, Partition):
-            facts.append(PartitionChanged(topic, number, outcome))
-        if request.topic_partitions is None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
-            continue
-        results.setdefault(topic, []).append(
-            PartitionResult(
-                partition_id=number, error_code=refusal.code, error_message=refusal.reason
+    facts: dict[TopicPartition, Fact] = {}
+    results = []
+    for topic, numbers in _asked(image, request):
+        answers = []
+        for number in numbers:
+            outcome = _elected(image, topic, number, request.election_type)
+            refusal = outcome if isinstance(outcome, Refusal) else DONE
+            if isinstance(outcome, Partition):
+                facts[TopicPartition(topic, number)] = PartitionChanged(topic, number, outcome)
+            if request.topic_partitions is None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            answers.append(
+                PartitionResult(
+                    partition_id=number, error_code=refusal.code, error_message=refusal.reason
+                )
             )
-        )
+        results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(answers)))
+    return Decision(list(facts.values()), tuple(results))
+
+
+def renew_leaderships(image: ClusterImage, node_id: NodeId) -> Decision[None]:
+    """The same leader under a new epoch, after it lost its memory.
+
+    A power cut may have taken the end of its logs. Readers who were further notice the epoch, ask
+    where it begins, and do not take new records at old offsets for what they have read (EP-12).
+    """
     return Decision(
-        facts,
-        tuple(
-            ReplicaElectionResult(topic=topic, partition_result=tuple(each))
-            for topic, each in results.items()
-        ),
+        [
+            PartitionChanged(topic.name, number, led_by(partition, node_id, partition.isr))
+            for topic in image.topics.values()
+            for number, partition in enumerate(topic.partitions)
+            if partition.leader == node_id
+        ],
+        None,
     )
 
 
@@ -61,15 +75,15 @@ def led_by(partition: Partition, leader: NodeId, isr: tuple[NodeId, ...]) -> Par
     )
 
 
-def _asked(image: ClusterImage, request: ElectLeadersRequest) -> Iterator[TopicPartition]:
+def _asked(
+    image: ClusterImage, request: ElectLeadersRequest
+) -> Iterator[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
         for name in sorted(image.topics):
-            for number in range(len(image.topics[name].partitions)):
-                yield TopicPartition(name, number)
+            yield name, range(len(image.topics[name].partitions))
         return
     for topic in request.topic_partitions:
-        for number in topic.partitions:
-            yield TopicPartition(topic.topic, number)
+        yield topic.topic, topic.partitions
 
 
 def _elected(

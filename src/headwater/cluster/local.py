@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Final, Self, TypeVar
 
 from headwater.cluster.fact_file import Change, FactFile, decode, encode_changes, encode_snapshot
-from headwater.cluster.facts import BrokerRegistered, ControllerElected, Fact
+from headwater.cluster.facts import BrokerRegistered, ControllerElected, Fact, apply
 from headwater.cluster.image import NO_CONTROLLER, Broker, ClusterImage, Version
 from headwater.cluster.store import Failed, Registration, StoreListener
 from headwater.model.failures import (
@@ -79,21 +79,22 @@ class LocalStore:
         directory: PurePath,
         *,
         cluster_id: str,
-        may_create: bool,
+        first: Sequence[Fact] | None,
         smallest_compaction_bytes: int = SMALLEST_COMPACTION_BYTES,
     ) -> Self:
         """Read the file, or make one. Blocks: a start has nothing better to do.
 
-        A directory that has logs but no file must not get a fresh one, because a cluster without
-        topics would then own logs that it takes for strays; so the caller says if one may be made.
+        A new file begins with the facts of `first`, all of them or none: a cluster without topics
+        would own logs that it takes for strays. None says that there must be a file.
         """
         path = directory / FILE_NAME
         disk.remove(path.with_name(path.name + TEMPORARY))
         content = read_whole(disk, path)
         if content is None:
-            if not may_create:
+            if first is None:
                 raise StorageError(f"{path} is missing, without which no topic is known")
-            image = ClusterImage(cluster_id=cluster_id, is_standalone=True)
+            empty = ClusterImage(cluster_id=cluster_id, is_standalone=True)
+            image = apply(empty, first, empty.version)
             content = encode_snapshot(image)
             write_atomically(disk, path, content)
         facts = _decoded(content, path)
@@ -114,6 +115,18 @@ class LocalStore:
             file=file,
             smallest_compaction_bytes=smallest_compaction_bytes,
         )
+
+    @staticmethod
+    def cluster_id_in(disk: Disk, directory: PurePath) -> str | None:
+        """Whose file lies in a directory, if there is one. May raise `CorruptFile`."""
+        content = read_whole(disk, directory / FILE_NAME)
+        path = directory / FILE_NAME
+        return None if content is None else _decoded(content, path).snapshot.cluster_id
+
+    @property
+    def failure(self) -> HeadwaterError | None:
+        """Why nothing can be written any more; only a new start helps."""
+        return self._failure
 
     # The port.
 

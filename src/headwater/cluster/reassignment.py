@@ -154,7 +154,7 @@ def _moving(
 
 def _cancelled(partition: Partition) -> Partition | Refusal:
     if not partition.adding and not partition.removing:
-        return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "the partition is not moving")
+        return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
     origin = _origin(partition)
     isr = tuple(node_id for node_id in partition.isr if node_id in origin)
     if not isr:

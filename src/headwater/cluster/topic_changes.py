@@ -1,10 +1,10 @@
 """Deleting topics (TO-4) and giving them more partitions (TO-5)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from headwater.cluster.decision import Decision, Refusal
-from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, PartitionsAdded, TopicDeleted
 from headwater.cluster.image import ClusterImage, Topic
 from headwater.cluster.placement import place, why_bad_assignment
@@ -24,18 +24,24 @@ from headwater.wire.messages.delete_topics import (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What whoever asks for deletions may do, by topic name."""
+
+    may_describe: Callable[[str], bool]
+    may_delete: Callable[[str], bool]
+
+
 def delete_topics(
-    image: ClusterImage, request: DeleteTopicsRequest, static: StaticConfig
+    image: ClusterImage, request: DeleteTopicsRequest, rights: Rights
 ) -> Decision[tuple[DeletableTopicResult, ...]]:
     """By name or by id. A topic that is named twice, in whichever way, is not deleted."""
     facts: list[Fact] = []
     results = []
-    found = [_to_delete(image, asked, static) for asked in request.topics]
-    times = Counter(each.name for each in found if isinstance(each, Topic))
-    for asked, outcome in zip(request.topics, found, strict=True):
-        if isinstance(outcome, Topic) and times[outcome.name] > 1:
-            reason = f"topic {outcome.name} stands more than once in the request"
-            outcome = Refusal(ErrorCode.INVALID_REQUEST, reason)
+    times = Counter(request.topics)
+    found = {asked: _to_delete(image, asked, times[asked], rights) for asked in times}
+    ways = Counter(each.name for each in found.values() if isinstance(each, Topic))
+    for asked, outcome in found.items():
         if isinstance(outcome, Refusal):
             results.append(
                 DeletableTopicResult(
@@ -45,9 +51,11 @@ def delete_topics(
                     error_message=outcome.reason,
                 )
             )
-            continue
-        facts.append(TopicDeleted(outcome.name))
-        results.append(DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id))
+        elif ways[outcome.name] == 1:
+            facts.append(TopicDeleted(outcome.name))
+            results.append(DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id))
+        elif asked.name is not None:
+            results.append(_named_and_by_id(outcome))
     return Decision(facts, tuple(results))
 
 
@@ -59,10 +67,11 @@ def create_partitions(
     results = []
     times = Counter(topic.name for topic in request.topics)
     room = LARGEST_REQUEST
-    for asked in {each.name: each for each in request.topics}.values():
+    for asked in {topic.name: topic for topic in request.topics}.values():
+        outcome: PartitionsAdded | Refusal
         if times[asked.name] > 1:
             reason = f"topic {asked.name} stands more than once in the request"
-            outcome: PartitionsAdded | Refusal = Refusal(ErrorCode.INVALID_REQUEST, reason)
+            outcome = Refusal(ErrorCode.INVALID_REQUEST, reason)
         else:
             outcome = _more_partitions(image, asked, room, dice)
         if isinstance(outcome, Refusal):
@@ -79,21 +88,38 @@ def create_partitions(
 
 
 def _to_delete(
-    image: ClusterImage, asked: DeleteTopicState, static: StaticConfig
+    image: ClusterImage, asked: DeleteTopicState, times: int, rights: Rights
 ) -> Topic | Refusal:
-    if not static.settings.delete_topic_enable:
-        return Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
     has_id = asked.topic_id != NO_TOPIC_ID
     if has_id == (asked.name is not None):
-        reason = "a topic to delete is given by its name or by its id, and not by both"
+        how = "by both" if has_id else "by neither"
+        reason = f"a topic to delete is given by its name or by its id, and not {how}"
         return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    if times > 1:
+        return Refusal(ErrorCode.INVALID_REQUEST, "the topic stands more than once in the request")
     if asked.name is None:
-        by_id = image.topic_by_id(asked.topic_id)
-        reason = f"there is no topic with id {asked.topic_id}"
-        return by_id or Refusal(ErrorCode.UNKNOWN_TOPIC_ID, reason)
-    by_name = image.topics.get(asked.name)
-    reason = f"there is no topic {asked.name}"
-    return by_name or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+        topic = image.topic_by_id(asked.topic_id)
+        missing = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {asked.topic_id}")
+    else:
+        topic = image.topics.get(asked.name)
+        missing = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.name}")
+        if not rights.may_describe(asked.name):
+            # Nor do they hear whether it is there.
+            return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    if topic is None:
+        return missing
+    if not rights.may_delete(topic.name):
+        return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    return topic
+
+
+def _named_and_by_id(topic: Topic) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message="the topic is given by its name, and also by its id",
+    )
 
 
 def _more_partitions(
@@ -101,8 +127,7 @@ def _more_partitions(
 ) -> PartitionsAdded | Refusal:
     topic = image.topics.get(asked.name)
     if topic is None:
-        reason = f"there is no topic {asked.name}"
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     added = asked.count - len(topic.partitions)
     if added <= 0:
         reason = (
@@ -113,7 +138,7 @@ def _more_partitions(
         reason = f"a request may make {LARGEST_REQUEST} partitions, this one asks for more"
         return Refusal(ErrorCode.POLICY_VIOLATION, reason)
     factor = len(topic.partitions[0].replicas)
-    if asked.assignments:
+    if asked.assignments is not None:
         by_hand = [each.broker_ids for each in asked.assignments]
         return _checked(image, topic, by_hand, added, factor)
     if factor > len(image.brokers):

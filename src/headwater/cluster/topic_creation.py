@@ -19,7 +19,7 @@ from headwater.cluster.topic_names import CLUSTER_METADATA, colliding_key, why_i
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidSetting
-from headwater.model.ids import NO_TOPIC_ID, NodeId
+from headwater.model.ids import NodeId
 from headwater.model.ports import Dice
 from headwater.model.topic_settings import TopicSettings
 from headwater.wire.messages.create_topics import (
@@ -54,7 +54,7 @@ def create_topics(
             outcome = Refusal(ErrorCode.INVALID_REQUEST, reason)
         else:
             outcome = maker.make(topic)
-        results.append(maker.result(topic, outcome, is_made=not request.validate_only))
+        results.append(maker.result(topic, outcome))
     return Decision(() if request.validate_only else maker.facts, tuple(results))
 
 
@@ -106,26 +106,25 @@ class _TopicMaker:
             self._names_by_key[key] = topic.name
         return topic
 
-    def result(
-        self, asked: CreatableTopic, outcome: Topic | Refusal, *, is_made: bool
-    ) -> CreatableTopicResult:
+    def result(self, asked: CreatableTopic, outcome: Topic | Refusal) -> CreatableTopicResult:
         if isinstance(outcome, Refusal):
             return CreatableTopicResult(
                 name=asked.name, error_code=outcome.code, error_message=outcome.reason
             )
         return CreatableTopicResult(
             name=asked.name,
-            topic_id=outcome.topic_id if is_made else NO_TOPIC_ID,
+            topic_id=outcome.topic_id,
             num_partitions=len(outcome.partitions),
             replication_factor=len(outcome.partitions[0].replicas),
             configs=self._configs(asked),
         )
 
     def _refuse_name(self, name: str) -> Refusal | None:
+        if name == CLUSTER_METADATA:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"{name} belongs to the controllers")
         illegal = why_illegal(name)
-        if illegal or name == CLUSTER_METADATA:
-            reason = illegal or f"{name} belongs to the controllers"
-            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if illegal:
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
             return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists already")
         key = colliding_key(name)
@@ -154,12 +153,18 @@ class _TopicMaker:
         count, factor = asked.num_partitions, asked.replication_factor
         count = settings.num_partitions if count == _UNSAID else count
         factor = settings.default_replication_factor if factor == _UNSAID else factor
+        unplaceable = Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{factor} replicas cannot be placed on {len(self.image.brokers)} broker(s)",
+        )
+        # In the order in which Kafka looks (4.1).
+        if factor <= 0:
+            return unplaceable
         if count <= 0:
             reason = f"a topic cannot have {count} partitions"
             return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
-        if not 0 < factor <= len(self.image.brokers):
-            reason = f"{factor} replicas cannot be placed on {len(self.image.brokers)} broker(s)"
-            return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+        if factor > len(self.image.brokers):
+            return unplaceable
         return place(
             self.image.brokers, partition_count=count, replication_factor=factor, dice=self.dice
         )
@@ -183,7 +188,8 @@ class _TopicMaker:
         return tuple(
             CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                # As it was given, spaces and all: Kafka does this (4.1).
+                value=overrides.get(entry.name, entry.value),
                 read_only=entry.read_only,
                 config_source=entry.config_source,
                 is_sensitive=entry.is_sensitive,

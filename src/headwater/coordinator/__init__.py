@@ -1,4 +1,4 @@
-"""Groups and transactions as replicated state machines over internal topics.
+"""Groups and transactions as state machines over internal topics, hosted by one runtime.
 
-Empty until the coordinators are built; the room exists so that its place in the stack is checked.
+In the making: nothing here is wired to a broker yet.
 """

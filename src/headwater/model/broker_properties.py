@@ -9,23 +9,34 @@ from collections.abc import Mapping
 from functools import cache
 
 from headwater.model.broker_settings import BrokerSetting, BrokerSettings, settings_of_brokers
-from headwater.model.failures import InvalidSetting
+from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.setting_kinds import Value
 from headwater.model.topic_settings import TopicSettings
 from headwater.model.topic_synonyms import TOPIC_SETTINGS, all_broker_settings, in_topic_text
 
 _NOT_YET = (
+    "allow.everyone.if.no.acl.found",
     "authorizer.",
+    "connections.max.reauth.ms",
     "delegation.token.",
     "listener.name.",
     "password.encoder.",
     "principal.builder.",
     "sasl.",
-    "security.providers",
+    "security.",
     "ssl.",
     "super.users",
+    "zookeeper.set.acl",
+    "zookeeper.ssl.",
+)
+# Rules that the operator wrote as a class for the Java machine.
+_RULES = (
+    "alter.config.policy.class.name",
+    "client.quota.callback.class",
+    "create.topic.policy.class.name",
 )
 _NO_QUORUM = ("controller.listener.", "controller.quorum.", "metadata.log.", "process.roles")
+_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @cache
@@ -34,11 +45,16 @@ def known_settings() -> Mapping[str, BrokerSetting]:
     return all_broker_settings()
 
 
+def is_about_security(name: str) -> bool:
+    """Whether a setting is about who may do what, which is never left aside."""
+    return name not in known_settings() and name.startswith(_NOT_YET + _RULES)
+
+
 def parse_broker_value(name: str, text: str) -> Value | None:
     """One value from its text, or `InvalidSetting` that says what would be right."""
     setting = known_settings().get(name)
     if setting is None:
-        raise InvalidSetting(_why_unknown(name))
+        raise UnknownSetting(_why_unknown(name))
     try:
         return setting.kind.parse(text.strip())
     except ValueError as error:
@@ -74,18 +90,47 @@ def topic_defaults(texts: Mapping[str, str]) -> TopicSettings:
 def _check_together(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
     if "broker.id" in texts and settings.broker_id not in (-1, settings.node_id):
         raise InvalidSetting("node.id and broker.id are two names of one setting, and differ")
+    _check_protocols(settings)
+    topic_defaults(texts)
+
+
+def _check_protocols(settings: BrokerSettings) -> None:
+    """What is listened on must be plain; what a name would speak that nobody uses is no wish.
+
+    Kafka's own example file maps SSL and SASL_SSL, and listens on neither.
+    """
+    protocols = {}
     for pair in settings.listener_security_protocol_map:
         listener, _, protocol = pair.partition(":")
+        if protocol.upper() not in _SECURITY_PROTOCOLS:
+            raise InvalidSetting(
+                f"listener.security.protocol.map={pair}: "
+                f"must be NAME: and one of {', '.join(_SECURITY_PROTOCOLS)}"
+            )
+        protocols[listener.upper()] = protocol.upper()
+    for entry in (*settings.listeners, *(settings.advertised_listeners or ())):
+        written_name, is_endpoint, _ = entry.partition("://")
+        if not is_endpoint:
+            # Whoever opens the sockets will say so.
+            continue
+        name = written_name.upper()
+        protocol = protocols.get(name, name)
+        if protocol not in _SECURITY_PROTOCOLS:
+            raise InvalidSetting(
+                f"nobody says what listener {name} speaks: "
+                f"add {name}:PLAINTEXT to listener.security.protocol.map"
+            )
         if protocol != "PLAINTEXT":
             raise InvalidSetting(
-                f"listener {listener} cannot speak {protocol or 'nothing'}: not yet"
+                f"listener {name} cannot speak {protocol}: TLS and SASL are not built yet"
             )
-    topic_defaults(texts)
 
 
 def _why_unknown(name: str) -> str:
     if name.startswith(_NOT_YET):
         return f"{name}: TLS, SASL and rights are not built yet"
+    if name in _RULES:
+        return f"{name}: rules that are written for the Java machine cannot be obeyed here"
     if name.startswith(_NO_QUORUM):
         return f"{name}: there is no quorum of controllers here, leave it out"
     near = difflib.get_close_matches(name, known_settings(), n=1)

@@ -17,6 +17,7 @@ from headwater.model.setting_kinds import (
     SettingKind,
     Value,
     boolean,
+    counts_by_name,
     double,
     integer,
     long,
@@ -86,9 +87,11 @@ class BrokerSettings:
     )
 
     # Network.
-    num_network_threads: int = _wide(integer(1), 3, "Taken for compatibility; one loop serves all.")
-    num_io_threads: int = _wide(integer(1), 8, "Taken for compatibility; one loop serves all.")
-    background_threads: int = _wide(integer(1), 10, "Threads for work that may block.")
+    num_network_threads: int = _setting(
+        integer(1), 3, "Taken for compatibility; one loop serves all."
+    )
+    num_io_threads: int = _setting(integer(1), 8, "Taken for compatibility; one loop serves all.")
+    background_threads: int = _setting(integer(1), 10, "Threads for work that may block.")
     queued_max_requests: int = _setting(integer(1), 500, "Requests that may wait for an answer.")
     queued_max_request_bytes: int = _setting(
         long(-1), -1, "Bytes of requests that may wait for an answer; -1 sets no limit."
@@ -113,7 +116,7 @@ class BrokerSettings:
         integer(0), INT_MAX, "Connections that a broker takes from one address."
     )
     max_connections_per_ip_overrides: tuple[str, ...] = _wide(
-        names(), (), "Other limits for some addresses, as address:count."
+        counts_by_name(), (), "Other limits for some addresses, as address:count."
     )
     connections_max_idle_ms: int = _setting(
         long(-1), 600_000, "After which idle time a connection is closed."
@@ -122,8 +125,15 @@ class BrokerSettings:
         integer(0), 1_000, "Fetch sessions that are kept."
     )
     fetch_max_bytes: int = _setting(integer(1_024), 57_671_680, "The largest answer to a fetch.")
+    unstable_api_versions_enable: bool = _setting(
+        boolean(), False, "Whether versions that may still change are served and announced."
+    )
     max_request_partition_size_limit: int = _setting(
         integer(1), 2_000, "Partitions in one page of DescribeTopicPartitions."
+    )
+
+    headwater_metrics_listener: str | None = _setting(
+        optional(text()), None, "Where metrics are served over HTTP, as host:port."
     )
 
     # Topics.
@@ -131,7 +141,7 @@ class BrokerSettings:
         integer(1), 1, "Partitions of a topic for which nobody says how many."
     )
     default_replication_factor: int = _setting(
-        integer(1, SHORT_MAX), 1, "Replicas of a topic for which nobody says how many."
+        integer(1), 1, "Replicas of a topic for which nobody says how many."
     )
     auto_create_topics_enable: bool = _setting(
         boolean(), True, "Whether a topic is made when a client first asks for it."
@@ -143,7 +153,7 @@ class BrokerSettings:
     log_dirs: tuple[str, ...] | None = _setting(
         optional(names()), None, "The directories where logs lie, parted by commas."
     )
-    num_recovery_threads_per_data_dir: int = _wide(
+    num_recovery_threads_per_data_dir: int = _setting(
         integer(1), 2, "Threads that check the logs of one directory at a start."
     )
     log_retention_check_interval_ms: int = _setting(
@@ -171,7 +181,7 @@ class BrokerSettings:
         integer(1), 600_000, "How often idle producers are searched for."
     )
     log_cleaner_enable: bool = _setting(boolean(), True, "Whether logs are compacted at all.")
-    log_cleaner_threads: int = _wide(
+    log_cleaner_threads: int = _setting(
         integer(0), 1, "Taken for compatibility; one child process compacts."
     )
     log_cleaner_backoff_ms: int = _wide(

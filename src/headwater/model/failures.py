@@ -42,10 +42,18 @@ class CannotListen(HeadwaterError):
     """A listener's address is taken, unknown or not ours."""
 
 
+class BrokerDidNotStart(HeadwaterError):
+    """The broker that a test asked for could not be started; its log says why."""
+
+
 class InvalidSetting(HeadwaterError):
     """A setting is unknown or its value is not allowed."""
 
     code = ErrorCode.INVALID_CONFIG
+
+
+class UnknownSetting(InvalidSetting):
+    """Nobody knows a setting of that name, or it cannot be obeyed here."""
 
 
 class StorageError(HeadwaterError):
@@ -75,8 +83,16 @@ class ControllerFenced(HeadwaterError):
     code = ErrorCode.NOT_CONTROLLER
 
 
+class TooManyOpenFiles(HeadwaterError):
+    """The process has no descriptor left. The disk is well, and the request may be sent again."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
 class TooMuchWork(HeadwaterError):
     """The queue of blocking work is full; the caller may try again later."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class UnreadableLog(HeadwaterError):
@@ -96,13 +112,18 @@ class CorruptBatch(BatchError):
 
 
 class TruncatedBatch(CorruptBatch):
-    """The buffer ends before the batch does."""
+    """The buffer ends before the batch does.
+
+    To Kafka a request with half a batch has none, which is one too few (PV-1).
+    """
+
+    code = ErrorCode.INVALID_RECORD
 
 
 class UnsupportedMagic(BatchError):
-    """A message format older than magic 2, which Kafka 4 no longer takes, or a newer one."""
+    """A message format older than magic 2, which Kafka 4 no longer takes, or a newer one (PV-1)."""
 
-    code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    code = ErrorCode.INVALID_RECORD
 
 
 class UnknownCodec(BatchError):
@@ -117,13 +138,21 @@ class DecompressionBomb(BatchError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
-class InvalidRecord(BatchError):
+class RecordsRefused(BatchError):
+    """A batch was refused for records in it; names those, unless there are too many to look at."""
+
+    def __init__(self, message: str, record_indexes: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.record_indexes = record_indexes
+
+
+class InvalidRecord(RecordsRefused):
     """A well-formed batch that breaks a rule of produce requests."""
 
     code = ErrorCode.INVALID_RECORD
 
 
-class InvalidTimestamp(BatchError):
+class InvalidTimestamp(RecordsRefused):
     """A timestamp outside the window that the topic allows, or of the wrong type."""
 
     code = ErrorCode.INVALID_TIMESTAMP

@@ -4,6 +4,7 @@ A parser raises `ValueError` with the reason alone; whoever knows the setting's 
 value it was.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -13,6 +14,8 @@ from headwater.model.config_terms import ConfigType
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 SHORT_MAX = 2**15 - 1
+
+_REPLICA = re.compile(r"\d+:\d+", re.ASCII)
 
 Value = int | float | bool | str | tuple[str, ...]
 
@@ -78,11 +81,11 @@ def one_of(*choices: str) -> SettingKind[str]:
 
 
 def list_of(*choices: str) -> SettingKind[tuple[str, ...]]:
-    """One or more of the choices, parted by commas."""
+    """Any of the choices, parted by commas; none at all is fine."""
 
     def parse(text: str) -> tuple[str, ...]:
         items = split_list(text)
-        if not items or any(item not in choices for item in items):
+        if any(item not in choices for item in items):
             raise ValueError(f"must be a list of {', '.join(choices)}")
         return items
 
@@ -92,6 +95,32 @@ def list_of(*choices: str) -> SettingKind[tuple[str, ...]]:
 def names() -> SettingKind[tuple[str, ...]]:
     """Any texts, parted by commas; none at all is fine."""
     return SettingKind(ConfigType.LIST, split_list)
+
+
+def counts_by_name() -> SettingKind[tuple[str, ...]]:
+    """Pairs of a name and a number, as name:count, parted by commas."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        pairs = split_list(text)
+        for pair in pairs:
+            name, _, count = pair.rpartition(":")
+            if not (name and count.isascii() and count.isdecimal()):
+                raise ValueError(f"must be a list of name:count, and not {pair!r}")
+        return pairs
+
+    return SettingKind(ConfigType.LIST, parse)
+
+
+def throttled_replicas() -> SettingKind[tuple[str, ...]]:
+    """Replicas as `partition:broker`, parted by commas, or a star for all of them."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        items = split_list(text)
+        if items != ("*",) and not all(_REPLICA.fullmatch(item) for item in items):
+            raise ValueError("must be a star or a list of partition:broker")
+        return items
+
+    return SettingKind(ConfigType.LIST, parse)
 
 
 def text() -> SettingKind[str]:

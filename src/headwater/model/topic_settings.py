@@ -23,6 +23,7 @@ from headwater.model.setting_kinds import (
     list_of,
     long,
     one_of,
+    throttled_replicas,
 )
 
 __all__ = ["INT_MAX", "KINDS", "LONG_MAX", "TopicSettings", "Value", "kafka_name", "parse_value"]
@@ -58,6 +59,8 @@ class TopicSettings:
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 3_600_000
     preallocate: bool = False
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
 
     @property
     def is_compacted(self) -> bool:
@@ -67,6 +70,15 @@ class TopicSettings:
     def is_deleted(self) -> bool:
         """Whether retention by time and size applies (CP-9)."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How old the active segment may grow. It is never cleaned, so no older than cleaning may
+        lag in a compacted topic.
+        """
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
 
     @classmethod
     def parse(cls, overrides: Mapping[str, str]) -> Self:
@@ -133,6 +145,8 @@ KINDS: dict[str, SettingKind[Value]] = {
     "message.timestamp.before.max.ms": long(0),
     "message.timestamp.after.max.ms": long(0),
     "preallocate": boolean(),
+    "leader.replication.throttled.replicas": throttled_replicas(),
+    "follower.replication.throttled.replicas": throttled_replicas(),
 }
 
 assert {kafka_name(field.name) for field in fields(TopicSettings)} == set(KINDS)

@@ -123,6 +123,12 @@ TOPIC_SETTINGS: dict[str, TopicSetting] = {
     "preallocate": TopicSetting(
         ("log.preallocate",), "Whether a segment's file is made in full size at once."
     ),
+    "leader.replication.throttled.replicas": TopicSetting(
+        (), "Which replicas a leader sends to within its quota: partition:broker, or a star."
+    ),
+    "follower.replication.throttled.replicas": TopicSetting(
+        (), "Which replicas a follower fetches within its quota: partition:broker, or a star."
+    ),
 }
 
 assert set(TOPIC_SETTINGS) == set(KINDS)

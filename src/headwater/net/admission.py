@@ -16,16 +16,20 @@ class Admission:
     """The counts of one server."""
 
     def __init__(self, settings: NetworkSettings) -> None:
-        self._settings = settings
-        self._overrides = {
-            plain_address(host): limit
-            for host, limit in settings.max_connections_per_ip_overrides.items()
-        }
+        self.configure(settings)
         self._of_listener: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._refilled_ms: int | None = None
         self._left_to_accept = float(settings.max_connection_creation_rate)
         self.count = 0
+
+    def configure(self, settings: NetworkSettings) -> None:
+        """Take new limits; they count for whoever comes from now on."""
+        self._settings = settings
+        self._overrides = {
+            plain_address(host): limit
+            for host, limit in settings.max_connections_per_ip_overrides.items()
+        }
 
     @property
     def address_count(self) -> int:

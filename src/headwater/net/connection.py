@@ -228,7 +228,7 @@ class Connection:
             _log.debug("%s: %s", self.address, lost)
             self.close()
         except ProtocolError as error:
-            _log.warning("%s: closed, because it sent %s", self.address, error)
+            _log.warning("%s: closed, because of what it sent: %s", self.address, error)
             # What was answered before still leaves, as far as it goes at once.
             with suppress(ConnectionLost):
                 self._send(_SENT_BYTES_PER_TURN)

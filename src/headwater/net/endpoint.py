@@ -20,6 +20,12 @@ class Endpoint:
     host: str
     port: int
 
+    @property
+    def address(self) -> str:
+        """Host and port as people write them; `*` stands for all interfaces."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host or '*'}:{self.port}"
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
@@ -34,6 +40,14 @@ def parse_endpoint(text: str) -> Endpoint:
         raise InvalidSetting(f"the port of {text!r} is above 65535")
     # Kafka compares listener names in upper case.
     return Endpoint(name=name.upper(), host=in_brackets or plain or "", port=int(port))
+
+
+def parse_address(text: str, *, name: str) -> Endpoint:
+    """An endpoint from `host:port` alone, where the name goes without saying."""
+    try:
+        return parse_endpoint(f"{name}://{text.strip()}")
+    except InvalidSetting:
+        raise InvalidSetting(f"an address is host:port, and not {text!r}") from None
 
 
 def parse_endpoints(text: str) -> list[Endpoint]:

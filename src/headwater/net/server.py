@@ -60,6 +60,11 @@ class SocketServer:
         )
 
     @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Where it listens, with the real ports."""
+        return [listener.endpoint for listener in self._listeners]
+
+    @property
     def connections(self) -> Sequence[Connection]:
         return list(self._connections)
 
@@ -74,7 +79,11 @@ class SocketServer:
         except BaseException:
             self._close_listeners()
             raise
-        return [listener.endpoint for listener in self._listeners]
+        return list(self.endpoints)
+
+    def configure(self, settings: NetworkSettings) -> None:
+        """Take new limits on who may connect; nobody who is connected is cut off."""
+        self._admission.configure(settings)
 
     def start(self) -> None:
         for listener in self._listeners:

@@ -34,6 +34,8 @@ CRC_END = 21
 MIN_LENGTH = HEADER_BYTES - LENGTH_END
 MAGIC = 2
 MAGIC_POSITION = 16
+FLAGS_POSITION = 22
+"""The lower byte of the attributes, with all flags that there are."""
 
 CODEC_MASK = 0x07
 APPEND_TIME_FLAG = 0x08

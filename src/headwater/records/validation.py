@@ -2,12 +2,15 @@
 
 The header answers almost everything; records are opened only for a compacted topic (null keys)
 or for another codec. So timestamps are judged by the header's first and largest, which the CRC
-covers, and not record by record.
+covers, and not record by record. Of a refused batch the records are opened, to name the bad ones.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from headwater.model.failures import (
+    BatchError,
     BatchListTooLarge,
     BatchTooLarge,
     InvalidRecord,
@@ -33,10 +36,14 @@ from headwater.records.header import (
 from headwater.records.kernel import check_records
 from headwater.records.payload import DEFAULT_LIMIT_BYTES, record_section
 from headwater.records.reading import read_records
+from headwater.records.record import Record
 from headwater.records.sealing import seal_batch
 
 MIN_RECORD_BYTES = 7
 """Length, attributes, two deltas, two lengths and the number of headers, a byte each."""
+
+_BLAMED_RECORDS = 1000
+_BLAMED_BYTES = 1 << 20
 
 _CODECS = {
     "uncompressed": Codec.NONE,
@@ -44,6 +51,13 @@ _CODECS = {
     "snappy": Codec.SNAPPY,
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
+}
+
+# What a frame of each codec begins with; snappy's need not begin with anything.
+_BEGINNINGS: Final[dict[int, bytes]] = {
+    Codec.GZIP: b"\x1f\x8b",
+    Codec.LZ4: b"\x04\x22\x4d\x18",
+    Codec.ZSTD: b"\x28\xb5\x2f\xfd",
 }
 
 
@@ -83,16 +97,25 @@ def check_client_batch(
         raise InvalidRecord(f"an idempotent batch has no sequence {header.base_sequence}")
     if attributes & CODEC_MASK > Codec.ZSTD:
         raise UnknownCodec(f"no compression codec has the number {attributes & CODEC_MASK}")
+    beginning = _BEGINNINGS.get(attributes & CODEC_MASK)
+    if beginning and buffer[HEADER_BYTES : HEADER_BYTES + len(beginning)] != beginning:
+        # All that can be told of the codec without unpacking; consumers would choke on the rest.
+        raise InvalidRecord("the records are not compressed with the codec that the batch names")
     if "compact" in settings.cleanup_policy:
-        _check_keys(buffer, header, limit_bytes)
-    _check_timestamps(header, settings, now_ms)
+        check_keys(buffer, header, limit_bytes)
+    check_timestamps(buffer, header, settings, now_ms)
     if size_bytes > settings.segment_bytes:
         raise BatchListTooLarge(f"{size_bytes} bytes, a segment holds {settings.segment_bytes}")
 
 
+def topic_codec(settings: TopicSettings) -> Codec | None:
+    """The codec that the topic insists on, or None when it takes what producers send."""
+    return _CODECS.get(settings.compression_type)
+
+
 def wanted_codec(header: BatchHeader, settings: TopicSettings) -> Codec | None:
     """The codec that the topic insists on, or None when the batch may stay as it is (PV-5)."""
-    codec = _CODECS.get(settings.compression_type)
+    codec = topic_codec(settings)
     return None if codec is None or codec is header.codec else codec
 
 
@@ -129,13 +152,18 @@ def recompress(
     return seal_batch(header._replace(attributes=attributes), compress(codec, payload, level))
 
 
-def _check_keys(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> None:
+def check_keys(buffer: Buffer, header: BatchHeader, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    """CP-8."""
     payload = record_section(buffer, header, 0, limit_bytes)
     if check_records(payload, header.record_count).has_null_key:
-        raise InvalidRecord("a compacted topic takes no record without a key")
+        blamed = _blamed(buffer, header, lambda record: record.key is None)
+        raise InvalidRecord("a compacted topic takes no record without a key", blamed)
 
 
-def _check_timestamps(header: BatchHeader, settings: TopicSettings, now_ms: int) -> None:
+def check_timestamps(
+    buffer: Buffer, header: BatchHeader, settings: TopicSettings, now_ms: int
+) -> None:
+    """PV-3, by the header alone; only a batch that is refused is opened, to say which records."""
     has_append_time = header.attributes & APPEND_TIME_FLAG
     if settings.message_timestamp_type == "LogAppendTime":
         if has_append_time:
@@ -147,12 +175,31 @@ def _check_timestamps(header: BatchHeader, settings: TopicSettings, now_ms: int)
         raise InvalidTimestamp("only a broker may say that timestamps are append times")
     oldest_ms = now_ms - settings.message_timestamp_before_max_ms
     newest_ms = now_ms + settings.message_timestamp_after_max_ms
-    if (earliest != NO_TIMESTAMP and not oldest_ms <= earliest <= newest_ms) or (
-        latest != NO_TIMESTAMP and not oldest_ms <= latest <= newest_ms
-    ):
+
+    def is_outside(timestamp: int) -> bool:
+        return timestamp != NO_TIMESTAMP and not oldest_ms <= timestamp <= newest_ms
+
+    if is_outside(earliest) or is_outside(latest):
         raise InvalidTimestamp(
-            f"timestamps {earliest} to {latest} are not all within {oldest_ms} to {newest_ms}"
+            f"timestamps {earliest} to {latest} are not all within {oldest_ms} to {newest_ms}",
+            _blamed(buffer, header, lambda record: is_outside(record.timestamp)),
         )
+
+
+def _blamed(
+    buffer: Buffer, header: BatchHeader, is_bad: Callable[[Record], bool]
+) -> tuple[int, ...]:
+    """Which records of a refused batch are bad, by their number in the batch (KIP-467).
+
+    Looked for in small batches only: whoever sends bad batches shall not keep the broker busy.
+    """
+    if header.record_count > _BLAMED_RECORDS or header.size_bytes > _BLAMED_BYTES:
+        return ()
+    try:
+        records = list(read_records(buffer, header, 0, _BLAMED_BYTES))
+    except BatchError:
+        return ()
+    return tuple(number for number, record in enumerate(records) if is_bad(record))
 
 
 def _renumbered(batch: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:

@@ -1,4 +1,4 @@
 """One partition across machines: leader and follower rules, ISR, high watermark.
 
-Empty until the broker is built; the room exists so that its place in the stack is checked.
+Today every partition has one replica, this broker, which leads it.
 """

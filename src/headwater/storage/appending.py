@@ -8,7 +8,7 @@ the log as it was.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.model.failures import BatchTooLarge, CorruptBatch, InvalidRecord
+from headwater.model.failures import CorruptBatch, InvalidRecord
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.model.topic_settings import TopicSettings
 from headwater.records import kernel
@@ -21,13 +21,9 @@ from headwater.records.header import (
     Buffer,
     read_header,
 )
+from headwater.records.preparation import PreparedBatch, check_prepared, under_topic_codec
 from headwater.records.stamping import stamp, stamp_append_time, stamp_create_time
-from headwater.records.validation import (
-    check_client_batch,
-    compression_level,
-    recompress,
-    wanted_codec,
-)
+from headwater.records.validation import check_client_batch
 from headwater.storage import producer_replay
 from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.producer_state import AppendOrigin, BatchEntry, ProducerStates
@@ -35,6 +31,7 @@ from headwater.storage.segment import INT32_MAX
 from headwater.storage.segmented_log import RollRule, SegmentedLog
 
 _APPEND_TIME = "LogAppendTime"
+_CLIENT = AppendOrigin.CLIENT
 
 
 class Appended(NamedTuple):
@@ -66,11 +63,9 @@ class Appending:
 
     def configure(self, settings: TopicSettings) -> None:
         self._settings = settings
-        segment_ms = settings.segment_ms
-        if settings.is_compacted:
-            # The active segment is never cleaned, so it must not grow older than cleaning may lag.
-            segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
-        self._rule = RollRule(segment_bytes=settings.segment_bytes, segment_ms=segment_ms)
+        self._rule = RollRule(
+            segment_bytes=settings.segment_bytes, segment_ms=settings.max_segment_ms
+        )
         self._stamps_append_time = settings.message_timestamp_type == _APPEND_TIME
 
     def as_leader(
@@ -82,13 +77,23 @@ class Appending:
     ) -> Appended:
         """Append one batch, which is stamped in place with its offset and epoch."""
         header = read_header(batch)
-        if origin is AppendOrigin.CLIENT:
+        if origin is _CLIENT:
             check_client_batch(batch, header, settings=self._settings, now_ms=now_ms)
         else:
             check_crc(batch, header)
             assert header.size_bytes == len(batch), "a coordinator appends one batch at a time"
         if header.producer_id >= 0:
             duplicate = self._admit_producer(batch, header, origin)
+            if duplicate is not None:
+                return _repeated(duplicate)
+        return self._write_stamped(batch, header, leader_epoch, now_ms)
+
+    def as_prepared(self, prepared: PreparedBatch, leader_epoch: int, now_ms: int) -> Appended:
+        """Append a client's batch whose records were opened, where needed, before."""
+        check_prepared(prepared, self._settings, now_ms=now_ms)
+        batch, header = prepared.content, prepared.header
+        if header.producer_id >= 0:
+            duplicate = self._admit_producer(batch, header, AppendOrigin.CLIENT)
             if duplicate is not None:
                 return _repeated(duplicate)
         return self._write_stamped(batch, header, leader_epoch, now_ms)
@@ -116,7 +121,7 @@ class Appending:
                 coordinator_epoch=control.coordinator_epoch,
             )
             return None
-        if origin is AppendOrigin.CLIENT:
+        if origin is _CLIENT:
             duplicate = self._producers.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
@@ -129,7 +134,8 @@ class Appending:
         append_time_ms, timestamp = NO_TIMESTAMP, header.max_timestamp
         if not header.attributes & CONTROL_FLAG:
             if self._settings.compression_type != "producer":
-                batch, header = self._recompressed(batch, header)
+                # A broker has done this off its loop beforehand; then nothing is left to do here.
+                batch, header = under_topic_codec(batch, header, self._settings)
             if self._stamps_append_time:
                 stamp_append_time(batch, header, 0, now_ms)
                 append_time_ms = timestamp = now_ms
@@ -151,21 +157,6 @@ class Appending:
         if header.producer_id >= 0:
             self._record_producer(header, batch, base_offset, timestamp)
         return Appended(base_offset, last_offset, append_time_ms)
-
-    def _recompressed(
-        self, batch: bytearray | memoryview, header: BatchHeader
-    ) -> tuple[bytearray | memoryview, BatchHeader]:
-        """PV-5. A broker does this off its loop beforehand; then nothing is left to do here."""
-        codec = wanted_codec(header, self._settings)
-        if codec is None:
-            return batch, header
-        again = bytearray(recompress(batch, codec, compression_level(codec, self._settings)))
-        if len(again) > self._settings.max_message_bytes:
-            raise BatchTooLarge(
-                f"{len(again)} bytes under {self._settings.compression_type}, "
-                f"{self._settings.max_message_bytes} allowed"
-            )
-        return again, read_header(again)
 
     def _followable(self, view: memoryview, leader_epoch: int) -> list[BatchHeader]:
         """The batches of a run that may be appended, all checked before the first is written."""

@@ -36,8 +36,8 @@ BLOCK_BYTES = 4096
 # Small stretches, so that one hot page keeps little else in memory.
 STRETCH_BYTES = 128 * 1024
 RWF_DONTCACHE = 0x80
-# Too old a kernel, a file system that cannot, no /proc.
-UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT)
+# Too old a kernel, a file system that cannot, no /proc, or no descriptor left to open it again.
+UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT, errno.EMFILE, errno.ENFILE)
 
 Way = Callable[[int, int, memoryview], int]
 """Fills the buffer from a position of the descriptor; how many bytes there were."""

@@ -3,6 +3,9 @@
 What a reader would get wrong: nothing here is durable by itself. Bytes survive a power cut after
 `File.sync`; a new name, a rename or a removal survives after `Disk.sync_directory` of its folder.
 Every operation raises `StorageError` when the system fails, and never `OSError`.
+
+A process that has no descriptor left is no failed disk: short work finds a spare one, and whoever
+wants to keep a file open gets `TooManyOpenFiles`, and can close another.
 """
 
 from collections.abc import Sequence
@@ -24,6 +27,14 @@ class FileStatus:
     modified_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A file system: its size, and what of it a process without privileges may still use."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class File(Protocol):
     """An open file. Positions are explicit, there is no cursor."""
 
@@ -37,13 +48,20 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def preallocate(self, size: int) -> None:
+        """Reserve room up to a size; contents and size of the file stay as they are.
+
+        Advice only: where it cannot be followed, nothing happens. `truncate` gives back the rest.
+        """
+
     def sync(self) -> None:
         """Return when the contents would survive a power cut. Safe to call off the loop."""
 
     def view(self) -> memoryview:
         """The present contents, mapped read-only; bytes written later need a new view.
 
-        Truncating a file under a live view is the caller's mistake: release it first.
+        Truncating a file under a live view is the caller's mistake: release it first. A view is
+        kept, so this may raise `TooManyOpenFiles`.
         """
 
     def fileno(self) -> int:
@@ -55,8 +73,11 @@ class File(Protocol):
 class Disk(Protocol):
     """One machine's file system, by path."""
 
-    def open(self, path: PurePath, *, create: bool = False) -> File:
-        """Open for reading and writing. A missing file is made only when `create` is set."""
+    def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> File:
+        """Open for reading and writing. A missing file is made only when `create` is set.
+
+        A file that is to be kept open may raise `TooManyOpenFiles`; the others are closed soon.
+        """
 
     def status(self, path: PurePath) -> FileStatus | None:
         """Size and age of a file, or None where there is no such file; a directory is none."""
@@ -80,7 +101,8 @@ class Disk(Protocol):
 
     def set_modified(self, path: PurePath, modified_ms: int) -> None: ...
 
-    def free_bytes(self, path: PurePath) -> int: ...
+    def volume(self, path: PurePath) -> Volume:
+        """The file system that a directory lies on."""
 
 
 def make_directory_durably(disk: Disk, path: PurePath) -> None:

@@ -5,8 +5,8 @@ up in a read-only map of the file. Nothing is ever stored through the map: on a 
 into a mapped hole kills the process.
 
 What a reader would get wrong: the file may lag behind the tail, so an index on disk is complete
-only after `write_out`. That is harmless, because after a crash the indexes of every segment that
-was not flushed are built anew.
+only after `write_out`, and a new one has no file before. That is harmless, because after a crash
+the indexes of every segment that was not flushed are built anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ class EntryFile:
 
     layout: ClassVar[struct.Struct]
 
-    __slots__ = ("_base_offset", "_cached", "_files", "_max_entries", "_tail", "_written")
+    __slots__ = (
+        "_base_offset",
+        "_cached",
+        "_files",
+        "_is_made",
+        "_max_entries",
+        "_tail",
+        "_written",
+    )
 
     def __init__(
         self, files: OpenFiles, path: PurePath, *, base_offset: int, max_bytes: int
@@ -41,19 +49,20 @@ class EntryFile:
         self._cached = files.open(path)
         self._tail: list[Entry] = []
         self._written: int | None = None
+        self._is_made = True
 
     def __len__(self) -> int:
         return self._written_count() + len(self._tail)
 
-    def create(self) -> None:
-        """Make the file, or empty it."""
-        path = self._cached.path
+    def begin(self) -> None:
+        """Be an empty index. The file is made, or emptied, when there is something to write.
+
+        Most of ten thousand new partitions stay empty for long, and files are what they cost.
+        """
         self._cached.drop_view()
-        self._cached.forget()
-        self._cached = self._files.open(path, create=True)
-        self._cached.file().truncate(0)
         self._tail.clear()
         self._written = 0
+        self._is_made = False
 
     def append(self, first: int, second: int) -> None:
         self._tail.append((first, second))
@@ -94,7 +103,9 @@ class EntryFile:
         self._written = count
 
     def write_out(self) -> None:
-        """Put the tail into the file."""
+        """Put the tail into the file, which is there from now on."""
+        if not self._is_made:
+            self._make()
         if not self._tail:
             return
         written = self._written_count()
@@ -114,6 +125,13 @@ class EntryFile:
     @property
     def cached(self) -> CachedFile:
         return self._cached
+
+    def _make(self) -> None:
+        path = self._cached.path
+        self._cached.forget()
+        self._cached = self._files.open(path, create=True)
+        self._cached.file().truncate(0)
+        self._is_made = True
 
     def _entry_on_disk(self, view: memoryview, slot: int) -> Entry:
         first, second = self.layout.unpack_from(view, slot * self.layout.size)

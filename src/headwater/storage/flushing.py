@@ -6,8 +6,9 @@ newer epochs first, and then be overwritten by the first.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from headwater.model.failures import StorageError, TooMuchWork
+from headwater.model.failures import StorageError, TooManyOpenFiles, TooMuchWork
 from headwater.storage import leader_epochs
 from headwater.storage.disk import File, write_atomically
 from headwater.storage.executor import Executor, InlineExecutor
@@ -51,15 +52,17 @@ class Flushing:
         return True
 
     def start(self, then: Callable[[], None] | None = None) -> None:
-        """Flush what is in the log now. Who comes while a flush runs shares the next one."""
+        """Flush what is in the log now. Who comes while a flush runs shares the next one.
+
+        Raises `TooManyOpenFiles` when there is no descriptor; whoever waits may ask again.
+        """
         if self._is_stopped:
             return
-        if then is not None:
-            self._waiters.append(then)
         if self._is_running:
             self._is_wanted = True
+            self._waiters += [] if then is None else [then]
         else:
-            self._submit()
+            self._submit(then)
 
     def stop(self) -> None:
         """Start nothing more: the log is gone, or its disk is. Who waits is answered elsewhere."""
@@ -76,11 +79,12 @@ class Flushing:
             release()
         self.recovery_point = self._body.end_offset
 
-    def _submit(self) -> None:
-        waiters, self._waiters = self._waiters, []
+    def _submit(self, then: Callable[[], None] | None = None) -> None:
         target, truncations = self._body.end_offset, self._body.truncations
         active = self._body.segments.active
         job, release = self._job()
+        waiters, self._waiters = self._waiters, []
+        waiters += [] if then is None else [then]
         self._is_running, self._is_wanted = True, False
 
         def done(_: None) -> None:
@@ -95,7 +99,7 @@ class Flushing:
             for waiter in waiters:
                 waiter()
             if self._is_wanted and not (self._is_running or self._is_stopped):
-                self._submit()
+                self._submit_again()
 
         def failed(error: StorageError) -> None:
             release()
@@ -107,6 +111,11 @@ class Flushing:
         except TooMuchWork:
             # Then whoever fills the log has to wait for the disk, here and now.
             InlineExecutor().submit(job, then=done, otherwise=failed)
+
+    def _submit_again(self) -> None:
+        """For those who came while a flush ran. Without a descriptor they wait for the next."""
+        with suppress(TooManyOpenFiles):
+            self._submit()
 
     def _job(self) -> tuple[Callable[[], None], Callable[[], None]]:
         """What to do off the loop, and what to let go of afterwards."""

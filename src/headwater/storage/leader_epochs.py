@@ -92,7 +92,7 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest known epoch up to the asked one, and where that one ends (EP-3)."""
-        if epoch < 0 or epoch > self.latest:
+        if epoch == NO_EPOCH or epoch > self.latest or not self._epochs:
             return UNKNOWN_END
         if epoch == self.latest:
             return EpochEnd(epoch, log_end_offset)

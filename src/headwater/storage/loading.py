@@ -17,6 +17,7 @@ from headwater.model.failures import (
     UnsupportedMagic,
 )
 from headwater.model.ids import TopicPartition
+from headwater.model.ports import Dice
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.checksum import check_crc
 from headwater.records.header import LENGTH_END, MAGIC_POSITION, BatchHeader
@@ -34,7 +35,8 @@ from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_log import LogParts
 from headwater.storage.producer_state import ProducerStates
 from headwater.storage.removals import PendingRemovals
-from headwater.storage.segment import Segment, SegmentHome
+from headwater.storage.segment import Segment
+from headwater.storage.segment_home import SegmentHome
 from headwater.storage.segmented_log import SegmentedLog
 from headwater.storage.segments import Segments
 
@@ -48,6 +50,7 @@ class LogPlace:
     removals: PendingRemovals
     folder: PurePath
     partition: TopicPartition
+    dice: Dice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,27 @@ class LoadedLog:
     report: LoadReport
 
 
+def new_log(place: LogPlace, settings: TopicSettings, *, now_ms: int) -> LogParts:
+    """Start a log in a folder that was just made. Its first flush makes all of it durable."""
+    home = _home(place, settings)
+    body = SegmentedLog(
+        home,
+        Segments((Segment.create(home, 0, created_ms=now_ms, is_first=True),)),
+        end_offset=0,
+        removals=place.removals,
+        is_folder_durable=False,
+    )
+    return LogParts(
+        partition=place.partition,
+        settings=settings,
+        body=body,
+        producers=ProducerStates(),
+        epochs=LeaderEpochs(),
+        log_start_offset=0,
+        recovery_point=0,
+    )
+
+
 def load_log(
     place: LogPlace, settings: TopicSettings, remembered: Remembered, *, now_ms: int
 ) -> LoadedLog:
@@ -88,14 +112,15 @@ def load_log(
     report = LoadReport()
     place.disk.make_directory(place.folder)
     finish_interrupted(place.disk, place.folder)
-    _remove_unfinished(place)
+    names = _without_unfinished(place)
     log = SegmentedLog(
         _home(place, settings),
         Segments(()),
         end_offset=remembered.log_start_offset,
         removals=place.removals,
+        # A recovery point above 0 tells of a flush.
+        is_folder_durable=remembered.recovery_point > 0,
     )
-    names = place.disk.names(place.folder)
     _find_segments(log, names, report)
     if not len(log.segments):
         return _empty_log(place, settings, log, remembered, now_ms, report)
@@ -103,9 +128,11 @@ def load_log(
     first_doubtful = _first_torn_transaction_index(log, names, report)
     if not remembered.was_clean:
         first_doubtful = min(first_doubtful, log.segments.index_of(remembered.recovery_point))
-        # After the crash of a process, renames and removals may be in memory only; what they took
-        # away must not come back under what is appended next.
-        place.disk.sync_directory(place.folder)
+        if len(log.segments) > 1 or log.segments.active.size:
+            # After the crash of a process, renames and removals may be in memory only; what they
+            # took away must not come back under what is appended next. Before a log is left with
+            # nothing but an empty segment, all of that is synced.
+            place.disk.sync_directory(place.folder)
         _recover(log, epochs, first_doubtful, remembered, report)
     log.end_offset = log.segments.active.next_offset()
     log_start_offset = max(remembered.log_start_offset, log.segments.first.base_offset)
@@ -134,6 +161,7 @@ def load_log(
         log_start_offset=log_start_offset,
         recovery_point=min(remembered.recovery_point, log.end_offset),
         first_dirty_offset=_bounded(remembered.first_dirty_offset, log.end_offset),
+        is_at_rest=remembered.was_clean and first_doubtful == len(log.segments),
     )
     return LoadedLog(parts, report)
 
@@ -142,21 +170,19 @@ def _bounded(offset: int | None, end_offset: int) -> int | None:
     return None if offset is None else min(offset, end_offset)
 
 
-def _remove_unfinished(place: LogPlace) -> None:
-    """A small file that was being replaced when a crash came; the old one counts."""
-    for name in place.disk.names(place.folder):
+def _without_unfinished(place: LogPlace) -> list[str]:
+    """What is in the folder, less the small files that were being replaced when a crash came."""
+    names = place.disk.names(place.folder)
+    for name in names:
         if name.endswith(TEMPORARY):
             place.disk.remove(place.folder / name)
+    return [name for name in names if not name.endswith(TEMPORARY)]
 
 
 def _home(place: LogPlace, settings: TopicSettings) -> SegmentHome:
-    return SegmentHome(
-        disk=place.disk,
-        files=place.files,
-        folder=place.folder,
-        index_interval_bytes=settings.index_interval_bytes,
-        index_max_bytes=settings.segment_index_bytes,
-    )
+    home = SegmentHome(disk=place.disk, files=place.files, folder=place.folder, dice=place.dice)
+    home.configure(settings)
+    return home
 
 
 def _empty_log(
@@ -183,7 +209,7 @@ def _empty_log(
         producers=ProducerStates(),
         epochs=epochs,
         log_start_offset=start,
-        recovery_point=start,
+        recovery_point=start if log.is_folder_durable else 0,
     )
     return LoadedLog(parts, report)
 
@@ -202,7 +228,8 @@ def _find_segments(log: SegmentedLog, names: list[str], report: LoadReport) -> N
         segment = Segment(log.home, base_offset, size=status.size, created_ms=status.modified_ms)
         log.segments.add(segment)
         if not _has_indexes(segment, present):
-            report.rebuilt_indexes += 1
+            # One that was never written to need not have any yet.
+            report.rebuilt_indexes += 1 if segment.size else 0
             segment.rebuild_indexes()
 
 

@@ -4,14 +4,24 @@ The cleaning reads and writes files of its own in a child process. Only here, on
 are files renamed, and only after looking again: a log that was cut meanwhile, or that lost a source
 segment to retention, keeps what it has and the work is thrown away. New segments go in one by one,
 oldest first, a tick apart, because each swap syncs the folder several times.
+
+What a reader would get wrong: `stop` waits for nothing. The child is killed, its thread ends soon
+after, and what it leaves behind is removed there, here, or at the latest by the next start.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from headwater.model.failures import BatchError, CorruptFile, StorageError, TooMuchWork
+from headwater.model.failures import (
+    BatchError,
+    CorruptFile,
+    StorageError,
+    TooManyOpenFiles,
+    TooMuchWork,
+)
 from headwater.model.ids import NO_TIMESTAMP, TopicPartition
 from headwater.model.ports import Dice
 from headwater.model.storage_settings import StorageSettings
@@ -39,7 +49,18 @@ from headwater.storage.partition_log import PartitionLog
 from headwater.storage.segment import Segment
 from headwater.storage.transaction_index import AbortedTransaction
 
-RunCleaning = Callable[[CleaningJob], CleaningResult | CleaningFailure]
+
+class Cleaning(Protocol):
+    """One cleaning, which runs once: `compaction.process.CleaningProcess`."""
+
+    def run(self) -> CleaningResult | CleaningFailure:
+        """Clean, and block until it is done."""
+
+    def cancel(self) -> None:
+        """Have `run` return soon, or not begin. Called from another thread."""
+
+
+BeginCleaning = Callable[[CleaningJob], Cleaning]
 
 _SEED_BYTES = 16
 
@@ -62,39 +83,62 @@ class Uncleanable:
 
 
 class LogCleaner:
-    """Cleans one log at a time. `run` does the cleaning and blocks, so it goes to the executor."""
+    """Cleans one log at a time, made by `begin`.
+
+    A cleaning may take hours, so the executor is one of the cleaner's own, with a single thread.
+    """
 
     def __init__(
         self,
         directories: LogDirectories,
         settings: StorageSettings,
         *,
-        run: RunCleaning,
+        begin: BeginCleaning,
         executor: Executor,
         dice: Dice,
     ) -> None:
         self._directories = directories
         self._settings = settings
-        self._run = run
+        self._begin = begin
         self._executor = executor
         self._dice = dice
-        self._is_cleaning = False
+        self._cleaning: Cleaning | None = None
         self._swapping: _Swapping | None = None
         self._next_look_ms = 0
+        self._is_stopped = False
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
         self.last_result: CleaningResult | None = None
 
     @property
     def is_busy(self) -> bool:
-        return self._is_cleaning or self._swapping is not None
+        """Whether a log is being cleaned, or its segments swapped in."""
+        return self._cleaning is not None or self._swapping is not None
+
+    def configure(self, settings: StorageSettings) -> None:
+        """Take new settings, which the next cleaning obeys."""
+        self._settings = settings
 
     def tick(self, now_ms: int) -> None:
         """Go on with the work in hand, or look for a log that is due."""
+        if self._is_stopped:
+            return
         if self._swapping is not None:
             with self._leaving_alone(self._swapping.log):
                 self._swap_next(self._swapping, now_ms)
-        elif not self._is_cleaning and now_ms >= self._next_look_ms:
+        elif self._cleaning is None and now_ms >= self._next_look_ms:
             self._start_next(now_ms)
+
+    def stop(self) -> None:
+        """Begin nothing more, kill the child, and drop what waits to be swapped in.
+
+        Segments that are in place already stay: each swap is whole by itself.
+        """
+        self._is_stopped = True
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+        if self._swapping is not None:
+            swapping, self._swapping = self._swapping, None
+            self._drop(swapping.log)
 
     def _start_next(self, now_ms: int) -> None:
         # Forgotten when a cleaning succeeds: then the next log may follow at once.
@@ -133,24 +177,27 @@ class LogCleaner:
             yield
         except (BatchError, CorruptFile) as error:
             self.uncleanable[log.partition] = Uncleanable(log, str(error))
+        except TooManyOpenFiles:
+            # The next look comes after the usual rest.
+            return
         except StorageError as error:
             self._directories.directory_of(log.partition).fence(error)
 
     def _submit(self, log: PartitionLog, job: CleaningJob) -> None:
-        self._is_cleaning = True
+        cleaning = self._cleaning = self._begin(job)
 
         def done(outcome: CleaningResult | CleaningFailure) -> None:
-            self._is_cleaning = False
+            self._cleaning = None
             self._cleaned(log, job.generation, outcome)
 
         def failed(error: StorageError) -> None:
             done(CleaningFailure(FailureKind.STORAGE, str(error)))
 
         try:
-            self._executor.submit(lambda: self._run(job), then=done, otherwise=failed)
+            self._executor.submit(cleaning.run, then=done, otherwise=failed)
         except TooMuchWork:
             # The next look comes after the usual rest.
-            self._is_cleaning = False
+            self._cleaning = None
 
     def _cleaned(
         self, log: PartitionLog, generation: int, outcome: CleaningResult | CleaningFailure
@@ -161,6 +208,9 @@ class LogCleaner:
             was_cut = log.body.truncations != generation or log.is_abandoned
             if outcome.kind is FailureKind.DAMAGED and not was_cut:
                 self.uncleanable[log.partition] = Uncleanable(log, outcome.reason)
+            return
+        if self._is_stopped:
+            self._drop(log)
             return
         self._next_look_ms = 0
         self._swapping = _Swapping(log, outcome, deque(outcome.groups))
@@ -173,7 +223,7 @@ class LogCleaner:
             return
         if not swap.still_valid(rest, _inactive_since(log, rest), log.body.truncations):
             self._swapping = None
-            remove_outputs(log.body.home.disk, log.folder)
+            self._drop(log)
             return
         log.swap_in(groups.popleft(), now_ms=now_ms)
         if not groups:
@@ -181,6 +231,12 @@ class LogCleaner:
             self.last_result = swapping.result
             log.first_dirty_offset = swapping.result.first_dirty_offset
             self._directories.directory_of(log.partition).save_cleaner_offsets()
+
+    def _drop(self, log: PartitionLog) -> None:
+        """Remove what a cleaning wrote and nobody wants; a namesake's folder has nothing of it."""
+        if log.failure is None and not log.is_abandoned:
+            with self._leaving_alone(log):
+                remove_outputs(log.body.home.disk, log.folder)
 
     def _job(self, log: PartitionLog, cleanable: CleanableRange, now_ms: int) -> CleaningJob:
         settings = self._settings

@@ -14,7 +14,12 @@ from functools import partial
 from pathlib import PurePath
 from typing import Generic, TypeVar
 
-from headwater.model.failures import BatchError, StorageError, WrongLogDirectory
+from headwater.model.failures import (
+    BatchError,
+    StorageError,
+    TooManyOpenFiles,
+    WrongLogDirectory,
+)
 from headwater.model.ids import TopicId, TopicPartition
 from headwater.model.storage_settings import StorageSettings
 from headwater.storage.log_directory import DirectoryTools, LogDirectory
@@ -62,6 +67,10 @@ class LogDirectories:
         self._serving_or_fail()
         self._rounds = self._schedule(now_ms)
 
+    def configure(self, settings: StorageSettings) -> None:
+        """Take new settings; the intervals stay as they were at the start."""
+        self._settings = settings
+
     def partitions(self) -> list[TopicPartition]:
         return list(self._home)
 
@@ -89,10 +98,34 @@ class LogDirectories:
         return log
 
     def delete(self, partition: TopicPartition, *, now_ms: int) -> None:
-        directory = self._home[partition]
-        _guarded(directory, partial(directory.delete, partition, now_ms=now_ms))
-        del self._home[partition]
-        self.damaged.pop(partition, None)
+        self.delete_all([partition], now_ms=now_ms)
+
+    def delete_all(self, partitions: Iterable[TopicPartition], *, now_ms: int) -> None:
+        """Delete many partitions for the price of one: each directory is synced once.
+
+        Those in a failed directory stay, and its failure is raised when all others are gone.
+        """
+        doomed: dict[LogDirectory, list[TopicPartition]] = {}
+        for partition in partitions:
+            doomed.setdefault(self._home[partition], []).append(partition)
+        failure: StorageError | None = None
+        for directory, gone in doomed.items():
+            try:
+                _guarded(directory, partial(directory.delete_all, gone, now_ms=now_ms))
+            except StorageError as error:
+                failure = failure or error
+                continue
+            for partition in gone:
+                del self._home[partition]
+                self.damaged.pop(partition, None)
+        if failure is not None:
+            raise failure
+
+    def set_aside(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions away that belong to nobody, but keep their folders under other names."""
+        for partition in partitions:
+            directory = self._home.pop(partition)
+            _guarded(directory, partial(directory.set_aside, [partition]))
 
     def opened(self) -> Iterator[PartitionLog]:
         """The logs that are open and usable; those not opened since a clean stop are at rest."""
@@ -161,8 +194,8 @@ class LogDirectories:
         """The round goes on with the next log, whatever becomes of this one."""
         try:
             visit(log, now_ms)
-        except StorageError:
-            # The log has told its directory already.
+        except (StorageError, TooManyOpenFiles):
+            # The log has told its directory already, or the next round has better luck.
             return
         except BatchError as error:
             self.damaged[log.partition] = str(error)

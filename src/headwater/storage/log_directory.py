@@ -1,8 +1,11 @@
 """One log directory: its lock, its identity, its checkpoints and the logs in it.
 
 After a clean stop a log is opened when it is first asked for, so a broker with ten thousand
-partitions is ready at once; after a crash all of them are recovered first. Until a log is opened,
-what the checkpoints said of it is carried over whenever they are written anew.
+partitions is ready at once; after a crash all of them are recovered first.
+
+What a reader would get wrong: a new partition is not durable before its log's first flush. That a
+topic exists is a fact of the cluster, and whoever keeps those facts makes a folder again that a
+power cut took, and adopts one whose `partition.metadata` is gone.
 
 A directory whose disk failed is fenced: its logs answer with the failure and nothing is written
 there any more, while the other directories go on (RC-5).
@@ -11,7 +14,7 @@ there any more, while the other directories go on (RC-5).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -20,6 +23,7 @@ from headwater.model.failures import (
     BatchError,
     CorruptFile,
     StorageError,
+    TooManyOpenFiles,
     TooMuchWork,
     UnreadableLog,
 )
@@ -31,10 +35,12 @@ from headwater.storage import (
     clean_shutdown,
     meta_properties,
     partition_metadata,
+    segment_files,
 )
-from headwater.storage.disk import Disk, make_directory_durably, write_atomically
+from headwater.storage.directory_checkpoints import DirectoryCheckpoints
+from headwater.storage.disk import Disk, Volume, make_directory_durably, write_atomically
 from headwater.storage.executor import Executor
-from headwater.storage.loading import LoadReport, LogPlace, Remembered, load_log
+from headwater.storage.loading import LoadReport, LogPlace, Remembered, load_log, new_log
 from headwater.storage.meta_properties import MetaProperties
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_folders import (
@@ -44,11 +50,16 @@ from headwater.storage.partition_folders import (
     deleted_name,
     live_name,
     parse_folder_name,
+    stray_name,
 )
-from headwater.storage.partition_log import LogEvents, PartitionLog
+from headwater.storage.partition_log import LogEvents, LogParts, PartitionLog
 from headwater.storage.removals import PendingRemovals
 
 SettingsFor = Callable[[str], TopicSettings]
+
+# A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
+_FILES_REMOVED_AT_ONCE = 1_000
+_TREES_REMOVED_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +90,15 @@ class LogDirectory:
         self._unopened: dict[TopicPartition, PurePath] = {}
         self._file_removals = PendingRemovals()
         self._tree_removals = PendingRemovals()
+        self._checkpoints = DirectoryCheckpoints(tools.disk, path)
         self._was_clean = True
-        self._is_foreign = False
         self._is_saving = False
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._log_starts: dict[TopicPartition, int] = {}
-        self._high_watermarks: dict[TopicPartition, int] = {}
-        self._cleaner_offsets: dict[TopicPartition, int] = {}
+        self._events = LogEvents(
+            failed=self.fence,
+            recovery_point_lowered=self.save_recovery_points,
+            log_start_lowered=self.save_log_starts,
+            first_dirty_lowered=self.save_cleaner_offsets,
+        )
 
     def __len__(self) -> int:
         return len(self._logs) + len(self._unopened) + len(self.broken)
@@ -93,13 +106,18 @@ class LogDirectory:
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._logs or partition in self._unopened or partition in self.broken
 
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last broker here stopped cleanly, so that nothing can have been lost."""
+        return self._was_clean
+
     def partitions(self) -> list[TopicPartition]:
         return [*self._logs, *self._unopened, *self.broken]
 
     def open_some(self, limit: int, *, now_ms: int) -> None:
         """Open a few of the logs that nobody has asked for yet, so that retention reaches them."""
         for partition in list(itertools.islice(self._unopened, limit)):
-            with suppress(UnreadableLog):
+            with suppress(UnreadableLog, TooManyOpenFiles):
                 self.log(partition, now_ms=now_ms)
 
     def opened(self) -> Iterator[PartitionLog]:
@@ -110,19 +128,18 @@ class LogDirectory:
         disk = self._tools.disk
         make_directory_durably(disk, self.path)
         self._check_identity()
-        self._was_clean = clean_shutdown.load(disk, self.path) is not None
-        self._is_foreign = disk.status(self.path / checkpoints.RECOVERY_POINTS) is None
-        self._recovery_points = self._load(checkpoints.RECOVERY_POINTS)
-        self._log_starts = self._load(checkpoints.LOG_START_OFFSETS)
-        self._high_watermarks = self._load(checkpoints.HIGH_WATERMARKS)
-        self._cleaner_offsets = self._load(checkpoints.CLEANER_OFFSETS)
+        self._checkpoints.load()
+        self.notes += self._checkpoints.damages
+        self._was_clean = clean_shutdown.load(disk, self.path) is not None and not self.notes
         for name in disk.names(self.path):
             self._find(name, now_ms)
-        known = [*self._recovery_points, *self._log_starts, *self._high_watermarks]
-        self._forget({each: None for each in known if each not in self._unopened})
+        # A power cut may have taken a folder that was never flushed, and one made in its stead
+        # must not inherit from it.
+        known = self._checkpoints.partitions()
+        self._checkpoints.forget(each for each in known if each not in self._unopened)
         if not self._was_clean:
             self._recover_all(now_ms)
-        if self._is_foreign:
+        if self._checkpoints.lacks_recovery_points:
             self.save_recovery_points()
         # From here on only another clean stop makes the next start trust what it finds.
         clean_shutdown.remove(disk, self.path)
@@ -138,46 +155,91 @@ class LogDirectory:
         folder = self._unopened.pop(partition)
         try:
             return self._open_log(partition, folder, now_ms)
+        except TooManyOpenFiles:
+            self._unopened[partition] = folder
+            raise
         except (BatchError, CorruptFile) as error:
             failure = self.broken[partition] = UnreadableLog(f"{folder} is not opened: {error}")
             raise failure from error
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> PartitionLog:
-        """Start the log of a new partition."""
+        """Start the log of a new partition. Nothing is synced: see the top of this module."""
         self.check_serving()
         assert partition not in self, f"{partition} is here already"
-        disk, folder = self._tools.disk, self.path / live_name(partition)
-        disk.make_directory(folder)
-        partition_metadata.save(disk, folder, topic_id)
-        disk.sync_directory(self.path)
-        return self._open_log(partition, folder, now_ms)
+        place = self._place(partition, self.path / live_name(partition))
+        self._tools.disk.make_directory(place.folder)
+        partition_metadata.write(self._tools.disk, place.folder, topic_id)
+        settings = self._tools.settings_for(partition.topic)
+        return self._serve(new_log(place, settings, now_ms=now_ms))
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
-        return partition_metadata.load(self._tools.disk, self.path / live_name(partition))
+        """The id in the folder, or None where a power cut took it: then `adopt` the partition."""
+        try:
+            return partition_metadata.load(self._tools.disk, self.path / live_name(partition))
+        except CorruptFile as error:
+            self.notes.append(f"{live_name(partition)}: {error}")
+            return None
 
-    def delete(self, partition: TopicPartition, *, now_ms: int) -> None:
-        """Take a partition away at once; its folder goes later."""
-        self.check_serving()
-        delay_ms = self._tools.settings_for(partition.topic).file_delete_delay_ms
-        log = self._logs.pop(partition, None)
+    def size_bytes(self, partition: TopicPartition) -> int:
+        """How much content a partition has, without opening its log for that."""
+        log = self._logs.get(partition)
         if log is not None:
-            log.abandon()
-        self._unopened.pop(partition, None)
-        self.broken.pop(partition, None)
-        self.reports.pop(partition, None)
-        self._forget({partition: None})
+            return log.size_bytes
+        disk, folder = self._tools.disk, self.path / live_name(partition)
+        logs = (name for name in disk.names(folder) if name.endswith(segment_files.LOG))
+        found = (disk.status(folder / name) for name in logs)
+        return sum(status.size for status in found if status is not None)
+
+    def volume(self) -> Volume:
+        return self._tools.disk.volume(self.path)
+
+    def adopt(self, partition: TopicPartition, topic_id: TopicId) -> None:
+        """Say again whose folder it is. If a power cut takes that too, it is said once more."""
+        self.check_serving()
+        partition_metadata.write(self._tools.disk, self.path / live_name(partition), topic_id)
+        log = self._logs.get(partition)
+        if log is not None:
+            # A flush may have been under way already, and has not seen the file.
+            log.body.is_folder_durable = False
+
+    def delete_all(self, partitions: Sequence[TopicPartition], *, now_ms: int) -> None:
+        """Take partitions away at once; their folders go later."""
+        self._let_go(partitions)
+        for partition in partitions:
+            self._doom(partition, now_ms)
+        self._tools.disk.sync_directory(self.path)
+
+    def set_aside(self, partitions: Sequence[TopicPartition]) -> None:
+        """Take partitions away that belong to nobody; their folders stay, for people to judge."""
+        self._let_go(partitions)
+        for partition in partitions:
+            target = self.path / stray_name(partition, self._tools.dice.bytes(UNIQUE_BYTES))
+            self._tools.disk.rename(self.path / live_name(partition), target)
+            self.notes.append(f"{live_name(partition)} is no partition of ours: now {target.name}")
+        self._tools.disk.sync_directory(self.path)
+
+    def _let_go(self, partitions: Sequence[TopicPartition]) -> None:
+        self.check_serving()
+        for partition in partitions:
+            log = self._logs.pop(partition, None)
+            if log is not None:
+                log.abandon()
+            self._unopened.pop(partition, None)
+            self.broken.pop(partition, None)
+            self.reports.pop(partition, None)
         # On disk first: a topic of the same name may come next, and must not inherit from this one.
-        self.save_recovery_points()
-        self.save_log_starts()
-        self.save_cleaner_offsets()
+        self._checkpoints.forget(partitions)
+
+    def _doom(self, partition: TopicPartition, now_ms: int) -> None:
         target = self.path / deleted_name(partition, self._tools.dice.bytes(UNIQUE_BYTES))
         self._tools.disk.rename(self.path / live_name(partition), target)
-        self._tools.disk.sync_directory(self.path)
+        delay_ms = self._tools.settings_for(partition.topic).file_delete_delay_ms
         self._tree_removals.add([target], now_ms=now_ms, delay_ms=delay_ms)
 
     def remove_due(self, now_ms: int) -> None:
-        """Unlink what has waited long enough, off the loop."""
-        files, trees = self._file_removals.take_due(now_ms), self._tree_removals.take_due(now_ms)
+        """Unlink some of what has waited long enough, off the loop."""
+        files = self._file_removals.take_due(now_ms, limit=_FILES_REMOVED_AT_ONCE)
+        trees = self._tree_removals.take_due(now_ms, limit=_TREES_REMOVED_AT_ONCE)
         if files or trees:
             disk = self._tools.disk
 
@@ -195,28 +257,21 @@ class LogDirectory:
 
     def save_recovery_points(self) -> None:
         """Write them here and now: a lowered one must be on disk before the log is cut."""
-        self._recovery_points.update(
-            (partition, log.recovery_point) for partition, log in self._logs.items()
-        )
-        self._save(checkpoints.RECOVERY_POINTS, self._recovery_points)
+        self._checkpoints.save_recovery_points(self._logs.values())
 
     def save_log_starts(self) -> None:
-        """Only starts above the first segment's base: the others are told by the files."""
-        for partition, log in self._logs.items():
-            if log.log_start_offset > log.body.segments.first.base_offset:
-                self._log_starts[partition] = log.log_start_offset
-            else:
-                self._log_starts.pop(partition, None)
-        self._save(checkpoints.LOG_START_OFFSETS, self._log_starts)
+        self._checkpoints.save_log_starts(self._logs.values())
+
+    def save_cleaner_offsets(self) -> None:
+        self._checkpoints.save_cleaner_offsets(self._logs.values())
 
     def save_high_watermarks(self) -> None:
         """Every few seconds, so off the loop; one that is still being written is not overtaken."""
-        self._note_high_watermarks()
         if self._is_saving:
             return
         self._is_saving = True
         disk, path = self._tools.disk, self.path / checkpoints.HIGH_WATERMARKS
-        content = checkpoints.encode_offsets(self._high_watermarks)
+        content = self._checkpoints.note_high_watermarks(self._logs.values())
 
         def saved(_: None) -> None:
             self._is_saving = False
@@ -228,15 +283,6 @@ class LogDirectory:
         except TooMuchWork:
             self._is_saving = False
 
-    def save_cleaner_offsets(self) -> None:
-        """Where the clean part of each compacted log ends."""
-        for partition, log in self._logs.items():
-            if log.first_dirty_offset is None:
-                self._cleaner_offsets.pop(partition, None)
-            else:
-                self._cleaner_offsets[partition] = log.first_dirty_offset
-        self._save(checkpoints.CLEANER_OFFSETS, self._cleaner_offsets)
-
     def close(self, *, broker_epoch: int) -> None:
         """Flush everything and say so; the executor has nothing of ours left to do."""
         if self.failure is not None:
@@ -247,8 +293,7 @@ class LogDirectory:
         self.save_recovery_points()
         self.save_log_starts()
         self.save_cleaner_offsets()
-        self._note_high_watermarks()
-        self._save(checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+        self._checkpoints.save_high_watermarks(self._logs.values())
         for path in self._file_removals.take_all():
             self._tools.disk.remove(path)
         clean_shutdown.save(self._tools.disk, self.path, broker_epoch)
@@ -264,37 +309,30 @@ class LogDirectory:
         if self.failure is not None:
             raise StorageError(f"{self.path} is offline: {self.failure}")
 
-    def _note_high_watermarks(self) -> None:
-        self._high_watermarks.update(
-            (partition, log.high_watermark) for partition, log in self._logs.items()
-        )
-
-    def _open_log(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> PartitionLog:
-        tools = self._tools
-        place = LogPlace(
-            disk=tools.disk,
-            files=tools.files,
+    def _place(self, partition: TopicPartition, folder: PurePath) -> LogPlace:
+        return LogPlace(
+            disk=self._tools.disk,
+            files=self._tools.files,
             removals=self._file_removals,
             folder=folder,
             partition=partition,
+            dice=self._tools.dice,
         )
+
+    def _open_log(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> PartitionLog:
+        known = self._checkpoints
         remembered = Remembered(
             was_clean=self._was_clean,
-            recovery_point=self._recovery_points.get(partition, 0),
-            log_start_offset=self._log_starts.get(partition, 0),
-            first_dirty_offset=self._cleaner_offsets.get(partition),
-            is_foreign=self._is_foreign,
+            recovery_point=known.recovery_points.get(partition, 0),
+            log_start_offset=known.log_starts.get(partition, 0),
+            first_dirty_offset=known.cleaner_offsets.get(partition),
+            is_foreign=known.lacks_recovery_points,
         )
-        loaded = load_log(place, tools.settings_for(partition.topic), remembered, now_ms=now_ms)
-        events = LogEvents(
-            failed=self.fence,
-            recovery_point_lowered=self.save_recovery_points,
-            log_start_lowered=self.save_log_starts,
-            first_dirty_lowered=self.save_cleaner_offsets,
-        )
-        log = PartitionLog(loaded.parts, executor=tools.executor, events=events)
-        log.raise_high_watermark(self._high_watermarks.get(partition, 0))
-        self._logs[partition] = log
+        settings = self._tools.settings_for(partition.topic)
+        place = self._place(partition, folder)
+        loaded = load_log(place, settings, remembered, now_ms=now_ms)
+        log = self._serve(loaded.parts)
+        log.raise_high_watermark(known.high_watermarks.get(partition, 0))
         self.reports[partition] = loaded.report
         if log.recovery_point < remembered.recovery_point:
             # The log is shorter than was promised. What is appended next was never flushed, and
@@ -303,6 +341,11 @@ class LogDirectory:
         if log.first_dirty_offset != remembered.first_dirty_offset:
             # Nor may it take a hole in what is appended next for compaction's.
             self.save_cleaner_offsets()
+        return log
+
+    def _serve(self, parts: LogParts) -> PartitionLog:
+        log = PartitionLog(parts, executor=self._tools.executor, events=self._events)
+        self._logs[parts.partition] = log
         return log
 
     def _check_identity(self) -> None:
@@ -323,8 +366,10 @@ class LogDirectory:
         """A log that cannot be opened stays in `broken`, and the others serve."""
         for partition in list(self._unopened):
             with suppress(UnreadableLog):
-                # In the background, so that the next start need not look at all of it again.
-                self.log(partition, now_ms=now_ms).flush()
+                log = self.log(partition, now_ms=now_ms)
+                if log.recovery_point < log.end_offset:
+                    # In the background, so that the next start need not look at all of it again.
+                    log.flush()
 
     def _find(self, name: str, now_ms: int) -> None:
         folder, path = parse_folder_name(name), self.path / name
@@ -340,27 +385,3 @@ class LogDirectory:
             case _:
                 # A move between directories or a stray: whoever decides about those finds them.
                 return
-
-    def _load(self, name: str) -> dict[TopicPartition, int]:
-        """A damaged checkpoint counts as absent, which costs a longer recovery (as in Kafka)."""
-        try:
-            return checkpoints.load_offsets(self._tools.disk, self.path / name)
-        except CorruptFile as error:
-            self.notes.append(f"{self.path / name} is ignored: {error}")
-            self._was_clean = False
-            # Then nobody knows what was flushed, just as if it were missing.
-            self._is_foreign = self._is_foreign or name == checkpoints.RECOVERY_POINTS
-            return {}
-
-    def _save(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        checkpoints.save_offsets(self._tools.disk, self.path / name, offsets)
-
-    def _forget(self, gone: dict[TopicPartition, None]) -> None:
-        for remembered in (
-            self._recovery_points,
-            self._log_starts,
-            self._high_watermarks,
-            self._cleaner_offsets,
-        ):
-            for partition in gone:
-                remembered.pop(partition, None)

@@ -10,17 +10,28 @@ Which file is closed is decided by second chance (CLOCK), so that a use only set
 loop's thread may call anything here. A job off the loop works on a held `File`, and the loop
 releases the hold when the job's outcome comes back.
 
+When the process has no descriptor left, the cache gives up some of its own and tries again; only
+when it has none to give does `TooManyOpenFiles` reach whoever wanted the file.
+
 Closing a written, unsynced file loses nothing: the page cache belongs to the inode, and Linux
 reports a failed writeback that nobody has heard of to the first sync through a new descriptor, as
 long as the inode has stayed in memory.
 """
 
+import itertools
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
+from typing import TypeVar
 
+from headwater.model.failures import TooManyOpenFiles
 from headwater.storage.disk import Disk, File
+
+T = TypeVar("T")
+
+# What is given up at once when descriptors run out: one alone would be gone with the next socket.
+_GIVEN_UP_AT_ONCE = 32
 
 
 class CachedFile:
@@ -153,7 +164,8 @@ class OpenFiles:
         cached = CachedFile(self, path)
         if create:
             self._make_room()
-            self._add(cached, self._disk.open(path, create=True))
+            file = self._insist(lambda: self._disk.open(path, create=True, is_kept=True))
+            self._add(cached, file)
         return cached
 
     def close(self) -> None:
@@ -164,7 +176,7 @@ class OpenFiles:
     def _reopen(self, cached: CachedFile) -> File:
         assert not cached._forgotten, f"{cached.path} is used after it was forgotten"
         self._make_room()
-        file = self._disk.open(cached.path)
+        file = self._insist(lambda: self._disk.open(cached.path, is_kept=True))
         self._add(cached, file)
         return file
 
@@ -181,9 +193,25 @@ class OpenFiles:
         del self._open[cached]
 
     def _make_room(self) -> None:
+        self._close_until(self._limit - 1)
+
+    def _insist(self, action: Callable[[], T]) -> T:
+        """Do what takes a descriptor, at the cost of others if need be."""
+        while True:
+            try:
+                return action()
+            except TooManyOpenFiles:
+                before = len(self._open) + len(self._mapped)
+                self._close_until(max(0, len(self._open) - _GIVEN_UP_AT_ONCE))
+                for cached in list(itertools.islice(self._mapped, _GIVEN_UP_AT_ONCE)):
+                    self._unmap(cached)
+                if len(self._open) + len(self._mapped) == before:
+                    raise
+
+    def _close_until(self, count: int) -> None:
         # Two rounds: the first takes away second chances, so the second finds any free file.
         for _ in range(2 * len(self._open)):
-            if len(self._open) < self._limit:
+            if len(self._open) <= count:
                 return
             cached = next(iter(self._open))
             if cached._holds or cached._used:
@@ -204,7 +232,8 @@ class OpenFiles:
             else:
                 # Not released: its user may still read it, and the mapping ends with the last use.
                 self._unmap(oldest)
-        view = cached._view = cached.file().view()
+        # The file is asked for each time: making room may have closed it.
+        view = cached._view = self._insist(lambda: cached.file().view())
         cached._view_used = False
         self._mapped[cached] = None
         return view

@@ -4,23 +4,42 @@ What a reader would get wrong: `OsFile.sync` is `fdatasync`, and that is enough.
 data and whatever metadata is needed to read it back, a grown size included; it leaves out only
 times. The name of a new file is not metadata of the file: that is `sync_directory`'s work.
 
+A few descriptors are kept in reserve (`_SpareDescriptors`). Short work, such as writing a
+checkpoint or syncing a folder, then goes on when the process has used up all others; were it to
+fail, a healthy log directory would be fenced.
+
 `OsFile.write` with one buffer is the hottest call of the broker, so it goes straight to `pwrite`
 and everything unusual (several buffers, short writes) is dealt with elsewhere.
 """
 
+import ctypes
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from os import fstat, pread, pwrite, pwritev
 from pathlib import PurePath
+from typing import TypeVar
 
-from headwater.model.failures import StorageError
+from headwater.model.failures import StorageError, TooManyOpenFiles
 from headwater.records.header import Buffer
-from headwater.storage.disk import FileStatus
+from headwater.storage.disk import FileStatus, Volume
+
+T = TypeVar("T")
 
 MAX_BUFFERS_PER_WRITE = os.sysconf("SC_IOV_MAX")
+
+# The limit of the process, and that of the machine.
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+_SPARE_DESCRIPTORS = 8
+
+_libc = ctypes.CDLL(None)
+_KEEP_SIZE = 1
 
 # macOS has no fdatasync; its fsync does at least as much.
 _sync_data = getattr(os, "fdatasync", os.fsync)
@@ -67,6 +86,9 @@ class OsFile:
         except OSError as error:
             raise _failure("truncate", self._path, error) from error
 
+    def preallocate(self, size: int) -> None:
+        _reserve(self._descriptor, size)
+
     def sync(self) -> None:
         try:
             _sync_data(self._descriptor)
@@ -85,7 +107,7 @@ class OsFile:
                 return memoryview(b"")
             return memoryview(mmap(self._descriptor, size, access=ACCESS_READ))
         except OSError as error:
-            raise _failure("map", self._path, error) from error
+            raise _failure_to_keep("map", self._path, error) from error
 
     def fileno(self) -> int:
         return self._descriptor
@@ -101,15 +123,63 @@ class OsFile:
             raise _failure("close", self._path, error) from error
 
 
+class _SpareDescriptors:
+    """Descriptors that stand idle until there are no others. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spares: list[int] = []
+        weakref.finalize(self, _close_all, self._spares)
+        self._refill()
+
+    def run(self, action: Callable[[], T]) -> T:
+        """Do something; where it finds no descriptor, do it again with the spare ones."""
+        try:
+            result = action()
+        except OSError as error:
+            if error.errno not in _OUT_OF_DESCRIPTORS:
+                raise
+        else:
+            if len(self._spares) < _SPARE_DESCRIPTORS:
+                with self._lock:
+                    self._refill()
+            return result
+        with self._lock:
+            _close_all(self._spares)
+            try:
+                return action()
+            finally:
+                self._refill()
+
+    def _refill(self) -> None:
+        try:
+            while len(self._spares) < _SPARE_DESCRIPTORS:
+                self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            # As many as there are; the next call tries again.
+            return
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
+
+
 class OsDisk:
     """The file system of this machine."""
 
-    def open(self, path: PurePath, *, create: bool = False) -> OsFile:
+    def __init__(self) -> None:
+        self._spares = _SpareDescriptors()
+
+    def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            return OsFile(os.open(path, flags, 0o644), path)
+            if is_kept:
+                return OsFile(os.open(path, flags, 0o644), path)
+            return OsFile(self._spares.run(lambda: os.open(path, flags, 0o644)), path)
         except OSError as error:
-            raise _failure("open", path, error) from error
+            failure = _failure_to_keep if is_kept else _failure
+            raise failure("open", path, error) from error
 
     def status(self, path: PurePath) -> FileStatus | None:
         try:
@@ -124,7 +194,7 @@ class OsDisk:
 
     def names(self, directory: PurePath) -> list[str]:
         try:
-            return sorted(os.listdir(directory))  # noqa: PTH208, a PurePath cannot list
+            return sorted(self._spares.run(lambda: os.listdir(directory)))  # noqa: PTH208
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -132,7 +202,13 @@ class OsDisk:
 
     def make_directory(self, path: PurePath) -> None:
         try:
-            os.makedirs(path, exist_ok=True)  # noqa: PTH103, a PurePath cannot make one
+            try:
+                os.mkdir(path)  # noqa: PTH102, a PurePath cannot make one
+            except FileNotFoundError:
+                os.makedirs(path, exist_ok=True)  # noqa: PTH103
+            except FileExistsError:
+                if not os.path.isdir(path):  # noqa: PTH112
+                    raise
         except OSError as error:
             raise _failure("make directory", path, error) from error
 
@@ -152,15 +228,16 @@ class OsDisk:
 
     def remove_tree(self, path: PurePath) -> None:
         try:
-            shutil.rmtree(path)
+            self._spares.run(lambda: shutil.rmtree(path))
         except FileNotFoundError:
             return
         except OSError as error:
             raise _failure("remove", path, error) from error
 
     def sync_directory(self, path: PurePath) -> None:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = self._spares.run(lambda: os.open(path, flags))
             try:
                 os.fsync(descriptor)
             finally:
@@ -174,13 +251,15 @@ class OsDisk:
         except OSError as error:
             raise _failure("set the time of", path, error) from error
 
-    def free_bytes(self, path: PurePath) -> int:
+    def volume(self, path: PurePath) -> Volume:
         try:
             system = os.statvfs(path)
         except OSError as error:
             raise _failure("ask the free space of", path, error) from error
-        # What a process without privileges may use, which is less than what is free.
-        return system.f_bavail * system.f_frsize
+        return Volume(
+            total_bytes=system.f_blocks * system.f_frsize,
+            usable_bytes=system.f_bavail * system.f_frsize,
+        )
 
 
 def _write_all(descriptor: int, buffers: Sequence[Buffer], position: int) -> None:
@@ -208,6 +287,22 @@ def _read_on(descriptor: int, chunk: bytes, length: int, position: int) -> bytes
         chunks.append(chunk)
         have += len(chunk)
     return b"".join(chunks)
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """`fallocate`, which Python has not: its `posix_fallocate` would make the file longer.
+
+    The outcome is not looked at. A file system that cannot, or has not so much room, still takes
+    what is written.
+    """
+    with suppress(AttributeError):
+        _libc.fallocate(descriptor, _KEEP_SIZE, ctypes.c_long(0), ctypes.c_long(size))
+
+
+def _failure_to_keep(what: str, path: PurePath, error: OSError) -> StorageError | TooManyOpenFiles:
+    if error.errno in _OUT_OF_DESCRIPTORS:
+        return TooManyOpenFiles(f"cannot {what} {path}: {error.strerror}")
+    return _failure(what, path, error)
 
 
 def _failure(what: str, path: PurePath, error: OSError) -> StorageError:

@@ -6,23 +6,24 @@ Offsets, from low to high: log start <= last stable offset <= high watermark <= 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headwater.model.failures import (
     CorruptFile,
     OffsetOutOfRange,
     StorageError,
+    TooManyOpenFiles,
     UnreadableLog,
 )
 from headwater.model.ids import TopicPartition
+from headwater.model.setting_kinds import LONG_MAX
 from headwater.model.topic_settings import TopicSettings
-from headwater.records.header import (
-    Buffer,
-)
+from headwater.records.header import Buffer
+from headwater.records.preparation import PreparedBatch, may_need_preparation, needs_preparation
 from headwater.storage import producer_replay, producer_snapshot
 from headwater.storage.appending import Appended, Appending
 from headwater.storage.compaction.job import CleanedGroup
@@ -43,6 +44,11 @@ class ReadBound(Enum):
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
     LAST_STABLE = "last stable offset"
+
+
+# Names, because a member of an enumeration is looked up at every mention.
+_HIGH_WATERMARK: Final = ReadBound.HIGH_WATERMARK
+_LAST_STABLE: Final = ReadBound.LAST_STABLE
 
 
 class LogRead(NamedTuple):
@@ -80,6 +86,8 @@ class LogParts:
     log_start_offset: int
     recovery_point: int
     first_dirty_offset: int | None = None
+    # Everything is as a clean stop left it, and nothing of it had to be built anew.
+    is_at_rest: bool = False
 
 
 class PartitionLog:
@@ -109,16 +117,18 @@ class PartitionLog:
             settings=parts.settings,
             roll=self._roll_at,
         )
+        self._resting_end = parts.body.end_offset if parts.is_at_rest else None
         self.is_abandoned = False
         self._dirty_since_ms: int | None = None
         self.configure(parts.settings)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Take new settings at once; a segment keeps the index limits it was made with."""
+        """Take new settings at once, as far as they do not concern how a segment is made."""
         self.settings = settings
+        self._may_need_preparation = may_need_preparation(settings)
+        self._takes_its_time = settings.flush_messages < LONG_MAX or self._may_need_preparation
         self._appending.configure(settings)
-        self.body.home.index_interval_bytes = settings.index_interval_bytes
-        self.body.home.index_max_bytes = settings.segment_index_bytes
+        self.body.home.configure(settings)
 
     @property
     def folder(self) -> PurePath:
@@ -160,6 +170,19 @@ class PartitionLog:
             self._events.failed(error)
             raise
 
+    def needs_preparation(self, batch: Buffer) -> bool:
+        """Whether a client's batch is to be prepared on a thread, by `prepare_batch`, before it is
+        appended. On most topics none is, which costs next to nothing to know.
+        """
+        return self._may_need_preparation and needs_preparation(batch, self.settings)
+
+    def append_prepared(
+        self, prepared: PreparedBatch, *, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        """Append a client's batch that `prepare_batch` has checked, under settings then or now."""
+        with self._fencing():
+            return self._appending.as_prepared(prepared, leader_epoch, now_ms)
+
     def append_as_follower(self, content: Buffer, *, leader_epoch: int, now_ms: int) -> int:
         """Append the whole batches of a fetched run as they are; how many bytes were taken."""
         with self._fencing():
@@ -177,17 +200,23 @@ class PartitionLog:
                 f"offset {offset} of {self.partition} is not within "
                 f"{self.log_start_offset} to {self.end_offset}"
             )
-        committed_only = bound is ReadBound.LAST_STABLE
+        committed_only = bound is _LAST_STABLE
         bound_offset = self._bound_offset(bound)
         if offset >= bound_offset:
             return LogRead(None, [] if committed_only else None)
-        with self._fencing():
+        if self.failure is not None:
+            raise self.failure
+        # Not `_fencing`, which is made anew for each read and costs as much as all the rest.
+        try:
             found = self.body.read(
                 offset, max_bytes=max_bytes, bound_offset=bound_offset, at_least_one=at_least_one
             )
             if not committed_only:
                 return LogRead(found, None)
             return LogRead(found, self._aborted_within(offset, found) if found else [])
+        except StorageError as error:
+            self._events.failed(error)
+            raise
 
     def first_since(self, timestamp: int) -> TimedOffset | None:
         """The first record whose timestamp is at least this, or None (LO-2)."""
@@ -251,7 +280,7 @@ class PartitionLog:
 
     def swap_in(self, group: CleanedGroup, *, now_ms: int) -> None:
         """Take over one segment of a finished compaction."""
-        with self._fencing():
+        with self._changing():
             self.body.swap_in(group, now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms)
             self._remove_stray_snapshots()
 
@@ -272,6 +301,11 @@ class PartitionLog:
     def needs_flush(self) -> bool:
         """Whether `flush.messages` records wait to be flushed; their answer then waits too."""
         return self.end_offset - self.recovery_point >= self.settings.flush_messages
+
+    @property
+    def takes_its_time(self) -> bool:
+        """Whether an append may have to wait: for a flush, or for a thread that opens its batch."""
+        return self._takes_its_time
 
     def roll(self, now_ms: int) -> None:
         """Start a new segment; what came before it is made durable in the background."""
@@ -296,7 +330,7 @@ class PartitionLog:
         if offset < self.body.segments.first.base_offset:
             self.start_over(offset, now_ms=now_ms)
             return True
-        with self._fencing():
+        with self._changing():
             offset, base_offset = self.body.end_before(offset)
             # Not to the offset: if that becomes the base of a new segment, the start after a crash
             # would not look into this one, where old bytes may lie behind a cut that got lost.
@@ -316,7 +350,7 @@ class PartitionLog:
 
     def start_over(self, offset: int, *, now_ms: int) -> None:
         """Drop everything and go on, empty, at an offset (EP-7)."""
-        with self._fencing():
+        with self._changing():
             # Whatever the next start finds, it has to look at all of it.
             self._lower_recovery_point(0)
             self._lower_first_dirty(None)
@@ -330,10 +364,27 @@ class PartitionLog:
     def close(self) -> None:
         """Make everything durable and let go of the files. No flush may be under way."""
         with self._fencing():
-            self.body.segments.active.seal()
-            self._save_producers(self.end_offset)
-            self._flushing.run_here()
+            if not self._is_untouched():
+                self.body.segments.active.seal()
+                self._save_producers(self.end_offset)
+                self._flushing.run_here()
+            self.body.segments.active.trim()
             self.body.close()
+
+    def _is_untouched(self) -> bool:
+        """Nothing to lose since the last clean stop, or since the log was made.
+
+        Most of ten thousand partitions are idle, and a stop that synced each would take minutes.
+        """
+        if self.body.truncations:
+            return False
+        if self.end_offset == 0:
+            return True
+        return (
+            self.end_offset == self._resting_end == self.recovery_point
+            and not self.epochs.unsaved
+            and not self.body.segments.active.has_new_indexes
+        )
 
     def fence(self, error: StorageError) -> None:
         """The disk has failed: refuse everything from now on, and touch nothing."""
@@ -357,14 +408,19 @@ class PartitionLog:
             self._events.failed(error)
             raise
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """For what cannot be left half done: even the lack of a descriptor ends the log then."""
+        with self._fencing():
+            try:
+                yield
+            except TooManyOpenFiles as error:
+                raise StorageError(f"{self.partition} is half changed: {error}") from error
+
     def _bound_offset(self, bound: ReadBound) -> int:
-        match bound:
-            case ReadBound.LOG_END:
-                return self.end_offset
-            case ReadBound.HIGH_WATERMARK:
-                return self.high_watermark
-            case ReadBound.LAST_STABLE:
-                return self.last_stable_offset
+        if bound is _HIGH_WATERMARK:
+            return self.high_watermark
+        return self.last_stable_offset if bound is _LAST_STABLE else self.end_offset
 
     def _aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
         try:
@@ -401,7 +457,9 @@ class PartitionLog:
             self._lower_recovery_point(active.base_offset)
         self.body.roll(now_ms, base_offset=base_offset)
         self._save_producers(base_offset)
-        self.flush()
+        # Without a descriptor for it, the next flush comes for this segment as well.
+        with suppress(TooManyOpenFiles):
+            self.flush()
 
     def _remove_stray_snapshots(self) -> None:
         """Snapshots go with the segments that began where they stand, or they would pile up."""

@@ -4,7 +4,8 @@
     topic_id: AAAAAAAAAAAAAAAAAAAAAQ
 
 It is written before the first record, so that a folder left from a deleted topic is not taken for
-a new topic of the same name.
+a new topic of the same name. A power cut before the log's first flush may take it, or leave a torn
+one: whoever knows the topic's id then writes it again.
 """
 
 import re
@@ -12,7 +13,7 @@ from pathlib import PurePath
 
 from headwater.model.failures import CorruptFile, ProtocolError
 from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.storage.disk import Disk, read_whole, write_atomically
+from headwater.storage.disk import Disk, File, read_whole
 
 FILE_NAME = "partition.metadata"
 
@@ -46,6 +47,17 @@ def load(disk: Disk, folder: PurePath) -> TopicId | None:
     return None if content is None else decode(content)
 
 
-def save(disk: Disk, folder: PurePath, topic_id: TopicId) -> None:
-    """Durable on return."""
-    write_atomically(disk, folder / FILE_NAME, encode(topic_id))
+def open_for_sync(disk: Disk, folder: PurePath) -> File | None:
+    """The file, for a job that makes it durable; the caller closes it. None where it is gone."""
+    path = folder / FILE_NAME
+    return disk.open(path) if disk.status(path) is not None else None
+
+
+def write(disk: Disk, folder: PurePath, topic_id: TopicId) -> None:
+    """Replace the file. Not durable by itself: the log's first flush sees to that."""
+    file = disk.open(folder / FILE_NAME, create=True)
+    try:
+        file.truncate(0)
+        file.write([encode(topic_id)], 0)
+    finally:
+        file.close()

@@ -14,13 +14,21 @@ returns zero, and the bytes are fewer.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from headwater.model.failures import HeadwaterError, StorageError, TooMuchWork
+from headwater.model.failures import (
+    HeadwaterError,
+    StorageError,
+    TooManyOpenFiles,
+    TooMuchWork,
+)
 from headwater.records.header import Buffer
 from headwater.storage.cold_read import ColdRead
 from headwater.storage.executor import Executor
 from headwater.storage.file_range import FileRange
 from headwater.storage.residency import Residency, pages_in
+
+_ANSWERS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,27 +72,39 @@ class RangeReader:
     def waiting_count(self) -> int:
         return len(self._waiting)
 
+    @property
+    def answer_limit_bytes(self) -> int:
+        """What one answer should have of cold bytes, which stay in memory until they are sent."""
+        return self._cold_limit_bytes // _ANSWERS_AT_ONCE
+
+    def is_hot(self, range: FileRange) -> bool:  # noqa: A002, the word of the room
+        """Whether all of it is in the page cache now. A file that fails is not."""
+        try:
+            file = range.file.file()
+            resident = self._residency.resident_pages(file, range.position, range.length)
+        except (StorageError, TooManyOpenFiles):
+            return False
+        return resident >= pages_in(range.position, range.length)
+
     def read(
         self,
         range: FileRange,  # noqa: A002, the word of the room
         deliver: Callable[[FileRange | Buffer], None],
         fail: Callable[[HeadwaterError], None],
-    ) -> None:
-        """Deliver the range or fail, one of the two and once; at once when it is hot."""
-        try:
-            file = range.file.file()
-            resident = self._residency.resident_pages(file, range.position, range.length)
-        except StorageError as error:
-            fail(error)
-            return
-        if resident >= pages_in(range.position, range.length):
+    ) -> bool:
+        """Deliver the range or fail, one of the two and once; at once when it is hot.
+
+        The answer is whether it was.
+        """
+        if self.is_hot(range):
             self.hot_count += 1
             range.file.hold()
             deliver(range)
-            return
+            return True
         self.cold_count += 1
         self._waiting.append(_Read(range=range, deliver=deliver, fail=fail))
         self._start_what_fits()
+        return False
 
     def _start_what_fits(self) -> None:
         while self._waiting and self._fits(self._waiting[0].range.length):
@@ -108,7 +128,7 @@ class RangeReader:
             return
         try:
             file = read.range.file.hold()
-        except StorageError as error:
+        except (StorageError, TooManyOpenFiles) as error:
             read.fail(error)
             return
 

@@ -22,10 +22,11 @@ class PendingRemovals:
         queue = self._queues.setdefault(delay_ms, deque())
         queue.extend((now_ms + delay_ms, path) for path in paths)
 
-    def take_due(self, now_ms: int) -> list[PurePath]:
+    def take_due(self, now_ms: int, *, limit: int) -> list[PurePath]:
+        """What has waited long enough, at most so many; the rest is due at the next call."""
         due: list[PurePath] = []
         for delay_ms, queue in list(self._queues.items()):
-            while queue and queue[0][0] <= now_ms:
+            while queue and queue[0][0] <= now_ms and len(due) < limit:
                 due.append(queue.popleft()[1])
             if not queue:
                 del self._queues[delay_ms]

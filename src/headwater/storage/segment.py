@@ -8,18 +8,17 @@ first timestamp) it learns from its indexes when first asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from pathlib import PurePath
 
-from headwater.model.failures import BatchError, CorruptBatch
+from headwater.model.failures import BatchError, CorruptBatch, TooManyOpenFiles
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import BatchHeader, Buffer
 from headwater.storage.batch_walk import PlacedHeader, walk_batches, walk_headers
-from headwater.storage.disk import Disk
 from headwater.storage.offset_index import OffsetIndex
-from headwater.storage.open_files import CachedFile, OpenFiles
+from headwater.storage.open_files import CachedFile
+from headwater.storage.recent_batches import RecentBatches
 from headwater.storage.segment_files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, path_of
+from headwater.storage.segment_home import SegmentHome
 from headwater.storage.time_index import TimeIndex
 from headwater.storage.transaction_index import TransactionIndex
 
@@ -28,17 +27,6 @@ INT64_MAX = 2**63 - 1
 
 # Size, last offset and largest timestamp of one batch: a bare tuple, made for every append.
 AppendedBatch = tuple[int, int, int]
-
-
-@dataclass(slots=True, kw_only=True)
-class SegmentHome:
-    """What all segments of one log share. The two index settings may change while it is open."""
-
-    disk: Disk
-    files: OpenFiles
-    folder: PurePath
-    index_interval_bytes: int
-    index_max_bytes: int
 
 
 class Segment:
@@ -50,9 +38,11 @@ class Segment:
         "_home",
         "_indexed_timestamp",
         "_is_fresh",
+        "_is_preallocated",
         "_largest_offset",
         "_largest_timestamp",
         "_offset_index",
+        "_recent",
         "_slots_left",
         "_time_index",
         "_transactions",
@@ -60,6 +50,7 @@ class Segment:
         "created_ms",
         "is_index_full",
         "log",
+        "roll_jitter_ms",
         "size",
     )
 
@@ -68,10 +59,14 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.created_ms = created_ms
+        # How much earlier than `segment.ms` it is old, so that logs made together part ways (RL-1).
+        self.roll_jitter_ms = home.dice.below(home.jitter_limit_ms) if home.jitter_limit_ms else 0
+        self._is_preallocated = False
         self.log: CachedFile = home.files.open(path_of(home.folder, base_offset, LOG))
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._transactions: TransactionIndex | None = None
+        self._recent = RecentBatches()
         # Indexes that were made here are sound; those found on disk are looked at when first used.
         self._is_fresh = False
         self.is_index_full = False
@@ -83,12 +78,24 @@ class Segment:
         self._slots_left = 0
 
     @classmethod
-    def create(cls, home: SegmentHome, base_offset: int, *, created_ms: int) -> Segment:
-        """A new, empty segment on disk; what stood under its names is emptied."""
+    def create(
+        cls, home: SegmentHome, base_offset: int, *, created_ms: int, is_first: bool = False
+    ) -> Segment:
+        """A new, empty segment; what stood under its names is emptied.
+
+        The first one in a new folder finds nothing there, and costs no more than its log file.
+        """
         segment = cls(home, base_offset, size=0, created_ms=created_ms)
         segment.log = home.files.open(segment.log.path, create=True)
         segment.log.file().truncate(0)
-        segment._empty_indexes()
+        if home.preallocated_bytes:
+            segment._is_preallocated = True
+            segment.log.file().preallocate(home.preallocated_bytes)
+        segment._is_fresh = True
+        if is_first:
+            segment._largest_timestamp = NO_TIMESTAMP
+        else:
+            segment._empty_indexes()
         return segment
 
     @property
@@ -99,7 +106,9 @@ class Segment:
             self._offset_index = OffsetIndex(
                 home.files, path, base_offset=self.base_offset, max_bytes=home.index_max_bytes
             )
-            if not self._is_fresh and not self._offset_index.is_sane(self.size):
+            if self._is_fresh:
+                self._offset_index.begin()
+            elif not self._offset_index.is_sane(self.size):
                 self.rebuild_indexes()
         return self._offset_index
 
@@ -111,9 +120,16 @@ class Segment:
             self._time_index = TimeIndex(
                 home.files, path, base_offset=self.base_offset, max_bytes=home.index_max_bytes
             )
-            if not self._is_fresh and not self._is_sane(self._time_index):
+            if self._is_fresh:
+                self._time_index.begin()
+            elif not self._is_sane(self._time_index):
                 self.rebuild_indexes()
         return self._time_index
+
+    @property
+    def has_new_indexes(self) -> bool:
+        """Whether the indexes were made here, and so may not be on disk yet."""
+        return self._is_fresh
 
     @property
     def transactions(self) -> TransactionIndex:
@@ -154,15 +170,27 @@ class Segment:
     def append(self, content: Buffer, batches: Sequence[AppendedBatch]) -> None:
         """Write batches that lie back to back in `content`, and index them."""
         position = self.size
-        self.log.file().write((content,), position)
         if self._largest_timestamp is None:
             self._learn_largest_timestamp()
+        self.log.file().write((content,), position)
         if not position:
             self._first_timestamp = batches[0][2]
         for batch in batches:
             self._index(position, batch)
+            self._recent.add(batch[1], position)
             position += batch[0]
         self.size = position
+
+    def place(self, offset: int) -> tuple[int, int] | None:
+        """Where the first batch that ends at or after the offset begins and ends, if there is one.
+
+        Costs next to nothing at the end of a log that is appended to.
+        """
+        recent = self._recent.find(offset, self.size)
+        if recent is not None:
+            return recent
+        placed = self.locate(offset)
+        return None if placed is None else (placed.position, placed.end)
 
     def locate(self, offset: int) -> PlacedHeader | None:
         """The first batch that ends at or after the offset, or None past the end."""
@@ -230,6 +258,7 @@ class Segment:
 
     def truncate_to(self, offset: int) -> None:
         """Cut off the batch that holds the offset and all behind it."""
+        self._recent.clear()
         placed = self.locate(offset)
         if placed is not None:
             file = self.log.file()
@@ -259,9 +288,16 @@ class Segment:
 
     def seal(self) -> None:
         """Close the indexes: the largest timestamp gets its entry and all entries their file."""
+        self._recent.clear()
         if self.size:
             self.time_index.add(self.largest_timestamp, self._largest_offset)
         self.write_out()
+
+    def trim(self) -> None:
+        """Give back the room that was reserved and not used; nothing more is written here."""
+        if self._is_preallocated:
+            self.log.file().truncate(self.size)
+            self._is_preallocated = False
 
     def write_out(self) -> None:
         self.offset_index.write_out()
@@ -286,6 +322,7 @@ class Segment:
         whether it should be is for the caller to say.
         """
         size, self.size = self.size, 0
+        self._recent.clear()
         self._empty_indexes()
         refusal: BatchError | None = None
         try:
@@ -301,7 +338,8 @@ class Segment:
                 self.size += header.size_bytes
         except BatchError as failure:
             refusal = failure
-        self.seal()
+        if size:
+            self.seal()
         return refusal
 
     def _check_offsets(self, header: BatchHeader, lowest: int) -> None:
@@ -319,15 +357,22 @@ class Segment:
             self._largest_timestamp = max_timestamp
             self._largest_offset = last_offset
         if self._bytes_since_entry > self._home.index_interval_bytes:
-            self.offset_index.add(last_offset, position)
-            if self._largest_timestamp > self._indexed_timestamp:
-                self.time_index.add(self._largest_timestamp, self._largest_offset)
-                self._indexed_timestamp = self._largest_timestamp
-            self._bytes_since_entry = 0
-            self._slots_left -= 1
-            if self._slots_left <= 0:
-                self._count_slots()
+            try:
+                self._add_entries(last_offset, position, self._largest_timestamp)
+            except TooManyOpenFiles:
+                # The batch is written already, and can do without: the next one gets an entry.
+                self._slots_left = 0
         self._bytes_since_entry += size_bytes
+
+    def _add_entries(self, last_offset: int, position: int, largest_timestamp: int) -> None:
+        self.offset_index.add(last_offset, position)
+        if largest_timestamp > self._indexed_timestamp:
+            self.time_index.add(largest_timestamp, self._largest_offset)
+            self._indexed_timestamp = largest_timestamp
+        self._bytes_since_entry = 0
+        self._slots_left -= 1
+        if self._slots_left <= 0:
+            self._count_slots()
 
     def _count_slots(self) -> None:
         """How many entries fit either index; counted down from here, as counting costs."""
@@ -351,8 +396,10 @@ class Segment:
 
     def _empty_indexes(self) -> None:
         self._is_fresh = True
-        self.offset_index.create()
-        self.time_index.create()
+        for index in (self.offset_index, self.time_index):
+            index.begin()
+            if self._home.disk.status(index.cached.path) is not None:
+                index.write_out()
         self._bytes_since_entry = 0
         self._first_timestamp = None
         self._largest_timestamp = NO_TIMESTAMP

@@ -8,26 +8,28 @@ they touch nothing but files that are held open for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import Buffer
+from headwater.storage import partition_metadata
 from headwater.storage.compaction import swap
 from headwater.storage.compaction.job import CleanedGroup
 from headwater.storage.disk import File
 from headwater.storage.file_range import FileRange
-from headwater.storage.open_files import CachedFile
 from headwater.storage.removals import PendingRemovals
-from headwater.storage.segment import AppendedBatch, Segment, SegmentHome
+from headwater.storage.segment import AppendedBatch, Segment
 from headwater.storage.segment_files import DELETED, SEGMENT_KINDS, path_of
+from headwater.storage.segment_home import SegmentHome
 from headwater.storage.segments import Segments
 from headwater.storage.transaction_index import AbortedTransaction, collect_aborted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollRule:
-    """When an append goes into a new segment. There is no jitter yet (`segment.jitter.ms`)."""
+    """When an append goes into a new segment; each segment takes its jitter off `segment_ms`."""
 
     segment_bytes: int
     segment_ms: int
@@ -42,6 +44,7 @@ class SegmentedLog:
         "_removals",
         "end_offset",
         "home",
+        "is_folder_durable",
         "segments",
         "truncations",
     )
@@ -53,10 +56,13 @@ class SegmentedLog:
         *,
         end_offset: int,
         removals: PendingRemovals,
+        is_folder_durable: bool = True,
     ) -> None:
         self.home = home
         self.segments = segments
         self.end_offset = end_offset
+        # A new folder is not: a power cut may take it until the first flush has synced its name.
+        self.is_folder_durable = is_folder_durable
         # Goes up with every cut at the end, so that work done meanwhile can be told stale.
         self.truncations = 0
         self._removals = removals
@@ -83,9 +89,10 @@ class SegmentedLog:
         if not active.size:
             return False
         first_timestamp = active.first_timestamp
+        limit_ms = rule.segment_ms - active.roll_jitter_ms
         if first_timestamp == NO_TIMESTAMP or max_timestamp == NO_TIMESTAMP:
-            return now_ms - active.created_ms > rule.segment_ms
-        return max_timestamp - first_timestamp > rule.segment_ms
+            return now_ms - active.created_ms > limit_ms
+        return max_timestamp - first_timestamp > limit_ms
 
     def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
         """Start a new active segment (RL-2), at the end of the log unless a follower leaves a gap.
@@ -96,11 +103,13 @@ class SegmentedLog:
         assert base_offset >= self.end_offset, "segments do not overlap"
         active = self.segments.active
         active.seal()
+        active.trim()
+        # Made before the old one goes: if there is no descriptor for it, nothing has happened.
+        segment = Segment.create(self.home, base_offset, created_ms=now_ms)
         if active.base_offset == base_offset:
             assert not active.size, "a segment with data ends behind its base"
             self.segments.remove([active])
             active.forget()
-        segment = Segment.create(self.home, base_offset, created_ms=now_ms)
         self.segments.add(segment)
         self._names_synced = False
         return segment
@@ -120,16 +129,17 @@ class SegmentedLog:
         segments = self.segments
         for index in range(segments.index_of(offset), len(segments)):
             segment = segments[index]
-            placed = segment.locate(offset)
+            placed = segment.place(offset)
             if placed is None:
                 continue
+            position, batch_end = placed
             end = self._end_within(segment, index, bound_offset)
-            length = min(max_bytes, end - placed.position)
-            if length < placed.header.size_bytes:
-                if not at_least_one or placed.end > end:
+            length = min(max_bytes, end - position)
+            if position + length < batch_end:
+                if not at_least_one or batch_end > end:
                     return None
-                length = placed.header.size_bytes
-            return FileRange(segment.log, placed.position, length)
+                length = batch_end - position
+            return FileRange(segment.log, position, length)
         return None
 
     def aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
@@ -189,30 +199,30 @@ class SegmentedLog:
         self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
 
     def sync_job(self, from_offset: int) -> tuple[Callable[[], None], Callable[[], None]]:
-        """A job that makes all content since an offset durable, and what to call when it ended."""
-        held: list[CachedFile] = []
-        opened: list[File] = []
-        for segment in self.segments.since(from_offset):
-            segment.write_out()
-            held.extend(segment.cached_files())
-            transactions = segment.transactions.open_for_sync()
-            if transactions is not None:
-                opened.append(transactions)
-        files = [cached.hold() for cached in held] + opened
+        """A job that makes all content since an offset durable, and what to call when it ended.
+
+        Where a descriptor is missing, nothing is held and nothing counts as synced.
+        """
         disk, folder = self.home.disk, self.home.folder
-        sync_names, self._names_synced = not self._names_synced, True
+        sync_names, sync_folder = not self._names_synced, not self.is_folder_durable
+        with ExitStack() as held:
+            files: list[File] = []
+            for segment in self.segments.since(from_offset):
+                segment.write_out()
+                files += [held.enter_context(each.held()) for each in segment.cached_files()]
+                files += _opened(held, segment.transactions.open_for_sync())
+            if sync_folder:
+                files += _opened(held, partition_metadata.open_for_sync(disk, folder))
+            release = held.pop_all().close
+        self._names_synced = self.is_folder_durable = True
 
         def sync() -> None:
             for file in files:
                 file.sync()
             if sync_names:
                 disk.sync_directory(folder)
-
-        def release() -> None:
-            for cached in held:
-                cached.release()
-            for file in opened:
-                file.close()
+            if sync_folder:
+                disk.sync_directory(folder.parent)
 
         return sync, release
 
@@ -230,8 +240,8 @@ class SegmentedLog:
             return segment.size
         if self._bound and self._bound[0] == bound_offset and self._bound[1] is segment:
             return self._bound[2]
-        placed = segment.locate(bound_offset)
-        position = placed.position if placed else segment.size
+        placed = segment.place(bound_offset)
+        position = placed[0] if placed else segment.size
         self._bound = (bound_offset, segment, position)
         return position
 
@@ -270,3 +280,11 @@ class SegmentedLog:
                 self.home.disk.remove(path_of(self.home.folder, segment.base_offset, kind))
         if segments:
             self.home.disk.sync_directory(self.home.folder)
+
+
+def _opened(held: ExitStack, file: File | None) -> list[File]:
+    """The file, if there is one, to be closed with what else is held."""
+    if file is None:
+        return []
+    held.callback(file.close)
+    return [file]

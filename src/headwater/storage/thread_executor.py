@@ -24,8 +24,15 @@ class ThreadExecutor:
     `submit` and `close` are for the loop's thread only.
     """
 
-    def __init__(self, threads: int, post: Post, *, queue_limit: int = 10_000) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="headwater-work")
+    def __init__(
+        self,
+        threads: int,
+        post: Post,
+        *,
+        queue_limit: int = 10_000,
+        name: str = "headwater-work",
+    ) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._post = post
         self._limit = threads + queue_limit
         self._unfinished = 0

@@ -1,4 +1,28 @@
-"""What users' tests import: an embedded broker and a pytest plugin.
+"""What users' tests import: an embedded broker, and a pytest plugin with a fixture of one.
 
-Empty until the broker is built; the room exists so that its place in the stack is checked.
+    from headwater.testing import EmbeddedBroker
+
+What a reader would get wrong: the names below are loaded when they are first used. Every run of
+pytest loads this package with its plugin, and every embedded broker with its child's module, and
+neither should pay for what it does not use.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.model.failures import BrokerDidNotStart
+    from headwater.testing.embedded_broker import EmbeddedBroker
+
+__all__ = ["BrokerDidNotStart", "EmbeddedBroker"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "BrokerDidNotStart":
+        from headwater.model.failures import BrokerDidNotStart
+
+        return BrokerDidNotStart
+    if name == "EmbeddedBroker":
+        from headwater.testing.embedded_broker import EmbeddedBroker
+
+        return EmbeddedBroker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

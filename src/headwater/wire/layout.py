@@ -28,14 +28,15 @@ class Layout(Generic[M]):
     _write: Callable[[Output, M], None]
 
     def read(self, buffer: memoryview) -> M:
-        """The message that fills the buffer, or ProtocolError."""
+        """The message at the begin of the buffer, or ProtocolError.
+
+        What stands behind it is ignored. Kafka does this (4.1), and librdkafka (2.x) lives by it:
+        when it asks for the metadata of all topics it sends three bytes too many.
+        """
         try:
-            message, end = self._read(buffer, 0)
+            return self._read(buffer, 0)[0]
         except (IndexError, struct_error) as error:
             raise ProtocolError("the message ends before its last field") from error
-        if end != len(buffer):
-            raise ProtocolError(f"{len(buffer) - end} bytes are left behind the message")
-        return message
 
     def write(self, message: M) -> list[Part]:
         out = Output()

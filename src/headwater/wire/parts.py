@@ -8,6 +8,8 @@ hands out the whole as a list of parts, for one `sendmsg` and, where a part lies
 from typing import Final, Protocol
 
 _COPIED_BYTES: Final = 1024
+# Made once: written out in a call it would be put together for every part.
+_Buffer = bytes | bytearray | memoryview
 
 
 class FileSlot(Protocol):
@@ -22,7 +24,7 @@ Part = bytes | bytearray | memoryview | FileSlot
 
 def part_bytes(part: Part) -> int:
     """How many bytes a part will put on the wire."""
-    return len(part) if isinstance(part, bytes | bytearray | memoryview) else part.length
+    return len(part) if isinstance(part, _Buffer) else part.length
 
 
 class Output(bytearray):
@@ -35,7 +37,7 @@ class Output(bytearray):
 
     def insert_part(self, part: Part) -> None:
         """Puts a part behind what has been written so far."""
-        if isinstance(part, bytes | bytearray | memoryview) and len(part) <= _COPIED_BYTES:
+        if isinstance(part, _Buffer) and len(part) <= _COPIED_BYTES:
             self += part
         else:
             self._inserted.append((len(self), part))

@@ -87,11 +87,14 @@ def test_damaged_messages_are_read_or_refused(api: Api) -> None:
 
 
 @pytest.mark.parametrize("api", JUDGED, ids=lambda api: api.name)
-def test_a_message_cut_short_or_with_something_behind_it_is_refused(api: Api) -> None:
+def test_a_message_cut_short_is_refused_and_what_stands_behind_one_is_ignored(api: Api) -> None:
+    """librdkafka sends three bytes too many when it asks for all topics."""
     for shape, version, body in valid_bodies(api, Random(api.key)):
-        for wrong in (body[:-1], body + b"\0") if body else (b"\0",):
+        if body:
             with pytest.raises(ProtocolError):
-                read(shape, version, memoryview(wrong))
+                read(shape, version, memoryview(body[:-1]))
+        whole = read(shape, version, memoryview(body))
+        assert read(shape, version, memoryview(body + b"\1\0\0")) == whole
 
 
 def test_lying_lengths_cost_no_memory() -> None:

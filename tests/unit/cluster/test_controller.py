@@ -42,7 +42,7 @@ class Lab:
             self.executor,
             DATA,
             cluster_id=CLUSTER_ID,
-            may_create=True,
+            first=(),
             smallest_compaction_bytes=smallest_compaction_bytes,
         )
         self.said: list[str] = []
@@ -213,7 +213,7 @@ def topics_found(disk: CruelDisk) -> list[str]:
 
 def open_store(disk: CruelDisk, *, cluster_id: str = CLUSTER_ID, may_create: bool) -> LocalStore:
     return LocalStore.open(
-        disk, InlineExecutor(), DATA, cluster_id=cluster_id, may_create=may_create
+        disk, InlineExecutor(), DATA, cluster_id=cluster_id, first=() if may_create else None
     )
 
 

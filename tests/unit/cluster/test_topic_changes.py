@@ -3,10 +3,9 @@
 import pytest
 
 from headwater.cluster.decision import Decision
-from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import PartitionsAdded, TopicDeleted
 from headwater.cluster.image import ClusterImage
-from headwater.cluster.topic_changes import create_partitions, delete_topics
+from headwater.cluster.topic_changes import Rights, create_partitions, delete_topics
 from headwater.cluster.topic_creation import create_topics, new_partition
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
@@ -23,7 +22,7 @@ from headwater.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from tests.sim.cluster_lab import STATIC, after, broker, cluster_of, dice, topic
+from tests.sim.cluster_lab import ALL_RIGHTS, STATIC, after, broker, cluster_of, dice, topic
 
 
 @pytest.fixture
@@ -36,9 +35,9 @@ def image() -> ClusterImage:
 
 
 def delete(
-    image: ClusterImage, *topics: DeleteTopicState, static: StaticConfig = STATIC
+    image: ClusterImage, *topics: DeleteTopicState, rights: Rights = ALL_RIGHTS
 ) -> Decision[tuple[DeletableTopicResult, ...]]:
-    return delete_topics(image, DeleteTopicsRequest(topics=topics), static)
+    return delete_topics(image, DeleteTopicsRequest(topics=topics), rights)
 
 
 def test_topics_are_deleted_by_name_or_by_id(image: ClusterImage) -> None:
@@ -86,24 +85,43 @@ def test_what_cannot_be_deleted_is_refused_by_name(image: ClusterImage) -> None:
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_REQUEST,
     ]
 
 
-def test_a_broker_may_be_told_not_to_delete(image: ClusterImage) -> None:
-    static = StaticConfig.parse({"delete.topic.enable": "false"})
-    decision = delete(image, DeleteTopicState(name="orders"), static=static)
-    assert decision == Decision(
+def test_a_topic_that_is_named_twice_is_answered_once_and_stays(image: ClusterImage) -> None:
+    """TO-4: in whichever way it is named."""
+    topic_id = image.topics["a.b"].topic_id
+    by_name, by_id = DeleteTopicState(name="a.b"), DeleteTopicState(topic_id=topic_id)
+    told = []
+    for asked in [(by_name, by_name), (by_id, by_id), (by_name, by_id), (by_id, by_name)]:
+        decision = delete(image, *asked)
+        assert decision.facts == []
+        (result,) = decision.answer
+        assert result.error_code is ErrorCode.INVALID_REQUEST
+        told.append((result.name, result.topic_id))
+    assert told == [("a.b", NO_TOPIC_ID), (None, topic_id), ("a.b", topic_id), ("a.b", topic_id)]
+
+
+def test_who_may_not_see_a_topic_does_not_learn_from_deleting_it(image: ClusterImage) -> None:
+    """Neither its name, nor its id, nor that it is there."""
+    topic_id = image.topics["orders"].topic_id
+    asked = [
+        DeleteTopicState(name="orders"),
+        DeleteTopicState(name="gone"),
+        DeleteTopicState(topic_id=topic_id),
+    ]
+    nothing = Rights(may_describe=lambda _: False, may_delete=lambda _: False)
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert delete(image, *asked[:2], rights=nothing) == Decision(
         [],
-        (
-            DeletableTopicResult(
-                name="orders",
-                topic_id=NO_TOPIC_ID,
-                error_code=ErrorCode.TOPIC_DELETION_DISABLED,
-                error_message="delete.topic.enable is false",
-            ),
-        ),
+        tuple(DeletableTopicResult(name=name, error_code=code) for name in ("orders", "gone")),
     )
+    assert delete(image, asked[2], rights=nothing) == Decision(
+        [], (DeletableTopicResult(name=None, topic_id=topic_id, error_code=code),)
+    )
+    only_seeing = Rights(may_describe=lambda _: True, may_delete=lambda _: False)
+    codes = [each.error_code for each in delete(image, *asked[:2], rights=only_seeing).answer]
+    assert codes == [code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def grow(

@@ -23,6 +23,19 @@ def test_values_are_read_from_text() -> None:
     assert settings.preallocate is True
 
 
+def test_a_topic_may_be_neither_deleted_nor_compacted() -> None:
+    """Kafka does this (4.1): its records stay for ever."""
+    settings = TopicSettings.parse({"cleanup.policy": ""})
+    assert not settings.is_deleted
+    assert not settings.is_compacted
+
+
+@pytest.mark.parametrize("text", ["", "*", "0:1", "0:1, 12:3"])
+def test_throttled_replicas_are_a_star_or_pairs(text: str) -> None:
+    settings = TopicSettings.parse({"leader.replication.throttled.replicas": text})
+    assert ", ".join(settings.leader_replication_throttled_replicas) == text
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
@@ -34,6 +47,8 @@ def test_values_are_read_from_text() -> None:
         ("compression.gzip.level", "0", "between 1"),
         ("preallocate", "maybe", "true or false"),
         ("segmentbytes", "1", "did you mean segment.bytes"),
+        ("leader.replication.throttled.replicas", "0", "partition:broker"),
+        ("follower.replication.throttled.replicas", "*,0:1", "partition:broker"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_reason(name: str, text: str, reason: str) -> None:

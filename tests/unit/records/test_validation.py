@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
     BatchListTooLarge,
     BatchTooLarge,
@@ -116,6 +117,58 @@ def test_times_outside_the_window_are_refused(timestamps: tuple[int, ...]) -> No
         check(build_batch([record_at(NOW_MS + delta) for delta in timestamps]), NARROW)
 
 
+@pytest.mark.parametrize("codec", Codec)
+def test_the_records_that_are_to_blame_are_named(codec: Codec) -> None:
+    """PV-3: with the batch's error come the numbers of the bad records in it."""
+    old, new = NOW_MS - 10_000, NOW_MS
+    times = build_batch([record_at(time) for time in (old, new, old)], codec=codec)
+    with pytest.raises(InvalidTimestamp) as refused:
+        check(times, NARROW)
+    assert refused.value.record_indexes == (0, 2)
+    keys = build_batch([record_at(NOW_MS), record_at(NOW_MS, None)], codec=codec)
+    with pytest.raises(InvalidRecord) as without_key:
+        check(keys, COMPACTED)
+    assert without_key.value.record_indexes == (1,)
+
+
+def test_a_large_batch_is_refused_without_a_look_for_the_guilty() -> None:
+    batch = build_batch([record_at(NOW_MS - 10_000)] * 1001)
+    with pytest.raises(InvalidTimestamp) as refused:
+        check(batch, NARROW)
+    assert refused.value.record_indexes == ()
+
+
+def test_what_cannot_be_read_is_refused_without_a_look_for_the_guilty() -> None:
+    batch = altered(build_batch([record_at(NOW_MS - 10_000)]), attributes=Codec.SNAPPY)
+    with pytest.raises(InvalidTimestamp) as refused:
+        check(batch, NARROW)
+    assert refused.value.record_indexes == ()
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3])
+def test_another_message_format_is_an_invalid_record(magic: int) -> None:
+    """PV-1."""
+    batch = bytearray(GOOD)
+    batch[16] = magic
+    with pytest.raises(HeadwaterError) as refused:
+        check(bytes(batch))
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_a_wrong_checksum_is_a_corrupt_message() -> None:
+    """PV-1: the one refusal that a producer tries again."""
+    with pytest.raises(HeadwaterError) as refused:
+        check(GOOD[:-1] + bytes([GOOD[-1] ^ 1]))
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_half_a_batch_is_an_invalid_record() -> None:
+    """PV-1: to Kafka there is then no batch, and one there must be."""
+    with pytest.raises(HeadwaterError) as refused:
+        check(GOOD[:-1])
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
 def test_records_without_a_time_pass() -> None:
     """PV-3."""
     check(build_batch([record_at(-1)]), NARROW)
@@ -199,3 +252,10 @@ def test_levels_come_from_the_topics_settings() -> None:
 def test_sealing_does_not_trust_the_template() -> None:
     header: BatchHeader = read_header(GOOD)._replace(length=1, magic=9, crc=3)
     assert seal_batch(header, GOOD[61:]) == GOOD
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_records_that_do_not_begin_like_their_codec_are_refused(codec: Codec) -> None:
+    """They would be stored for good, and no consumer could read past them."""
+    with pytest.raises(InvalidRecord, match="codec"):
+        check(altered(GOOD, attributes=codec))

@@ -249,7 +249,7 @@ def test_a_full_disk_takes_what_fits() -> None:
         file.write([b"0123", b"4567"], 0)
     assert file.read(100, 0) == b"01234"
     file.write([b"98"], 3)
-    assert disk.free_bytes(ROOT) == 0
+    assert disk.volume(ROOT).usable_bytes == 0
     file.truncate(2)
     file.write([b"345"], 2)
     disk.make_room()

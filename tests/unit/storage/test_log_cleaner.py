@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from collections.abc import Callable
 from pathlib import PurePath
 
 import pytest
@@ -15,9 +16,14 @@ from headwater.records.reading import read_records
 from headwater.records.record import Record
 from headwater.storage import producer_snapshot
 from headwater.storage.compaction.cleaning import clean
-from headwater.storage.compaction.job import CleaningFailure, CleaningJob, FailureKind
+from headwater.storage.compaction.job import (
+    CleaningFailure,
+    CleaningJob,
+    CleaningResult,
+    FailureKind,
+)
 from headwater.storage.executor import InlineExecutor
-from headwater.storage.log_cleaner import LogCleaner, RunCleaning
+from headwater.storage.log_cleaner import LogCleaner
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools
 from headwater.storage.open_files import OpenFiles
@@ -25,6 +31,7 @@ from headwater.storage.partition_log import PartitionLog, ReadBound
 from headwater.storage.segment_files import LOG, path_of
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.held_executor import HeldExecutor
+from tests.sim.inline_cleaning import InlineCleaning
 from tests.sim.loaded_dice import LoadedDice
 from tests.sim.log_lab import START_MS
 
@@ -47,7 +54,10 @@ class Workshop:
         self.settings = settings
         self.now_ms = START_MS
         self.executor = HeldExecutor(self.dice)
-        self.run: RunCleaning = lambda job: clean(self.disk, job)
+        self.run: Callable[[CleaningJob], CleaningResult | CleaningFailure] = lambda job: clean(
+            self.disk, job
+        )
+        self.cleanings: list[InlineCleaning] = []
         self.open()
         self.log = self.create("accounts")
 
@@ -69,10 +79,14 @@ class Workshop:
         self.cleaner = LogCleaner(
             self.logs,
             SETTINGS,
-            run=lambda job: self.run(job),
+            begin=self.begin,
             executor=self.executor,
             dice=LoadedDice(self.dice),
         )
+
+    def begin(self, job: CleaningJob) -> InlineCleaning:
+        self.cleanings.append(InlineCleaning(lambda: self.run(job)))
+        return self.cleanings[-1]
 
     def put(self, key: bytes, value: bytes | None) -> None:
         record = Record(key=key, value=value, timestamp=self.now_ms)
@@ -337,3 +351,57 @@ def test_a_cleaning_that_found_no_thread_is_tried_again_after_a_while() -> None:
     workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
     workshop.compact()
     assert workshop.cleaner.last_result is not None
+
+
+def cleaned_files(workshop: Workshop) -> list[str]:
+    return [name for name in workshop.disk.names(workshop.log.folder) if "cleaned" in name]
+
+
+def test_a_stopped_cleaner_cancels_the_cleaning_and_begins_no_other() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.tick()
+    before = contents(workshop.log)
+    workshop.cleaner.stop()
+    assert workshop.cleanings[0].is_cancelled
+    workshop.executor.finish()
+    workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
+    workshop.tick(3)
+    assert len(workshop.cleanings) == 1
+    assert not workshop.cleaner.is_busy
+    assert contents(workshop.log) == before
+
+
+def test_a_result_that_comes_after_the_stop_is_dropped() -> None:
+    workshop = Workshop()
+    workshop.fill()
+    workshop.tick()
+    before = contents(workshop.log)
+    workshop.executor.work()
+    assert cleaned_files(workshop)
+    workshop.cleaner.stop()
+    workshop.executor.finish()
+    workshop.tick(3)
+    assert cleaned_files(workshop) == []
+    assert contents(workshop.log) == before
+
+
+def test_a_stop_amid_a_swap_keeps_what_is_in_place_and_drops_the_rest() -> None:
+    """CP-7"""
+    workshop = Workshop(dataclasses.replace(COMPACTED, segment_bytes=300))
+    for number in range(40):
+        workshop.put(b"key-%d" % (number % 20), b"value-%d" % number * 4)
+    workshop.tick()
+    workshop.executor.finish()
+    newest = {key: value for _, key, value in contents(workshop.log)}
+    workshop.tick()
+    assert workshop.cleaner.is_busy
+    workshop.cleaner.stop()
+    assert not workshop.cleaner.is_busy
+    assert cleaned_files(workshop) == []
+    assert {key: value for _, key, value in contents(workshop.log)} == newest
+    workshop.logs.close()
+    workshop.open()
+    log = workshop.logs.log(workshop.log.partition, now_ms=workshop.now_ms)
+    assert log is not None
+    assert {key: value for _, key, value in contents(log)} == newest

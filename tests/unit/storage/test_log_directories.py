@@ -472,3 +472,140 @@ def test_work_that_found_no_thread_is_done_later() -> None:
     folder = ONE / "orders-0"
     assert not any(name.endswith(".deleted") for name in broker.disk.names(folder))
     assert read_whole(broker.disk, ONE / "replication-offset-checkpoint") == b"0\n1\norders 0 9\n"
+
+
+def test_a_new_partition_costs_no_sync_and_is_durable_with_its_first_flush() -> None:
+    broker = Broker(ONE)
+    before = broker.disk.sync_count
+    broker.create("orders")
+    assert broker.disk.sync_count == before
+    broker.disk.process_crash()
+    broker.start()
+    log = broker.log("orders")
+    broker.append(log, 2)
+    flushed: list[bool] = []
+    log.flush(lambda: flushed.append(True))
+    broker.disk.power_cut()
+    broker.start()
+    assert flushed == [True]
+    assert broker.log("orders").end_offset == 2
+    assert broker.logs.directories[0].topic_id(TopicPartition("orders", 0)) == TOPIC_ID
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(45), b"version: 0\ntopic"])
+def test_a_folder_that_lost_its_topic_id_in_a_power_cut_is_adopted(content: bytes | None) -> None:
+    broker = Broker(ONE)
+    partition = TopicPartition("orders", 0)
+    broker.append(broker.create("orders"), 2)
+    path = ONE / "orders-0" / "partition.metadata"
+    broker.disk.remove(path)
+    if content is not None:
+        broker.disk.open(path, create=True).write([content], 0)
+    broker.crash()
+    directory = broker.logs.directory_of(partition)
+    assert broker.log("orders").end_offset == 2
+    assert directory.topic_id(partition) is None
+    directory.adopt(partition, TOPIC_ID)
+    assert directory.topic_id(partition) == TOPIC_ID
+
+
+def test_a_partition_made_again_inherits_nothing_from_one_that_a_power_cut_took() -> None:
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.append(log, 9)
+    log.delete_records_below(8)
+    broker.logs.directories[0].save_log_starts()
+    broker.disk.remove_tree(ONE / "orders-0")
+    broker.crash()
+    assert TopicPartition("orders", 0) not in broker.logs
+    broker.append(broker.create("orders"), 2)
+    broker.crash()
+    again = broker.log("orders")
+    assert (again.log_start_offset, again.end_offset) == (0, 2)
+
+
+def test_many_partitions_are_deleted_with_a_handful_of_syncs() -> None:
+    """TO-4"""
+    broker = Broker(ONE)
+    for partition in range(50):
+        broker.append(broker.create("orders", partition))
+    broker.logs.directories[0].save_recovery_points()
+    before = broker.disk.sync_count
+    broker.logs.delete_all(
+        [TopicPartition("orders", partition) for partition in range(1, 50)], now_ms=broker.now_ms
+    )
+    assert broker.disk.sync_count - before <= 3
+    assert broker.logs.partitions() == [TopicPartition("orders", 0)]
+    broker.disk.power_cut()
+    broker.start()
+    assert [each for each in broker.logs.partitions() if each.partition > 0] == []
+
+
+def test_a_failed_directory_keeps_its_partitions_while_the_others_are_deleted() -> None:
+    """RC-5"""
+    broker = Broker()
+    failing, healthy = broker.create("orders"), broker.create("parcels")
+    broker.logs.directory_of(failing.partition).fence(StorageError("no disk"))
+    with pytest.raises(StorageError, match="no disk"):
+        broker.logs.delete_all([failing.partition, healthy.partition], now_ms=broker.now_ms)
+    assert broker.logs.partitions() == [failing.partition]
+
+
+def test_a_stop_syncs_no_log_that_nobody_has_touched() -> None:
+    broker = Broker(ONE)
+    for partition in range(20):
+        broker.append(broker.create("orders", partition))
+        broker.create("idle", partition)
+    broker.stop()
+    broker.start()
+    for each in broker.logs.partitions():
+        assert broker.logs.log(each, now_ms=broker.now_ms) is not None
+    before = broker.disk.sync_count
+    broker.append(broker.log("orders", 7))
+    broker.logs.close()
+    assert broker.disk.sync_count - before < 30
+    broker.disk.power_cut()
+    broker.start()
+    assert [broker.log("orders", partition).end_offset for partition in (6, 7)] == [1, 2]
+
+
+def test_deleted_folders_go_a_few_at_a_time() -> None:
+    broker = Broker(ONE)
+    partitions = [broker.create("orders", partition).partition for partition in range(250)]
+    broker.logs.delete_all(partitions, now_ms=broker.now_ms)
+    broker.pass_time(1000)
+    assert len([name for name in broker.disk.names(ONE) if name.endswith("-delete")]) == 50
+    broker.pass_time(1)
+    assert [name for name in broker.disk.names(ONE) if name.endswith("-delete")] == []
+
+
+def test_the_size_of_a_partition_is_known_whether_or_not_its_log_is_open() -> None:
+    broker = Broker(ONE)
+    partition = TopicPartition("orders", 0)
+    broker.append(broker.create("orders"), 9)
+    size_bytes = broker.log("orders").size_bytes
+    assert size_bytes > 9 * 60
+    assert broker.logs.directory_of(partition).size_bytes(partition) == size_bytes
+    broker.stop()
+    broker.start()
+    directory = broker.logs.directory_of(partition)
+    assert directory.size_bytes(partition) == size_bytes
+    assert list(broker.logs.opened()) == []
+    assert directory.volume().usable_bytes <= directory.volume().total_bytes
+
+
+def test_an_adopted_folder_keeps_its_topic_id_from_the_next_flush_on() -> None:
+    """Recovery has flushed the log before anybody could adopt it."""
+    broker = Broker(ONE)
+    partition = TopicPartition("orders", 0)
+    broker.append(broker.create("orders"), 2)
+    broker.disk.remove(ONE / "orders-0" / "partition.metadata")
+    broker.crash()
+    log = broker.log("orders")
+    assert log.recovery_point == 2
+    broker.logs.directory_of(partition).adopt(partition, TOPIC_ID)
+    broker.append(log)
+    log.flush()
+    broker.disk.power_cut()
+    broker.start()
+    assert broker.logs.directory_of(partition).topic_id(partition) == TOPIC_ID

@@ -158,7 +158,26 @@ def test_directory_operations_on_a_file_are_storage_errors(tmp_path: Path, opera
         getattr(disk, operation)(tmp_path / "file")
 
 
-def test_free_bytes_is_what_is_left_of_the_file_system(tmp_path: Path) -> None:
-    assert OsDisk().free_bytes(tmp_path) > 0
+def test_a_volume_has_a_size_and_a_part_that_may_be_used(tmp_path: Path) -> None:
+    volume = OsDisk().volume(tmp_path)
+    assert 0 < volume.usable_bytes <= volume.total_bytes
     with pytest.raises(StorageError, match="free space"):
-        OsDisk().free_bytes(tmp_path / "none")
+        OsDisk().volume(tmp_path / "none")
+
+
+def test_reserved_room_is_not_seen_and_is_given_back(tmp_path: Path) -> None:
+    """A file that looked longer than what was written would be read as damaged."""
+    disk = OsDisk()
+    file = disk.open(tmp_path / "log", create=True)
+    file.preallocate(1 << 20)
+    reserved_bytes = (tmp_path / "log").stat().st_blocks * 512
+    file.write([b"ten bytes!"], 0)
+    assert file.size() == 10
+    assert file.read(100, 0) == b"ten bytes!"
+    file.truncate(10)
+    file.sync()
+    file.close()
+    assert (tmp_path / "log").read_bytes() == b"ten bytes!"
+    if reserved_bytes:  # Not every file system can.
+        assert reserved_bytes >= 1 << 20
+        assert (tmp_path / "log").stat().st_blocks * 512 < 1 << 20

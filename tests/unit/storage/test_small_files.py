@@ -164,8 +164,8 @@ def test_partition_metadata_has_kafkas_two_lines(disk: CruelDisk) -> None:
     assert partition_metadata.decode(content) == topic_id
     assert partition_metadata.decode(content[:-1]) == topic_id
     assert partition_metadata.load(disk, DIRECTORY) is None
-    partition_metadata.save(disk, DIRECTORY, topic_id)
-    disk.power_cut()
+    partition_metadata.write(disk, DIRECTORY, TopicId(bytes(range(16))))
+    partition_metadata.write(disk, DIRECTORY, topic_id)
     assert partition_metadata.load(disk, DIRECTORY) == topic_id
 
 

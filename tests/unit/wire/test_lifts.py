@@ -32,6 +32,11 @@ from headwater.wire.messages.list_config_resources import (
     CLIENT_METRICS,
     ListConfigResourcesRequest,
 )
+from headwater.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from headwater.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -192,6 +197,14 @@ def test_a_field_that_may_be_dropped_is_dropped_and_any_other_is_refused() -> No
     allowed = MetadataResponseTopic(name="t", topic_authorized_operations=3)
     with pytest.raises(UnsupportedInVersion, match="topic_authorized_operations"):
         written(MetadataResponse(topics=(allowed,)), 7)
+
+
+def test_clients_older_than_leader_epochs_are_told_offsets_all_the_same() -> None:
+    """ListOffsets tells the leader epoch since version 4."""
+    found = ListOffsetsPartitionResponse(offset=7, leader_epoch=3)
+    answer = ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(found,)),))
+    read = read_bytes(ListOffsetsResponse, 1, written(answer, 1))
+    assert read.topics[0].partitions == (ListOffsetsPartitionResponse(offset=7),)
 
 
 def test_null_is_refused_where_a_version_has_no_null() -> None:

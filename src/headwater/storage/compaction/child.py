@@ -70,7 +70,7 @@ def run(disk: Disk, job: CleaningJob) -> CleaningResult | CleaningFailure:
     try:
         # Old and new segments exist side by side until the swap, and old ones for a while after.
         needed_bytes = sum(source.size_bytes for source in job.sources)
-        free_bytes = disk.free_bytes(job.folder)
+        free_bytes = disk.volume(job.folder).usable_bytes
         if free_bytes < needed_bytes:
             reason = f"{needed_bytes} bytes may be needed in {job.folder}, {free_bytes} are free"
             return CleaningFailure(FailureKind.NO_SPACE, reason)

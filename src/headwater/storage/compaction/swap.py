@@ -37,6 +37,7 @@ from headwater.storage.segment_files import (
     INDEX_KINDS,
     LOG,
     SEGMENT_KINDS,
+    SUFFIXES,
     SWAP,
     SegmentFile,
     file_name,
@@ -74,10 +75,13 @@ def apply(disk: Disk, folder: PurePath, result: CleaningResult) -> list[PurePath
 
 def finish_interrupted(disk: Disk, folder: PurePath) -> None:
     """Make a partition folder whole before its segments are opened. Safe to repeat."""
-    _drop_unfinished(disk, folder)
-    _complete_swaps(disk, folder)
-    _remove(disk, folder, (name for name in disk.names(folder) if name.endswith(DELETED)))
-    _remove_orphans(disk, folder)
+    names = disk.names(folder)
+    if any(name.endswith(SUFFIXES) for name in names):
+        _drop_unfinished(disk, folder)
+        _complete_swaps(disk, folder)
+        _remove(disk, folder, (name for name in disk.names(folder) if name.endswith(DELETED)))
+        names = disk.names(folder)
+    _remove_orphans(disk, folder, names)
 
 
 def swap_in(disk: Disk, folder: PurePath, group: CleanedGroup) -> list[PurePath]:
@@ -140,9 +144,9 @@ def _complete_swaps(disk: Disk, folder: PurePath) -> None:
         _put_in_place(disk, folder, base)
 
 
-def _remove_orphans(disk: Disk, folder: PurePath) -> None:
+def _remove_orphans(disk: Disk, folder: PurePath, names: Sequence[str]) -> None:
     """Indexes without a log: their log went to .deleted just before a crash."""
-    files = [(name, file) for name, file in _segment_files(disk, folder) if not file.suffix]
+    files = [(name, file) for name, file in _parsed(names) if not file.suffix]
     logs = {file.base_offset for _, file in files if file.kind == LOG}
     orphans = (name for name, file in files if file.base_offset not in logs)
     _remove(disk, folder, orphans)
@@ -164,7 +168,11 @@ def _end_of_swap(disk: Disk, folder: PurePath, base_offset: int) -> int:
 
 
 def _segment_files(disk: Disk, folder: PurePath) -> list[tuple[str, SegmentFile]]:
-    parsed = ((name, parse_name(name)) for name in disk.names(folder))
+    return _parsed(disk.names(folder))
+
+
+def _parsed(names: Iterable[str]) -> list[tuple[str, SegmentFile]]:
+    parsed = ((name, parse_name(name)) for name in names)
     return [(name, file) for name, file in parsed if file is not None]
 
 

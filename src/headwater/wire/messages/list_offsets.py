@@ -40,7 +40,7 @@ class ListOffsetsPartitionResponse:
     error_code: ErrorCode = one("error_code", default=ErrorCode.NONE)
     timestamp: int = one("int64", default=-1)
     offset: int = one("int64", default=-1)
-    leader_epoch: int = one("int32", default=-1, since=4)
+    leader_epoch: int = one("int32", default=-1, since=4, ignorable=True)
 
 
 @shape

@@ -1,0 +1,133 @@
+"""What a consumer that lags does to one that does not.
+
+Four gigabytes are written and dropped from the page cache. Then a tailing consumer is measured in
+turn alone and beside a reader of the cold range.
+
+What a reader would get wrong: the lagging reader is a process of its own that looks at no record,
+because its client's CPU time would otherwise be taken for the broker's fault.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from bench.broker_requests import Tail, percentiles_us
+from bench.harness import Bench
+from bench.processes import Server, broker
+from bench.raw_requests import TOPIC, RawReader, produce_frame, produce_pipelined
+from bench.topics import create_topic
+from headwater.storage.os_disk import OsDisk
+from headwater.storage.residency import CachestatResidency, pages_in
+
+COLD_TOPIC: Final = "cold"
+COLD_BYTES: Final = 4_000_000_000
+RECORDS_OF_A_FRAME: Final = 9_000
+ROUNDS: Final = 4
+QUIET_SECONDS: Final = 4.0
+
+
+def measure(bench: Bench) -> None:
+    with broker() as (server, directory):
+        create_topic(server, TOPIC)
+        create_topic(server, COLD_TOPIC)
+        records = _fill(server)
+        segments = sorted((directory / f"{COLD_TOPIC}-0").glob("*.log"))
+        _drop(segments)
+        bench.record("cold bytes", sum(map(_size, segments)) / 1e9, "GB", at_least=4)
+        bench.record("cold range resident before", _resident_share(segments), "", at_most=0.01)
+        cpu_before = server.cpu_seconds
+        with Tail(server.port) as tail:
+            quiet, lagging = _rounds(tail, server, records)
+        bench.record("CPU time of the broker meanwhile", server.cpu_seconds - cpu_before, "s")
+        _record(bench, quiet, lagging)
+        bench.record("cold range resident after", _resident_share(segments), "", at_most=0.05)
+        tails = (directory / f"{TOPIC}-0").glob("*.log")
+        # Not all of it: the rest of the machine may push out a page too.
+        bench.record("tail resident after", _resident_share(tails), "", at_least=0.99)
+
+
+def _record(bench: Bench, quiet: list[list[float]], lagging: list[list[float]]) -> None:
+    for index, label in enumerate(("p50", "p99", "p99.9")):
+        alone = statistics.median(each[index] for each in quiet)
+        beside = statistics.median(each[index] for each in lagging)
+        bench.record(f"tailing consumer alone, {label}", alone, "us")
+        bench.record(f"tailing consumer beside a lagging one, {label}", beside, "us")
+        bench.record(
+            f"rise of {label}",
+            beside / alone,
+            "times",
+            compared_with="the tailing consumer alone",
+            at_most=1.5 if label == "p99" else None,
+        )
+
+
+def _rounds(
+    tail: Tail, server: Server, records: int
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Percentiles of the tail alone and beside the reader, one pair per round."""
+    tail.run(1)
+    quiet, lagging = [], []
+    for turn in range(ROUNDS):
+        quiet.append(percentiles_us(tail.run(QUIET_SECONDS)))
+        first, last = (records * each // ROUNDS for each in (turn, turn + 1))
+        command = [sys.executable, "-m", "bench.cold_reads"]
+        arguments = [str(each) for each in (server.port, first, last)]
+        with subprocess.Popen([*command, *arguments]) as reader:
+            is_over = threading.Event()
+            threading.Thread(target=_set_at_end, args=(reader, is_over)).start()
+            lagging.append(percentiles_us(tail.run(0, also_until=is_over)))
+        assert not reader.returncode, "the lagging reader failed"
+    return quiet, lagging
+
+
+def _set_at_end(reader: "subprocess.Popen[bytes]", is_over: threading.Event) -> None:
+    reader.wait()
+    is_over.set()
+
+
+def _fill(server: Server) -> int:
+    frame = produce_frame(RECORDS_OF_A_FRAME, topic=COLD_TOPIC)
+    count = -(-COLD_BYTES // len(frame)) + 1
+    produce_pipelined(server.port, frame, count, owed=8)
+    return count * RECORDS_OF_A_FRAME
+
+
+def _drop(segments: Iterable[Path]) -> None:
+    for segment in segments:
+        with segment.open("rb+") as file:
+            # Only what is on disk can be dropped.
+            os.fdatasync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _resident_share(segments: Iterable[Path]) -> float:
+    residency, disk = CachestatResidency(), OsDisk()
+    resident = total = 0
+    for segment in segments:
+        file, size = disk.open(segment), _size(segment)
+        resident += residency.resident_pages(file, 0, size)
+        total += pages_in(0, size)
+        file.close()
+    return resident / total
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _lag(port: int, first: int, last: int) -> None:
+    """Read from one offset to another as fast as it goes."""
+    reader = RawReader(port, topic=COLD_TOPIC)
+    reader.offset = first
+    while reader.offset < last:
+        reader.read()
+    reader.close()
+
+
+if __name__ == "__main__":
+    _lag(*map(int, sys.argv[1:]))

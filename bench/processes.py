@@ -1,0 +1,94 @@
+"""Servers as processes of their own, with what the system says of their CPU time and memory.
+
+What a reader would get wrong: a server here is thrown away. It is killed and its directory removed,
+because a clean stop would flush what nobody will read, and the next round would pay for it.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_ADDRESS: Final = re.compile(r"127\.0\.0\.1:(\d+)")
+# User and system time of a process, counted from behind the name, which may contain anything.
+_USER_TICKS: Final = 11
+_SYSTEM_TICKS: Final = 12
+
+
+class Server:
+    """A child that prints one line with its `HOST:PORT` when it serves. Killed at the end."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        began = time.perf_counter()
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        self.ready_seconds = time.perf_counter() - began
+        if not line:
+            raise RuntimeError(f"{command} ended with {self._child.wait()} before it served")
+        found = _ADDRESS.search(line)
+        assert found is not None, f"no address in {line!r}"
+        self.address = found[0]
+        self.port = int(found[1])
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of all its threads, user and system."""
+        text = Path(f"/proc/{self._child.pid}/stat").read_text(encoding="ascii")
+        fields = text.rpartition(")")[2].split()
+        return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_SECOND
+
+    @property
+    def resident_bytes(self) -> int:
+        text = Path(f"/proc/{self._child.pid}/status").read_text(encoding="ascii")
+        (line,) = (each for each in text.splitlines() if each.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._child.send_signal(signal.SIGKILL)
+        self._child.wait()
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+
+
+@contextmanager
+def broker(*options: str) -> Iterator[tuple[Server, Path]]:
+    """A broker on an empty directory of its own; options are `key=value`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory,
+        broker_on(Path(directory), *options) as server,
+    ):
+        yield server, Path(directory)
+
+
+def broker_on(directory: Path, *options: str) -> Server:
+    """A broker on a given directory, started as users start it."""
+    command = [sys.executable, "-m", "headwater", "start", "--listen", "127.0.0.1:0"]
+    settings = [part for option in options for part in ("-o", option)]
+    return Server([*command, "--data", str(directory), "--log-level", "warning", *settings])
+
+
+@contextmanager
+def bare_broker(log: Path | None = None) -> Iterator[Server]:
+    """The least that satisfies a client, on an empty file or on a given segment."""
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
+        path = Path(directory) / "bare.log" if log is None else log
+        with Server([sys.executable, "-m", "bench.bare_broker", str(path)]) as server:
+            yield server

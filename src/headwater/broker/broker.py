@@ -1,0 +1,85 @@
+"""Everything that handlers work with, in one place.
+
+`node` puts it together and runs it. Handlers get it as their first argument and keep nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.broker.call import Call
+from headwater.broker.metadata_answers import MetadataAnswers
+from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.cluster.controller import Controller
+from headwater.cluster.effective import StaticConfig
+from headwater.cluster.image import ClusterImage
+from headwater.model.broker_settings import BrokerSettings
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NO_EPOCH, NodeId
+from headwater.model.ports import Clock, Dice
+from headwater.replication.deadlines import Deadlines
+from headwater.replication.fetch_sessions import FetchSessions
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.security.authorization import Authorizer, Operation, Resource, ResourceKind
+from headwater.storage.executor import Executor
+from headwater.storage.log_directories import LogDirectories
+from headwater.storage.range_reader import RangeReader
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Broker:
+    """See the module."""
+
+    static: StaticConfig
+    clock: Clock
+    dice: Dice
+    executor: Executor
+    controller: Controller
+    directories: LogDirectories
+    partitions: HostedPartitions
+    ranges: RangeReader
+    sessions: FetchSessions
+    deadlines: Deadlines
+    authorizer: Authorizer
+    metadata: MetadataAnswers
+    producer_ids: ProducerIdBlock
+    # Runs something when the present callbacks of the loop have run.
+    soon: Callable[[Callable[[], None]], object]
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.controller.image
+
+    @property
+    def node_id(self) -> NodeId:
+        return self.static.node_id
+
+    @property
+    def settings(self) -> BrokerSettings:
+        return self.static.settings
+
+    def find(self, topic: str, partition: int) -> HostedPartition | ErrorCode:
+        """A partition that is here, or why it is not: the cluster may know it all the same."""
+        hosted = self.partitions.find(topic, partition)
+        if hosted is not None:
+            return hosted
+        if self.image.partition(topic, partition) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def find_led(
+        self, topic: str, partition: int, current_leader_epoch: int = NO_EPOCH
+    ) -> HostedPartition | ErrorCode:
+        """A partition that this broker leads, as far as the client knows too (EP-4)."""
+        hosted = self.find(topic, partition)
+        if isinstance(hosted, ErrorCode):
+            return hosted
+        return hosted.refuse(current_leader_epoch) or hosted
+
+    def may(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        return self.authorizer.authorize(call.principal, operation, resource)
+
+    def may_topic(self, call: Call, operation: Operation, topic: str) -> bool:
+        return self.authorizer.authorize(
+            call.principal, operation, Resource(ResourceKind.TOPIC, topic)
+        )

@@ -1,0 +1,103 @@
+"""One request on its way to its answer.
+
+A handler returns its answer, or None when it will come later: then `answer` is called from
+wherever it becomes known. What a reader would get wrong: the request's bytes are gone when the
+handler returns (see `headwater.net.service`), so whatever comes later must not read them.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from headwater.model.errors import ErrorCode
+from headwater.net.send_queue import Part
+from headwater.net.service import ReplySlot
+from headwater.security.authorization import ANONYMOUS, Principal
+from headwater.wire import parts as wire_parts
+from headwater.wire.headers import RequestHeader, response_frame
+from headwater.wire.lifting import Message
+from headwater.wire.translation import Encoded, write_response
+
+
+class Account(Protocol):
+    """Who keeps count of requests."""
+
+    def answered(self, version: int, started_ns: int) -> None: ...
+
+    def failed(self, code: ErrorCode) -> None: ...
+
+
+class Call:
+    """See the module. Answered exactly once."""
+
+    __slots__ = ("_account", "_slot", "_started_ns", "header")
+
+    def __init__(
+        self, header: RequestHeader, slot: ReplySlot, account: Account, started_ns: int
+    ) -> None:
+        self.header = header
+        self._slot = slot
+        self._account = account
+        self._started_ns = started_ns
+
+    @property
+    def version(self) -> int:
+        return self.header.version
+
+    @property
+    def listener(self) -> str:
+        """Where the request came in."""
+        return self._slot.connection.address.listener
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id
+
+    @property
+    def principal(self) -> Principal:
+        return ANONYMOUS
+
+    @property
+    def host(self) -> str:
+        """Where the request came from."""
+        return self._slot.connection.address.peer_host
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self._slot.connection.is_closed
+
+    def answer(self, response: Message | Encoded) -> None:
+        header = self.header
+        body = write_response(response, header.version)
+        frame = response_frame(header.api, header.version, header.correlation_id, body)
+        self.answer_frame(frame)
+
+    def answer_frame(self, frame: Sequence[wire_parts.Part]) -> None:
+        """Answer with the parts of a frame that is written already."""
+        # The rooms below know of a range of a file only what each needs of it.
+        self._slot.reply(cast("Sequence[Part]", frame))
+        self._account.answered(self.header.version, self._started_ns)
+
+    def finish(self) -> None:
+        """There is no answer to this request, as to a Produce with acks=0."""
+        self._slot.finish()
+        self._account.answered(self.header.version, self._started_ns)
+
+    def hold(self) -> None:
+        """Nothing else of this connection is served until the answer."""
+        self._slot.hold()
+
+    def cut(self) -> None:
+        """Close the connection instead of answering: the only way to tell an acks=0 producer."""
+        self._slot.connection.close()
+
+    def note_error(self, code: ErrorCode) -> None:
+        """For the books: something in the answer was an error."""
+        self._account.failed(code)
+
+    def __str__(self) -> str:
+        header = self.header
+        return (
+            f"{header.api.name} v{header.version} number {header.correlation_id} "
+            f"of {header.client_id!r} from {self._slot.connection.address}"
+        )

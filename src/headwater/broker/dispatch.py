@@ -1,0 +1,126 @@
+"""From a frame to its handler, and from an exception to an error code.
+
+Their fault (bytes that cannot be read, an API or version that is not served) raises ProtocolError,
+and the connection is closed. Our fault is answered with UNKNOWN_SERVER_ERROR and logged once, with
+the request that found it; the broker goes on.
+"""
+
+import logging
+import re
+from time import perf_counter_ns
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.handlers.produce import handle_at_once
+from headwater.broker.request_counters import RequestCounters
+from headwater.broker.routes import OVERLAPPING, SERVED, route_of
+from headwater.cluster.decision import Refusal
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError, ProtocolError
+from headwater.net.service import ReplySlot, ServedConnection
+from headwater.wire.api_key import ApiKey
+from headwater.wire.api_table import APIS
+from headwater.wire.api_versions import ApiVersionsAnswers
+from headwater.wire.headers import read_request_header
+from headwater.wire.lifting import Message
+from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.translation import Encoded, read, read_request
+
+_log = logging.getLogger(__name__)
+
+LARGEST_OTHER_BYTES: Final = 16_777_216
+"""Requests that are not Produce are read by our own code, field by field, while others wait."""
+
+
+# A member of an enumeration is looked up at every mention, for ten times the price of a name.
+_PRODUCE: Final = ApiKey.PRODUCE
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+
+_SOFTWARE_SINCE: Final = 3
+_SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+
+class Dispatch:
+    """`headwater.net.service.Service` for all connections of a broker."""
+
+    def __init__(self, broker: Broker, api_versions: ApiVersionsAnswers, *, unstable: bool) -> None:
+        self._broker = broker
+        self._api_versions = api_versions
+        self._counters = {key: RequestCounters(APIS[key].newest) for key in SERVED}
+        self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in SERVED}
+
+    @property
+    def counters(self) -> dict[ApiKey, RequestCounters]:
+        return self._counters
+
+    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+        started_ns = perf_counter_ns()
+        header = read_request_header(frame)
+        api = header.api
+        key = api.key
+        counters = self._counters.get(key)
+        if counters is None:
+            raise ProtocolError(f"a request for {api.name}, which is not served here")
+        call = Call(header, slot, counters, started_ns)
+        if key is _API_VERSIONS:
+            self._answer_api_versions(call, frame)
+            return
+        # Older versions than the oldest have been refused with the header.
+        if header.version > self._newest[key]:
+            raise ProtocolError(f"{api.name} version {header.version}, which is not served here")
+        if key is _PRODUCE:
+            if self._answer_at_once(call, frame):
+                return
+        elif len(frame) > LARGEST_OTHER_BYTES:
+            raise ProtocolError(f"{api.name} of {len(frame)} bytes")
+        request = read_request(key, header.version, frame[header.body_position :])
+        response = self._answer(call, request)
+        if response is not None:
+            call.answer(response)
+        elif key not in OVERLAPPING:
+            call.hold()
+
+    def failed(self, connection: ServedConnection, error: Exception) -> None:
+        _log.error("%s: closed, because serving it failed", connection.address, exc_info=error)
+
+    def closed(self, connection: ServedConnection) -> None:
+        _log.debug("%s: closed", connection.address)
+
+    def _answer(self, call: Call, request: Message) -> Message | Encoded | None:
+        """The one place where exceptions meet error codes."""
+        route = route_of(call.header.api.key)
+        try:
+            return route.handle(self._broker, request, call)
+        except ProtocolError:
+            raise
+        except HeadwaterError as error:
+            refusal = Refusal(error.code, str(error))
+        except Exception:  # noqa: BLE001, the one place for it
+            _log.exception("%s failed: %r", call, request)
+            refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        call.note_error(refusal.code)
+        return route.refuse(request, refusal)
+
+    def _answer_at_once(self, call: Call, frame: memoryview) -> bool:
+        """Answer a Produce of the usual kind; False, and nothing done, for any other."""
+        answer = handle_at_once(self._broker, call, frame)
+        if answer is None:
+            return False
+        call.answer_frame((answer,))
+        return True
+
+    def _answer_api_versions(self, call: Call, frame: memoryview) -> None:
+        header = call.header
+        if header.version <= header.api.newest:
+            request = read(ApiVersionsRequest, header.version, frame[header.body_position :])
+            if header.version >= _SOFTWARE_SINCE and not _names_software(request):
+                call.note_error(ErrorCode.INVALID_REQUEST)
+                call.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+                return
+        call.answer(self._api_versions.answer(header.version))
+
+
+def _names_software(request: ApiVersionsRequest) -> bool:
+    names = (request.client_software_name, request.client_software_version)
+    return all(_SOFTWARE.fullmatch(name) for name in names)

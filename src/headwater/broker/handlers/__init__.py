@@ -1,0 +1,1 @@
+"""One module per API, each with its `handle`. They are loaded when they are first needed."""

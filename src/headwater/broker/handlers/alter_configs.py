@@ -1,0 +1,58 @@
+"""AlterConfigs: replace all configs of a resource (CF-1)."""
+
+from dataclasses import replace
+from functools import partial
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.config_rights import refuse_unauthorized
+from headwater.broker.decisions import submit
+from headwater.cluster.config_changes import alter_configs
+from headwater.cluster.decision import Refusal
+from headwater.security.authorization import Operation
+from headwater.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+def handle(broker: Broker, request: AlterConfigsRequest, call: Call) -> None:
+    allowed, refused = [], []
+    for each in request.resources:
+        refusal = refuse_unauthorized(
+            broker, call, Operation.ALTER_CONFIGS, each.resource_type, each.resource_name
+        )
+        if refusal is None:
+            allowed.append(each)
+        else:
+            refused.append(_refused(each, refusal))
+
+    def respond(results: tuple[AlterConfigsResourceResponse, ...]) -> AlterConfigsResponse:
+        return AlterConfigsResponse(responses=(*results, *refused))
+
+    submit(
+        broker,
+        call,
+        partial(
+            alter_configs, request=replace(request, resources=tuple(allowed)), static=broker.static
+        ),
+        respond=respond,
+        refuse=partial(refuse, request),
+    )
+
+
+def refuse(request: AlterConfigsRequest, refusal: Refusal) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=tuple(_refused(each, refusal) for each in request.resources)
+    )
+
+
+def _refused(asked: AlterConfigsResource, refusal: Refusal) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=refusal.code,
+        error_message=refusal.reason,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )

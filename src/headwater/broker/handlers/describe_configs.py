@@ -1,0 +1,46 @@
+"""DescribeConfigs: settings in force, and where they come from."""
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.config_rights import refuse_unauthorized
+from headwater.cluster.config_description import describe_config
+from headwater.cluster.decision import Refusal
+from headwater.security.authorization import Operation
+from headwater.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+
+
+def handle(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=tuple(_describe(broker, each, request, call) for each in request.resources)
+    )
+
+
+def refuse(request: DescribeConfigsRequest, refusal: Refusal) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=tuple(_refused(each, refusal) for each in request.resources)
+    )
+
+
+def _describe(
+    broker: Broker, asked: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
+) -> DescribeConfigsResult:
+    refusal = refuse_unauthorized(
+        broker, call, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name
+    )
+    if refusal is not None:
+        return _refused(asked, refusal)
+    return describe_config(broker.image, asked, request, broker.static)
+
+
+def _refused(asked: DescribeConfigsResource, refusal: Refusal) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=refusal.code,
+        error_message=refusal.reason,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )

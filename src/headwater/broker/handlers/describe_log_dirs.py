@@ -1,0 +1,94 @@
+"""DescribeLogDirs: what lies in which log directory, and how much of it.
+
+A log that nobody has used since the start is opened for this: only then is its size known.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.cluster.decision import Refusal
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import StorageError, UnreadableLog
+from headwater.model.ids import TopicPartition
+from headwater.security.authorization import CLUSTER, Operation
+from headwater.storage.log_directory import LogDirectory
+from headwater.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+# Its only replica is never behind.
+_NO_LAG: Final = 0
+_UNREADABLE_BYTES: Final = 0
+
+
+def handle(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+    if not broker.may(call, Operation.DESCRIBE, CLUSTER):
+        return refuse(request, Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    is_asked = _asked(request)
+    return DescribeLogDirsResponse(
+        results=tuple(
+            _describe(broker, directory, is_asked) for directory in broker.directories.directories
+        )
+    )
+
+
+def refuse(_: DescribeLogDirsRequest, refusal: Refusal) -> DescribeLogDirsResponse:
+    """Versions 1 and 2 have no place for an error but in directories, of which none is told."""
+    return DescribeLogDirsResponse(error_code=refusal.code)
+
+
+def _asked(request: DescribeLogDirsRequest) -> Callable[[TopicPartition], bool]:
+    """No list asks for all, an empty one for none."""
+    if request.topics is None:
+        return lambda _: True
+    names = {
+        TopicPartition(topic.topic, number)
+        for topic in request.topics
+        for number in topic.partitions
+    }
+    return names.__contains__
+
+
+def _describe(
+    broker: Broker, directory: LogDirectory, is_asked: Callable[[TopicPartition], bool]
+) -> DescribeLogDirsResult:
+    path = str(directory.path)
+    try:
+        directory.check_serving()
+        volume = directory.volume()
+        sizes = {
+            name: _size_bytes(broker, name) for name in filter(is_asked, directory.partitions())
+        }
+    except StorageError as error:
+        return DescribeLogDirsResult(error_code=error.code, log_dir=path)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for name in sorted(sizes):
+        topics.setdefault(name.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=name.partition, partition_size=sizes[name], offset_lag=_NO_LAG
+            )
+        )
+    return DescribeLogDirsResult(
+        log_dir=path,
+        topics=tuple(
+            DescribeLogDirsTopic(name=topic, partitions=tuple(partitions))
+            for topic, partitions in topics.items()
+        ),
+        total_bytes=volume.total_bytes,
+        usable_bytes=volume.usable_bytes,
+    )
+
+
+def _size_bytes(broker: Broker, name: TopicPartition) -> int:
+    try:
+        log = broker.directories.log(name, now_ms=broker.clock.now_ms())
+    except UnreadableLog:
+        return _UNREADABLE_BYTES
+    assert log is not None, f"{name} is not in the directory that has it"
+    return log.size_bytes

@@ -1,0 +1,160 @@
+"""Fetch: read batches, at once or when there are some (FT-1 to FT-12).
+
+A fetch that finds too little waits: it is an entry at each of its partitions and in the table of
+deadlines. What a reader would get wrong: what it found before it waited is forgotten. When it wakes
+it looks again, and answers with what is there then.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.fetch_delivery import FetchDelivery
+from headwater.cluster.decision import Refusal
+from headwater.model.ids import NO_TOPIC_ID
+from headwater.replication.fetch_sessions import Fetching
+from headwater.replication.fetching import Limits, Reads, read_partitions
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.security.authorization import Operation
+from headwater.storage.partition_log import ReadBound
+from headwater.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+_IDS_SINCE: Final = 13
+_READ_COMMITTED: Final = 1
+_UNKNOWN: Final = -1
+
+
+def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | None:
+    fetching = broker.sessions.resolve(
+        request, uses_topic_ids=call.version >= _IDS_SINCE, now_ms=broker.clock.now_ms()
+    )
+    if fetching.refusal is not None:
+        call.note_error(fetching.refusal)
+        return FetchResponse(error_code=fetching.refusal)
+    _Fetch(broker, request, call, fetching).begin(request.max_wait_ms)
+    return None
+
+
+def refuse(request: FetchRequest, refusal: Refusal) -> FetchResponse:
+    """Who names topics, and not their ids, also finds the error in every partition."""
+    topics = [each for each in request.topics if each.topic_id == NO_TOPIC_ID]
+    return FetchResponse(
+        error_code=refusal.code,
+        session_id=request.session_id,
+        responses=tuple(
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=tuple(
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=refusal.code,
+                        high_watermark=_UNKNOWN,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in topics
+        ),
+    )
+
+
+class _Fetch:
+    """One fetch, from its first look to its answer."""
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_fetching",
+        "_is_due",
+        "_limits",
+        "_min_bytes",
+        "_missing_bytes",
+        "_waits_at",
+        "is_done",
+    )
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
+    ) -> None:
+        max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
+        committed_only = request.isolation_level == _READ_COMMITTED
+        self._broker = broker
+        self._call = call
+        self._fetching = fetching
+        self._limits = Limits(
+            max_bytes=max_bytes,
+            bound=ReadBound.LAST_STABLE if committed_only else ReadBound.HIGH_WATERMARK,
+            may_read=partial(broker.may_topic, call, Operation.READ),
+            is_follower=max(request.replica_id, request.replica_state.replica_id) >= 0,
+        )
+        self._min_bytes = min(request.min_bytes, max_bytes)
+        self._missing_bytes = 0
+        self._waits_at: Sequence[HostedPartition] = ()
+        self._is_due = False
+        self.is_done = False
+
+    def begin(self, max_wait_ms: int) -> None:
+        reads = self._look()
+        if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
+            self._answer(reads)
+            return
+        self._missing_bytes = self._min_bytes - reads.size_bytes
+        self._waits_at = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
+        for hosted in self._waits_at:
+            hosted.readers[self] = None
+        broker = self._broker
+        broker.deadlines.add(broker.clock.steady_ms() + max_wait_ms, self)
+
+    # What it hears while it waits.
+
+    def more_to_read(self, size_bytes: int) -> None:
+        """Look again once the present callbacks have run: more may come within this turn."""
+        self._missing_bytes -= size_bytes
+        if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
+            self._is_due = True
+            self._broker.soon(self._look_again)
+
+    def expire(self) -> None:
+        if not self.is_done:
+            self._stop_waiting()
+            self._answer(self._look())
+
+    def _look_again(self) -> None:
+        self._is_due = False
+        if self.is_done:
+            return
+        if self._call.is_gone:
+            self._stop_waiting()
+            self._call.finish()
+            return
+        reads = self._look()
+        # Nothing will ever come of a partition that was deleted meanwhile.
+        if self._is_enough(reads) or any(each.is_deleted for each in self._waits_at):
+            self._stop_waiting()
+            self._answer(reads)
+        else:
+            # What was appended lies beyond what this reader may see.
+            self._missing_bytes = self._min_bytes - reads.size_bytes
+
+    def _stop_waiting(self) -> None:
+        self.is_done = True
+        self._broker.deadlines.ended()
+        for hosted in self._waits_at:
+            hosted.readers.pop(self, None)
+
+    def _look(self) -> Reads:
+        return read_partitions(self._fetching.wanted, self._broker.partitions, self._limits)
+
+    def _is_enough(self, reads: Reads) -> bool:
+        return reads.is_final or reads.size_bytes >= self._min_bytes
+
+    def _answer(self, reads: Reads) -> None:
+        FetchDelivery(self._call, self._fetching, reads.partitions).begin(self._broker.ranges)

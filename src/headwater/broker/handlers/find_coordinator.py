@@ -1,0 +1,114 @@
+"""FindCoordinator: which broker looks after a group or a transactional id.
+
+It is the leader of the partition of an internal topic that the key falls into, and the topic is
+made when it is first asked for. Kafka says COORDINATOR_NOT_AVAILABLE meanwhile; here the answer
+waits for it instead.
+"""
+
+from functools import partial
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.cluster.decision import Refusal
+from headwater.cluster.internal_topics import create_on_first_use
+from headwater.cluster.topic_creation import Results
+from headwater.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headwater.coordinator.partition_of_key import partition_of_key
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
+from headwater.security.authorization import Operation, Resource, ResourceKind
+from headwater.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+
+_TOPICS: Final = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE}
+_RIGHTS: Final = {
+    _GROUP: (ResourceKind.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    _TRANSACTION: (
+        ResourceKind.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+}
+_MANY_SINCE: Final = 4
+_NOWHERE: Final = -1
+
+
+def handle(
+    broker: Broker, request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse | None:
+    topic = _TOPICS.get(request.key_type)
+    if topic is None:
+        reason = f"nobody coordinates keys of type {request.key_type}"
+        return refuse(request, Refusal(ErrorCode.INVALID_REQUEST, reason))
+    if topic in broker.image.topics or not request.coordinator_keys:
+        return _found(broker, request, call)
+
+    def created(_: Results) -> None:
+        call.answer(_found(broker, request, call))
+
+    def failed(error: HeadwaterError) -> None:
+        call.note_error(error.code)
+        reason = f"{topic} cannot be made: {error}"
+        call.answer(refuse(request, Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)))
+
+    broker.controller.submit(
+        partial(create_on_first_use, names=(topic,), static=broker.static, dice=broker.dice),
+        then=created,
+        otherwise=failed,
+    )
+    return None
+
+
+def refuse(request: FindCoordinatorRequest, refusal: Refusal) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        coordinators=tuple(
+            _nowhere(key, refusal.code, refusal.reason) for key in request.coordinator_keys
+        )
+    )
+
+
+def _found(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        coordinators=tuple(
+            _coordinator(broker, request.key_type, key, call) for key in request.coordinator_keys
+        )
+    )
+
+
+def _coordinator(broker: Broker, key_type: int, key: str, call: Call) -> Coordinator:
+    kind, unauthorized = _RIGHTS[key_type]
+    if not broker.may(call, Operation.DESCRIBE, Resource(kind, key)):
+        return _nowhere(key, unauthorized, _message(unauthorized, call))
+    image = broker.image
+    topic = image.topics.get(_TOPICS[key_type])
+    if topic is not None:
+        leader = topic.partitions[partition_of_key(key, len(topic.partitions))].leader
+        found = image.brokers.get(leader)
+        endpoint = found.endpoint(call.listener) if found else None
+        if endpoint is not None:
+            return Coordinator(
+                key=key,
+                node_id=leader,
+                host=endpoint.host,
+                port=endpoint.port,
+                error_message=_message(ErrorCode.NONE, call),
+            )
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return _nowhere(key, code, _message(code, call))
+
+
+def _message(code: ErrorCode, call: Call) -> str:
+    """A text in versions that ask for one key, even if all is well: Kafka does this (4.1)."""
+    return code.name if call.version < _MANY_SINCE else ""
+
+
+def _nowhere(key: str, code: ErrorCode, reason: str | None) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=_NOWHERE, port=_NOWHERE, error_code=code, error_message=reason
+    )

@@ -1,0 +1,54 @@
+"""ListConfigResources: names of what has configs.
+
+All topics and all brokers have, whether or not somebody set any: Kafka does this (4.1). Loggers,
+groups and subscriptions to client metrics have none here yet.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.cluster.decision import Refusal
+from headwater.cluster.image import ClusterImage
+from headwater.model.config_terms import ResourceType
+from headwater.model.errors import ErrorCode
+from headwater.security.authorization import CLUSTER, Operation
+from headwater.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_KNOWN: Final = tuple(ResourceType)
+
+
+def handle(
+    broker: Broker, request: ListConfigResourcesRequest, call: Call
+) -> ListConfigResourcesResponse:
+    if not broker.may(call, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        return refuse(request, Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    asked = tuple(dict.fromkeys(request.resource_types)) or _KNOWN
+    if any(each not in _KNOWN for each in asked):
+        return refuse(request, Refusal(ErrorCode.UNSUPPORTED_VERSION, None))
+    return ListConfigResourcesResponse(
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=each)
+            for each in asked
+            for name in _names(broker.image, each)
+        )
+    )
+
+
+def refuse(_: ListConfigResourcesRequest, refusal: Refusal) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=refusal.code)
+
+
+def _names(image: ClusterImage, resource_type: int) -> Iterable[str]:
+    match resource_type:
+        case ResourceType.TOPIC:
+            return sorted(image.topics)
+        case ResourceType.BROKER:
+            return map(str, sorted(image.brokers))
+        case _:
+            return ()

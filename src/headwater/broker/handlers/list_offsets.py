@@ -1,0 +1,131 @@
+"""ListOffsets: where a log begins and ends, and which record comes after a time (LO-1 to LO-4)."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.cluster.decision import Refusal
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.security.authorization import Operation
+from headwater.storage.partition_log import PartitionLog
+from headwater.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+# From which version on each special timestamp may be asked for.
+_SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_READ_COMMITTED: Final = 1
+_EPOCHS_SINCE: Final = 4
+
+
+def handle(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    times = Counter(
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+    )
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _refused(asked.partition_index, ErrorCode.INVALID_REQUEST)
+                    if times[topic.name, asked.partition_index] > 1
+                    else _look_up(broker, topic, asked, request, call)
+                    for asked in {each.partition_index: each for each in topic.partitions}.values()
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def refuse(request: ListOffsetsRequest, refusal: Refusal) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _refused(each.partition_index, refusal.code) for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _look_up(
+    broker: Broker,
+    topic: ListOffsetsTopic,
+    asked: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    call: Call,
+) -> ListOffsetsPartitionResponse:
+    number = asked.partition_index
+    if not broker.may_topic(call, Operation.DESCRIBE, topic.name):
+        return _refused(number, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if asked.timestamp < 0 and call.version < _SINCE.get(asked.timestamp, call.version + 1):
+        return _refused(number, ErrorCode.UNSUPPORTED_VERSION)
+    hosted = broker.find_led(topic.name, number, asked.current_leader_epoch)
+    if isinstance(hosted, ErrorCode):
+        return _refused(number, hosted)
+    try:
+        log = hosted.opened()
+        is_committed = request.isolation_level == _READ_COMMITTED
+        end_offset = log.last_stable_offset if is_committed else log.high_watermark
+        found = _found(hosted, log, asked, end_offset)
+    except HeadwaterError as error:
+        return _refused(number, error.code)
+    return found if call.version >= _EPOCHS_SINCE else replace(found, leader_epoch=-1)
+
+
+def _found(
+    hosted: HostedPartition, log: PartitionLog, asked: ListOffsetsPartition, end_offset: int
+) -> ListOffsetsPartitionResponse:
+    match asked.timestamp:
+        case -1:
+            return _answer(asked, offset=end_offset, leader_epoch=hosted.leader_epoch)
+        case -2 | -4:
+            start = log.log_start_offset
+            return _answer(asked, offset=start, leader_epoch=log.epochs.epoch_for_offset(start))
+        case -5:
+            return _answer(asked, offset=-1, leader_epoch=-1)
+        case -3:
+            timed = log.with_largest_timestamp()
+        case timestamp:
+            timed = log.first_since(timestamp)
+    if timed is None or timed.offset >= end_offset:
+        return _answer(asked, offset=-1, leader_epoch=-1)
+    return _answer(
+        asked, offset=timed.offset, timestamp=timed.timestamp, leader_epoch=timed.leader_epoch
+    )
+
+
+def _answer(
+    asked: ListOffsetsPartition, *, offset: int, leader_epoch: int, timestamp: int = -1
+) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _refused(number: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=number, error_code=code)

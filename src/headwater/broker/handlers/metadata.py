@@ -1,0 +1,212 @@
+"""Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7)."""
+
+from functools import partial
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.metadata_answers import UNASKED, brokers_on, describe_topic
+from headwater.cluster.decision import Refusal
+from headwater.cluster.image import ClusterImage
+from headwater.cluster.internal_topics import create_on_first_use
+from headwater.cluster.topic_creation import Results
+from headwater.cluster.topic_names import why_illegal
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
+from headwater.model.ids import NO_TOPIC_ID, TopicId
+from headwater.security.authorization import (
+    CLUSTER,
+    Operation,
+    Resource,
+    ResourceKind,
+    operations_allowed,
+)
+from headwater.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from headwater.wire.translation import Encoded
+
+_BY_ID_SINCE: Final = 12
+
+
+def handle(
+    broker: Broker, request: MetadataRequest, call: Call
+) -> MetadataResponse | Encoded | None:
+    if request.topics is None:
+        return _about_all(broker, request, call)
+    asked = _each_once(request.topics)
+    by_id = any(each.topic_id != NO_TOPIC_ID for each in asked)
+    if by_id and call.version < _BY_ID_SINCE:
+        reason = f"topics are asked for by their id from version {_BY_ID_SINCE} on"
+        return refuse(request, Refusal(ErrorCode.INVALID_REQUEST, reason))
+    if any(each.name is None and each.topic_id == NO_TOPIC_ID for each in asked):
+        reason = "a topic is asked for by its name or by its id"
+        return refuse(request, Refusal(ErrorCode.INVALID_REQUEST, reason))
+    missing = _missing(broker, asked, request, call)
+    refused = {
+        name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for name in missing
+        if not broker.may(call, Operation.CREATE, CLUSTER)
+        and not broker.may_topic(call, Operation.CREATE, name)
+    }
+    wanted = [name for name in missing if name not in refused]
+    if not wanted:
+        return _about(broker, asked, request, call, refused)
+
+    def created(results: Results) -> None:
+        # The topics exist by now; those that were refused say why.
+        refused.update({each.name: each.error_code for each in results if each.error_code})
+        call.answer(_about(broker, asked, request, call, refused))
+
+    def failed(_: HeadwaterError) -> None:
+        call.answer(_about(broker, asked, request, call, refused))
+
+    broker.controller.submit(
+        partial(create_on_first_use, names=wanted, static=broker.static, dice=broker.dice),
+        then=created,
+        otherwise=failed,
+    )
+    return None
+
+
+def refuse(request: MetadataRequest, refusal: Refusal) -> MetadataResponse:
+    return MetadataResponse(
+        error_code=refusal.code,
+        topics=tuple(
+            MetadataResponseTopic(
+                error_code=refusal.code, name=each.name or "", topic_id=each.topic_id
+            )
+            for each in request.topics or ()
+        ),
+    )
+
+
+def _each_once(topics: tuple[MetadataRequestTopic, ...]) -> tuple[MetadataRequestTopic, ...]:
+    """Where some are asked for by their id, those by name are not heard: Kafka does this (4.1)."""
+    by_id = {each.topic_id: each for each in topics if each.topic_id != NO_TOPIC_ID}
+    by_name = {each.name: each for each in topics}
+    return tuple(by_id.values()) or tuple(by_name.values())
+
+
+def _about_all(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
+    image = broker.image
+
+    def make() -> MetadataResponse:
+        topics = tuple(
+            describe_topic(image, topic, call.listener, call.version)
+            for topic in image.topics.values()
+            if broker.may_topic(call, Operation.DESCRIBE, topic.name)
+        )
+        return _response(broker, topics, request, call)
+
+    if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
+        response = make()
+        topics = tuple(_with_operations(broker, each, call) for each in response.topics)
+        return _response(broker, topics, request, call)
+    return broker.metadata.about_all(image, call.listener, call.version, make)
+
+
+def _about(
+    broker: Broker,
+    asked: tuple[MetadataRequestTopic, ...],
+    request: MetadataRequest,
+    call: Call,
+    refused: dict[str, ErrorCode],
+) -> MetadataResponse:
+    image = broker.image
+    topics = [_about_one(broker, image, each, call, refused) for each in asked]
+    if request.include_topic_authorized_operations:
+        topics = [_with_operations(broker, each, call) for each in topics]
+    return _response(broker, tuple(topics), request, call)
+
+
+def _about_one(
+    broker: Broker,
+    image: ClusterImage,
+    asked: MetadataRequestTopic,
+    call: Call,
+    refused: dict[str, ErrorCode],
+) -> MetadataResponseTopic:
+    if asked.topic_id != NO_TOPIC_ID:
+        return _about_id(broker, image, asked.topic_id, call)
+    name = asked.name or ""
+    topic = image.topics.get(name)
+    if why_illegal(name):
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
+    if not broker.may_topic(call, Operation.DESCRIBE, name):
+        # Nor do they hear whether it is there.
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    if topic is not None:
+        return describe_topic(image, topic, call.listener, call.version)
+    code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return MetadataResponseTopic(error_code=code, name=name)
+
+
+def _about_id(
+    broker: Broker, image: ClusterImage, topic_id: TopicId, call: Call
+) -> MetadataResponseTopic:
+    topic = image.topic_by_id(topic_id)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not broker.may_topic(call, Operation.DESCRIBE, topic.name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
+        return describe_topic(image, topic, call.listener, call.version)
+    return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
+
+
+def _missing(
+    broker: Broker,
+    asked: tuple[MetadataRequestTopic, ...],
+    request: MetadataRequest,
+    call: Call,
+) -> list[str]:
+    """Topics that are asked for by name, could be made by that, and are not there."""
+    if not request.allow_auto_topic_creation or not broker.settings.auto_create_topics_enable:
+        return []
+    topics = broker.image.topics
+    return [
+        each.name
+        for each in asked
+        if each.name
+        and each.topic_id == NO_TOPIC_ID
+        and each.name not in topics
+        and not why_illegal(each.name)
+        and broker.may_topic(call, Operation.DESCRIBE, each.name)
+    ]
+
+
+def _with_operations(
+    broker: Broker, topic: MetadataResponseTopic, call: Call
+) -> MetadataResponseTopic:
+    resource = Resource(ResourceKind.TOPIC, topic.name or "")
+    return MetadataResponseTopic(
+        error_code=topic.error_code,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=topic.partitions,
+        topic_authorized_operations=operations_allowed(broker.authorizer, call.principal, resource),
+    )
+
+
+def _response(
+    broker: Broker,
+    topics: tuple[MetadataResponseTopic, ...],
+    request: MetadataRequest,
+    call: Call,
+) -> MetadataResponse:
+    image = broker.image
+    operations = UNASKED
+    if request.include_cluster_authorized_operations:
+        operations = operations_allowed(broker.authorizer, call.principal, CLUSTER)
+    return MetadataResponse(
+        brokers=brokers_on(image, call.listener),
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=operations,
+    )

@@ -1,0 +1,62 @@
+"""OffsetForLeaderEpoch: where the records of a leader epoch end (EP-3, EP-4)."""
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.cluster.decision import Refusal
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
+from headwater.security.authorization import CLUSTER, Operation
+from headwater.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, call: Call
+) -> OffsetForLeaderEpochResponse:
+    may_all = broker.may(call, Operation.CLUSTER_ACTION, CLUSTER)
+    results = []
+    for topic in request.topics:
+        may = may_all or broker.may_topic(call, Operation.DESCRIBE, topic.topic)
+        ends = tuple(
+            _end_of(broker, topic.topic, each)
+            if may
+            else _refused(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for each in topic.partitions
+        )
+        results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+    return OffsetForLeaderEpochResponse(topics=tuple(results))
+
+
+def refuse(request: OffsetForLeaderEpochRequest, refusal: Refusal) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=tuple(_refused(each, refusal.code) for each in topic.partitions),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _end_of(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    hosted = broker.find_led(topic, asked.partition, asked.current_leader_epoch)
+    if isinstance(hosted, ErrorCode):
+        return _refused(asked, hosted)
+    try:
+        log = hosted.opened()
+    except HeadwaterError as error:
+        return _refused(asked, error.code)
+    end = log.epochs.end_offset_for(asked.leader_epoch, log.end_offset)
+    return EpochEndOffset(
+        partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset
+    )
+
+
+def _refused(asked: OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:
+    return EpochEndOffset(partition=asked.partition, error_code=code)

@@ -1,0 +1,390 @@
+"""Produce: append batches to partitions, each for itself (MIN-1 to MIN-5, PV-1 to PV-9).
+
+Everything that can be appended at once is, while the request's bytes are still in the connection's
+buffer. What a reader would get wrong: with acks=0 nobody hears of an error, so the connection is
+closed instead, and the client looks for the reason in fresh metadata. Kafka does this.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.cluster.decision import Refusal
+from headwater.cluster.topic_names import INTERNAL_TOPICS
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import (
+    HeadwaterError,
+    InvalidRecord,
+    InvalidTimestamp,
+    ProducerEpochRefused,
+    ProtocolError,
+    RecordsRefused,
+    SequenceRefused,
+)
+from headwater.model.ids import TopicId
+from headwater.records.header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    FLAGS_POSITION,
+    TRANSACTIONAL_FLAG,
+    Codec,
+)
+from headwater.records.preparation import PreparedBatch
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.preparing import Ready, append_in_turn
+from headwater.security.authorization import Operation
+from headwater.storage.appending import Appended
+from headwater.storage.partition_log import PartitionLog
+from headwater.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from headwater.wire.single_produce import read_single, write_single
+
+_NO_OFFSET: Final = -1
+_ALL: Final = -1
+_IDS_SINCE: Final = 13
+_ZSTD_SINCE: Final = 7
+_SPECIAL_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_WRITE: Final = Operation.WRITE
+_ADMIN_CLIENT: Final = "__admin_client"
+
+# What Kafka finds only when it holds a batch against its log, and then tells where that begins.
+_AGAINST_THE_LOG: Final = (InvalidRecord, InvalidTimestamp, SequenceRefused, ProducerEpochRefused)
+
+Place = tuple[list[PartitionProduceResponse], int]
+
+_NOT_YET: Final = PartitionProduceResponse()
+_NONE_HERE: Final[Mapping[int, HostedPartition]] = {}
+
+
+def handle_at_once(broker: Broker, call: Call, frame: memoryview) -> bytes | None:
+    """The whole answer to the usual request: one good batch for one partition of ours.
+
+    None leaves the request to `handle`, with nothing done: whatever is refused here, for any
+    reason, is refused there again, and told.
+    """
+    header = call.header
+    version = header.version
+    produce = read_single(frame, header.body_position, version)
+    if produce is None:
+        return None
+    acks, topic, index, records = produce
+    if version >= _IDS_SINCE:
+        found = broker.partitions.by_id(TopicId(topic))
+    else:
+        found = broker.partitions.by_name(str(topic, "utf-8", "replace"))
+    hosted = None if found is None else found.get(index)
+    if hosted is None or hosted.log is None or hosted.refuse() is not None:
+        return None
+    log = hosted.log
+    if (
+        acks != 1 and (acks != _ALL or hosted.lacks_replicas(log.settings.min_insync_replicas))
+    ) or (
+        log.takes_its_time
+        or hosted.waiting
+        or len(records) <= FLAGS_POSITION
+        or records[FLAGS_POSITION] & _SPECIAL_FLAGS
+        or hosted.topic.name in INTERNAL_TOPICS
+        or not broker.may(call, _WRITE, hosted.topic.resource)
+    ):
+        return None
+    try:
+        appended = log.append_as_leader(
+            records, leader_epoch=hosted.state.leader_epoch, now_ms=broker.clock.now_ms()
+        )
+    except HeadwaterError:
+        return None
+    if not appended.is_duplicate:
+        _note(hosted, log, appended, len(records))
+    return write_single(
+        version,
+        header.correlation_id,
+        produce,
+        base_offset=appended.base_offset,
+        append_time_ms=appended.append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | None:
+    now_ms = broker.clock.now_ms()
+    gathering = _Gathering(request, call)
+    for topic in request.topic_data:
+        gathering.begin(topic)
+        partitions, missing = _partitions_of(broker, topic, call)
+        for data in topic.partition_data:
+            hosted = partitions.get(data.index)
+            if hosted is None:
+                gathering.put(gathering.refused(data.index, missing))
+            else:
+                _put(broker, hosted, data, gathering, now_ms)
+    return gathering.finish()
+
+
+def refuse(request: ProduceRequest, refusal: Refusal) -> ProduceResponse:
+    if request.acks == 0:
+        raise ProtocolError(f"a Produce that nobody waits for failed: {refusal.code.name}")
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    PartitionProduceResponse(
+                        index=each.index,
+                        error_code=refusal.code,
+                        base_offset=_NO_OFFSET,
+                        error_message=refusal.reason,
+                    )
+                    for each in topic.partition_data
+                ),
+            )
+            for topic in request.topic_data
+        )
+    )
+
+
+class _Gathering:
+    """The answers of one request, some of which may come later.
+
+    The common case is one partition that is answered at once, so nothing is made beforehand.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_call",
+        "_has_error",
+        "_is_late",
+        "_missing",
+        "_topics",
+        "_transactional_id",
+        "acks",
+    )
+
+    def __init__(self, request: ProduceRequest, call: Call) -> None:
+        self.acks = request.acks
+        self._transactional_id = request.transactional_id
+        self._call = call
+        self._answers: list[PartitionProduceResponse] = []
+        self._topics: list[tuple[TopicProduceData, list[PartitionProduceResponse]]] = []
+        self._missing = 0
+        self._has_error = False
+        self._is_late = False
+
+    def begin(self, topic: TopicProduceData) -> None:
+        """What is put from now on is about this topic."""
+        self._answers = []
+        self._topics.append((topic, self._answers))
+
+    def put(self, answer: PartitionProduceResponse) -> None:
+        self._answers.append(answer)
+
+    def place(self) -> Place:
+        """A place in the answer that is filled later."""
+        self._missing += 1
+        self._answers.append(_NOT_YET)
+        return self._answers, len(self._answers) - 1
+
+    def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
+        answers, index = place
+        answers[index] = answer
+        self._one_less()
+
+    def refuse(self, data: PartitionProduceData) -> ErrorCode | None:
+        """What the request alone tells against a batch, before its log looks at it."""
+        if not -1 <= self.acks <= 1:
+            return ErrorCode.INVALID_REQUIRED_ACKS
+        records = data.records
+        if not records:
+            return ErrorCode.INVALID_RECORD
+        flags = records[FLAGS_POSITION] if len(records) > FLAGS_POSITION else 0
+        if flags & _SPECIAL_FLAGS:
+            if self._transactional_id is None:
+                return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            # Nobody coordinates transactions yet, so this one would never end.
+            return ErrorCode.INVALID_TXN_STATE
+        if flags & CODEC_MASK == Codec.ZSTD and self._call.version < _ZSTD_SINCE:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return None
+
+    def refused(
+        self,
+        index: int,
+        code: ErrorCode,
+        message: str | None = None,
+        log_start_offset: int = _NO_OFFSET,
+        blamed: tuple[int, ...] = (),
+    ) -> PartitionProduceResponse:
+        self._has_error = True
+        self._call.note_error(code)
+        return PartitionProduceResponse(
+            index=index,
+            error_code=code,
+            base_offset=_NO_OFFSET,
+            log_start_offset=log_start_offset,
+            record_errors=tuple(
+                BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
+                for number in blamed
+            ),
+            error_message=message,
+        )
+
+    def await_flush(self, log: PartitionLog) -> None:
+        """The topic wants its records on disk before they are acknowledged."""
+        self._missing += 1
+        log.flush(self._one_less)
+
+    def finish(self) -> ProduceResponse | None:
+        """All partitions have been looked at."""
+        if self._missing:
+            self._is_late = True
+            return None
+        return self._conclude()
+
+    def _one_less(self) -> None:
+        self._missing -= 1
+        if self._is_late and not self._missing:
+            response = self._conclude()
+            if response is not None:
+                self._call.answer(response)
+
+    def _conclude(self) -> ProduceResponse | None:
+        if self.acks == 0:
+            if self._has_error:
+                self._call.cut()
+            self._call.finish()
+            return None
+        return ProduceResponse(
+            responses=tuple(
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=tuple(answers),
+                )
+                for topic, answers in self._topics
+            )
+        )
+
+
+def _partitions_of(
+    broker: Broker, topic: TopicProduceData, call: Call
+) -> tuple[Mapping[int, HostedPartition], ErrorCode]:
+    """The partitions of a topic that are here, and what is wrong with all others."""
+    if call.version >= _IDS_SINCE:
+        found = broker.partitions.by_id(topic.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        found = broker.partitions.by_name(topic.name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if found is None:
+        return _NONE_HERE, missing
+    name = next(iter(found.values())).topic.name
+    if not broker.may_topic(call, Operation.WRITE, name):
+        return _NONE_HERE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if name in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT:
+        return _NONE_HERE, ErrorCode.INVALID_TOPIC_EXCEPTION
+    return found, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _put(
+    broker: Broker,
+    hosted: HostedPartition,
+    data: PartitionProduceData,
+    gathering: _Gathering,
+    now_ms: int,
+) -> None:
+    """Append a batch now, or when a thread has opened it and its turn has come."""
+    code = hosted.refuse() or gathering.refuse(data)
+    if code is not None:
+        gathering.put(gathering.refused(data.index, code))
+        return
+    records = data.records
+    assert records is not None
+    try:
+        log = hosted.opened()
+    except HeadwaterError as error:
+        gathering.put(gathering.refused(data.index, error.code, str(error)))
+        return
+    if gathering.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
+        gathering.put(gathering.refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
+    elif hosted.waiting or log.needs_preparation(records):
+        place, index = gathering.place(), data.index
+
+        def append(ready: Ready) -> None:
+            now_ms = broker.clock.now_ms()
+            gathering.fill(place, _append_ready(hosted, index, ready, gathering, now_ms))
+
+        append_in_turn(
+            hosted,
+            log,
+            bytearray(records),
+            executor=broker.executor,
+            now_ms=now_ms,
+            then=append,
+        )
+    else:
+        gathering.put(_append(hosted, log, data.index, records, gathering, now_ms))
+
+
+def _append_ready(
+    hosted: HostedPartition, index: int, ready: Ready, gathering: _Gathering, now_ms: int
+) -> PartitionProduceResponse:
+    log = hosted.log
+    if log is None:
+        return gathering.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if isinstance(ready, HeadwaterError):
+        return _refused(ready, log, index, gathering)
+    return _append(hosted, log, index, ready, gathering, now_ms)
+
+
+def _append(
+    hosted: HostedPartition,
+    log: PartitionLog,
+    index: int,
+    batch: memoryview | bytearray | PreparedBatch,
+    gathering: _Gathering,
+    now_ms: int,
+) -> PartitionProduceResponse:
+    epoch = hosted.leader_epoch
+    try:
+        if isinstance(batch, PreparedBatch):
+            appended = log.append_prepared(batch, leader_epoch=epoch, now_ms=now_ms)
+            size_bytes = batch.header.size_bytes
+        else:
+            appended = log.append_as_leader(batch, leader_epoch=epoch, now_ms=now_ms)
+            size_bytes = len(batch)
+    except HeadwaterError as error:
+        return _refused(error, log, index, gathering)
+    if not appended.is_duplicate:
+        _note(hosted, log, appended, size_bytes)
+        if log.needs_flush:
+            gathering.await_flush(log)
+    return PartitionProduceResponse(
+        index=index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def _refused(
+    error: HeadwaterError, log: PartitionLog, index: int, gathering: _Gathering
+) -> PartitionProduceResponse:
+    if not isinstance(error, _AGAINST_THE_LOG):
+        return gathering.refused(index, error.code, str(error))
+    blamed = error.record_indexes if isinstance(error, RecordsRefused) else ()
+    return gathering.refused(index, error.code, str(error), log.log_start_offset, blamed)
+
+
+def _note(hosted: HostedPartition, log: PartitionLog, appended: Appended, size_bytes: int) -> None:
+    topic = hosted.topic
+    topic.records_in += appended.last_offset - appended.base_offset + 1
+    topic.bytes_in += size_bytes
+    hosted.advanced(log, size_bytes)

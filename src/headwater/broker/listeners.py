@@ -1,0 +1,75 @@
+"""Where a broker listens, what it tells clients of that, and the limits of its sockets."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Final
+
+from headwater.cluster import image
+from headwater.model.broker_settings import BrokerSettings
+from headwater.model.failures import InvalidSetting
+from headwater.net.endpoint import Endpoint, parse_endpoints
+from headwater.net.settings import NetworkSettings
+
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")
+
+
+def own_endpoints(settings: BrokerSettings) -> list[Endpoint]:
+    """What to bind. Each listener needs a protocol, by its name or by the map."""
+    endpoints = parse_endpoints(",".join(settings.listeners))
+    known = {pair.partition(":")[0].upper() for pair in settings.listener_security_protocol_map}
+    for endpoint in endpoints:
+        if endpoint.name not in known:
+            raise InvalidSetting(
+                f"listener {endpoint.name} has no protocol: name it in "
+                f"listener.security.protocol.map as {endpoint.name}:PLAINTEXT"
+            )
+    return endpoints
+
+
+def advertised(
+    settings: BrokerSettings, bound: Sequence[Endpoint], host_name: Callable[[], str]
+) -> tuple[image.Endpoint, ...]:
+    """What clients are told: as set, else the bound addresses with a host that leads here."""
+    if settings.advertised_listeners is None:
+        told = list(bound)
+    else:
+        told = parse_endpoints(",".join(settings.advertised_listeners))
+        names = {endpoint.name for endpoint in bound}
+        for endpoint in told:
+            if endpoint.name not in names:
+                raise InvalidSetting(
+                    f"advertised.listeners names {endpoint.name}, and listeners does not"
+                )
+    ports = {endpoint.name: endpoint.port for endpoint in bound}
+    return tuple(
+        image.Endpoint(
+            listener=endpoint.name,
+            host=host_name() if endpoint.host in _EVERYWHERE else endpoint.host,
+            port=endpoint.port or ports[endpoint.name],
+        )
+        for endpoint in told
+    )
+
+
+def network_settings(settings: BrokerSettings) -> NetworkSettings:
+    """The part of a broker's settings that its sockets obey."""
+    own = {each.name for each in fields(BrokerSettings)}
+    values = {
+        each.name: getattr(settings, each.name)
+        for each in fields(NetworkSettings)
+        if each.name in own and each.name != "max_connections_per_ip_overrides"
+    }
+    overrides = _overrides(settings.max_connections_per_ip_overrides)
+    return NetworkSettings(max_connections_per_ip_overrides=overrides, **values)
+
+
+def _overrides(pairs: Sequence[str]) -> Mapping[str, int]:
+    overrides = {}
+    for pair in pairs:
+        address, _, count = pair.rpartition(":")
+        if not address or not count.isdigit():
+            raise InvalidSetting(
+                f"max.connections.per.ip.overrides takes address:count, and not {pair!r}"
+            )
+        overrides[address] = int(count)
+    return overrides

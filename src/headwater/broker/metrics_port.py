@@ -1,0 +1,41 @@
+"""Where a broker can be watched over HTTP: `/metrics` for Prometheus, `/healthz` for the rest.
+
+The port opens when the broker serves and closes with it, so that it answers at all is the news
+that `/healthz` has.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from headwater.broker.exposition import CONTENT_TYPE, Family, exposition
+from headwater.model.broker_settings import BrokerSettings
+from headwater.model.failures import InvalidSetting
+from headwater.net.endpoint import parse_address
+from headwater.net.http_port import HttpAnswer, HttpPort
+
+
+def metrics_port(
+    loop: asyncio.AbstractEventLoop,
+    settings: BrokerSettings,
+    families: Callable[[], Sequence[Family]],
+    *,
+    now_ms: int,
+) -> HttpPort | None:
+    """Bound where the settings say, and not started yet; None when they say nothing."""
+    address = settings.headwater_metrics_listener
+    if address is None:
+        return None
+    try:
+        endpoint = parse_address(address, name="METRICS")
+    except InvalidSetting as error:
+        raise InvalidSetting(f"headwater.metrics.listener: {error}") from error
+
+    def answering(path: str) -> HttpAnswer | None:
+        match path:
+            case "/metrics":
+                return HttpAnswer(content_type=CONTENT_TYPE, pieces=exposition(families()))
+            case "/healthz":
+                return HttpAnswer(content_type="text/plain", pieces=iter([b"ok\n"]))
+        return None
+
+    return HttpPort(loop, endpoint, answering, now_ms=now_ms)

@@ -1,0 +1,75 @@
+"""Which APIs this broker serves.
+
+Each has a module of `headwater.broker.handlers`, named like its key. The module has two functions:
+`handle` answers a request, and `refuse` makes the answer to one that failed as a whole, since each
+API has its own place for an error. The module is loaded with the first request: a broker that is
+never asked for its log directories never pays for the answer.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.cluster.decision import Refusal
+from headwater.wire.api_key import ApiKey
+from headwater.wire.lifting import Message
+from headwater.wire.translation import Encoded
+
+SERVED: Final = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
+
+UNANNOUNCED: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""Served to whoever asks, but nobody is invited: Kafka does this (4.1) without a receiver."""
+
+ANNOUNCED: Final = tuple(key for key in SERVED if key not in UNANNOUNCED)
+
+OVERLAPPING: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+"""Further requests of a connection are served while one of these waits; no other may."""
+
+Handle = Callable[[Broker, Message, Call], Message | Encoded | None]
+Refuse = Callable[[Message, Refusal], Message]
+
+
+class Route(NamedTuple):
+    """The two functions of an API."""
+
+    handle: Handle
+    refuse: Refuse
+
+
+@cache
+def route_of(key: ApiKey) -> Route:
+    """Loads the API's module."""
+    module = import_module(f"headwater.broker.handlers.{key.name.lower()}")
+    return Route(module.handle, module.refuse)

@@ -1,0 +1,106 @@
+"""What happens by the clock: deadlines, background work of the logs, idle connections.
+
+Everything is done in small steps on the loop. What a reader would get wrong: the deadlines of
+requests have a timer of their own, set for the earliest of them; the rest is not in a hurry and
+comes a few times a second.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from headwater.cluster.local import LocalStore
+from headwater.model.ports import Clock
+from headwater.net.http_port import HttpPort
+from headwater.net.server import SocketServer
+from headwater.replication.deadlines import Deadlines
+from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.storage.log_cleaner import LogCleaner
+from headwater.storage.log_directories import LogDirectories
+
+_log = logging.getLogger(__name__)
+
+_TICK_S: Final = 0.1
+_SWEEP_MS: Final = 1_000
+# A tenth of the loop's time: ten thousand new topics must not keep others from being served.
+_OPENING_MS: Final = 10
+
+
+class Upkeep:
+    """Runs from `start` to `stop`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        *,
+        directories: LogDirectories,
+        partitions: HostedPartitions,
+        cleaner: LogCleaner | None,
+        deadlines: Deadlines,
+        server: SocketServer,
+        metrics_port: HttpPort | None,
+        store: LocalStore,
+        broken: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._directories = directories
+        self._partitions = partitions
+        self._cleaner = cleaner
+        self._deadlines = deadlines
+        self._server = server
+        self._metrics_port = metrics_port
+        self._store = store
+        self._broken = broken
+        self._fenced: dict[object, None] = {}
+        self._next_sweep_ms = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        deadlines.wake_at = self._set_alarm
+
+    def start(self) -> None:
+        self._timer = self._loop.call_later(_TICK_S, self._tick)
+
+    def stop(self) -> None:
+        for handle in (self._timer, self._alarm):
+            if handle is not None:
+                handle.cancel()
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(_TICK_S, self._tick)
+        now_ms = self._clock.now_ms()
+        self._partitions.open_some(_OPENING_MS)
+        self._directories.tick(now_ms)
+        if self._cleaner is not None:
+            self._cleaner.tick(now_ms)
+        if now_ms >= self._next_sweep_ms:
+            self._next_sweep_ms = now_ms + _SWEEP_MS
+            self._server.sweep(now_ms)
+            if self._metrics_port is not None:
+                self._metrics_port.sweep(now_ms)
+        self._look_for_failures()
+
+    def _look_for_failures(self) -> None:
+        for directory in self._directories.directories:
+            if directory.failure is not None and directory not in self._fenced:
+                self._fenced[directory] = None
+                _log.error("log directory %s is offline: %s", directory.path, directory.failure)
+        if not self._directories.serving():
+            self._broken("no log directory is left")
+        elif self._store.failure is not None:
+            # What it has on disk is unknown from here on; only a new start can tell.
+            self._broken(f"the cluster's facts cannot be written: {self._store.failure}")
+
+    def _set_alarm(self, deadline_ms: int) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        delay_ms = max(0, deadline_ms - self._clock.steady_ms())
+        self._alarm = self._loop.call_later(delay_ms / 1_000, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._deadlines.expire(self._clock.steady_ms())
+        if self._deadlines.next_ms is not None:
+            self._set_alarm(self._deadlines.next_ms)

@@ -1,0 +1,96 @@
+"""Broker settings that Kafka knows and Headwater has nothing to do with, and why not.
+
+A `server.properties` that served Kafka should serve here too, so these are left aside with a word
+of warning. What a reader would get wrong: a name belongs here only if leaving it aside does no
+harm. Who may do what, and who may listen, is never left aside: such names are refused by
+`broker_properties`. Names are whole where a typing error could look like them; a family stands
+here by its first words only where Headwater has no name that begins so.
+"""
+
+_ALONE = "this broker is alone and keeps its metadata itself"
+_REPLICAS = "there are no replicas on other brokers yet"
+_QUOTAS = "there are no quotas yet"
+_GROUPS = "this kind of group is not served yet"
+_TIERED = "records are kept on local disks only"
+_JVM = "it is about the Java machine"
+_OLD = "Kafka 4 no longer knows it either"
+_FIXED = "Headwater chooses this itself"
+
+_FAMILIES = {
+    "controller.": _ALONE,
+    "metadata.": _ALONE,
+    "process.roles": _ALONE,
+    "zookeeper.": _ALONE,
+    "remote.": _TIERED,
+    "log.local.retention.": _TIERED,
+    "quota.": _QUOTAS,
+    "replication.quota.": _QUOTAS,
+    "alter.log.dirs.replication.quota.": _QUOTAS,
+    "group.consumer.": _GROUPS,
+    "group.share.": _GROUPS,
+    "group.streams.": _GROUPS,
+    "share.coordinator.": _GROUPS,
+    "kafka.metrics.": _JVM,
+    "metric.reporters": _JVM,
+    "metrics.": _JVM,
+}
+
+_NAMES = {
+    "auto.include.jmx.reporter": _JVM,
+    "broker.heartbeat.interval.ms": _ALONE,
+    "broker.id.generation.enable": _ALONE,
+    "broker.session.timeout.ms": _ALONE,
+    "connection.failed.authentication.delay.ms": "nobody has to prove who they are yet",
+    "control.plane.listener.name": _ALONE,
+    "controlled.shutdown.max.retries": _ALONE,
+    "controlled.shutdown.retry.backoff.ms": _ALONE,
+    "delete.records.purgatory.purge.interval.requests": _FIXED,
+    "early.start.listeners": _ALONE,
+    "fetch.purgatory.purge.interval.requests": _FIXED,
+    "follower.replication.throttled.rate": _REPLICAS,
+    "group.coordinator.append.linger.ms": _FIXED,
+    "group.coordinator.rebalance.protocols": _FIXED,
+    "group.coordinator.threads": _FIXED,
+    "initial.broker.registration.timeout.ms": _ALONE,
+    "inter.broker.protocol.version": _ALONE,
+    "leader.imbalance.per.broker.percentage": _REPLICAS,
+    "leader.replication.throttled.rate": _REPLICAS,
+    "log.dir.failure.timeout.ms": _ALONE,
+    "log.message.downconversion.enable": _OLD,
+    "log.message.format.version": _OLD,
+    "log.message.timestamp.difference.max.ms": _OLD,
+    "max.connection.creation.rate": "connections are not counted by the second yet",
+    "num.replica.alter.log.dirs.threads": _FIXED,
+    "num.replica.fetchers": _REPLICAS,
+    "offsets.commit.required.acks": _OLD,
+    "offsets.commit.timeout.ms": _FIXED,
+    "offsets.load.buffer.size": _FIXED,
+    "offsets.retention.check.interval.ms": _FIXED,
+    "offsets.topic.compression.codec": _FIXED,
+    "producer.purgatory.purge.interval.requests": _FIXED,
+    "replica.alter.log.dirs.io.max.bytes.per.second": _QUOTAS,
+    "replica.fetch.backoff.ms": _REPLICAS,
+    "replica.fetch.min.bytes": _REPLICAS,
+    "replica.selector.class": _REPLICAS,
+    "replica.socket.receive.buffer.bytes": _REPLICAS,
+    "replica.socket.timeout.ms": _REPLICAS,
+    "reserved.broker.max.id": _ALONE,
+    "server.max.startup.time.ms": _FIXED,
+    "socket.connection.setup.timeout.max.ms": _ALONE,
+    "socket.connection.setup.timeout.ms": _ALONE,
+    "telemetry.max.bytes": _FIXED,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": _FIXED,
+    "transaction.partition.verification.enable": _FIXED,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": _FIXED,
+    "transaction.state.log.load.buffer.size": _FIXED,
+    "transaction.two.phase.commit.enable": "two-phase commit is not served yet",
+    "unstable.feature.versions.enable": "no unstable feature is served yet",
+}
+
+
+def why_unserved(name: str) -> str | None:
+    """Why a setting of Kafka is left aside; None when it is not, or when nobody knows it."""
+    reason = _NAMES.get(name)
+    if reason is not None:
+        return reason
+    return next((why for first, why in _FAMILIES.items() if name.startswith(first)), None)

@@ -1,0 +1,77 @@
+"""Requests that wait, and until when.
+
+A request that waits is an entry here and where its reason is (at the partitions it reads, for
+instance), never a suspended coroutine. What a reader would get wrong: an entry that was answered
+is not taken out of the heap, which would mean a search; it is passed over when its time comes.
+When such entries become the greater part, the heap is made anew, so it stays bounded by the number
+of those that really wait.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final, Protocol
+
+_SPARE: Final = 64
+
+
+class Waiter(Protocol):
+    """A request that waits."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def expire(self) -> None:
+        """Its time is over: answer with what there is."""
+
+
+class Deadlines:
+    """All waiters of a broker by the time at which their patience ends."""
+
+    def __init__(self) -> None:
+        # Told the earliest deadline whenever it becomes earlier.
+        self.wake_at: Callable[[int], None] = _nobody
+        self._heap: list[tuple[int, int, Waiter]] = []
+        self._numbers = count()
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return self._waiting
+
+    @property
+    def next_ms(self) -> int | None:
+        """When `expire` has something to do, or a little earlier."""
+        return self._heap[0][0] if self._heap else None
+
+    def add(self, deadline_ms: int, waiter: Waiter) -> None:
+        is_earliest = not self._heap or deadline_ms < self._heap[0][0]
+        heappush(self._heap, (deadline_ms, next(self._numbers), waiter))
+        self._waiting += 1
+        if len(self._heap) > 2 * self._waiting + _SPARE:
+            self._heap = [entry for entry in self._heap if not entry[2].is_done]
+            heapify(self._heap)
+        if is_earliest:
+            self.wake_at(deadline_ms)
+
+    def ended(self) -> None:
+        """A waiter was answered before its time, or `expire` has answered it."""
+        self._waiting -= 1
+
+    def expire(self, now_ms: int) -> None:
+        """Answer all whose time is over."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            waiter = heappop(self._heap)[2]
+            if not waiter.is_done:
+                waiter.expire()
+
+    def expire_all(self) -> None:
+        """Nobody waits any longer: the broker stops."""
+        waiting, self._heap = sorted(self._heap), []
+        for _, _, waiter in waiting:
+            if not waiter.is_done:
+                waiter.expire()
+
+
+def _nobody(_: int) -> None:
+    """Until somebody has a timer."""

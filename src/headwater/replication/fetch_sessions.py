@@ -1,0 +1,210 @@
+"""Fetch sessions (KIP-227): a consumer names its partitions once, and then only what changes.
+
+The rules are FT-5 to FT-8. What a reader would get wrong: the epoch of a session is raised when a
+request is taken, not when it is answered, so a request that is sent again is refused and the
+client starts a new session. It must: it cannot know which changes the lost answer told it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicId
+from headwater.model.ports import Dice
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.wire.messages.fetch import FetchPartition, FetchRequest
+
+NO_SESSION: Final = 0
+_INITIAL_EPOCH: Final = 0
+_FINAL_EPOCH: Final = -1
+_LARGEST: Final = 2**31 - 1
+_STALE_MS: Final = 120_000
+
+Key = tuple[TopicId | str, int]
+
+
+class WantedPartition:
+    """One partition that a client wants to read, and what it was last told of it.
+
+    The topic is given by its name or by its id; then the other is empty or None.
+    """
+
+    __slots__ = (
+        "current_leader_epoch",
+        "hosted",
+        "last_fetched_epoch",
+        "max_bytes",
+        "number",
+        "offset",
+        "told_high_watermark",
+        "told_log_start",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: TopicId | None, asked: FetchPartition) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.number = asked.partition
+        self.hosted: HostedPartition | None = None
+        self.told_high_watermark = -1
+        self.told_log_start = -1
+        self.update(asked)
+
+    def update(self, asked: FetchPartition) -> None:
+        self.offset = asked.fetch_offset
+        self.max_bytes = asked.partition_max_bytes
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FetchSession:
+    """What one client reads, in the order in which its partitions get their turn."""
+
+    session_id: int
+    uses_topic_ids: bool
+    partitions: dict[Key, WantedPartition]
+    created_ms: int
+    used_ms: int
+    epoch: int = 1
+
+    def update(self, request: FetchRequest) -> None:
+        """FT-7. What is named again is read from its new offset; what is forgotten goes."""
+        for topic in request.topics:
+            name: TopicId | str = topic.topic_id if self.uses_topic_ids else topic.topic
+            for asked in topic.partitions:
+                known = self.partitions.get((name, asked.partition))
+                if known is None:
+                    topic_id = topic.topic_id if self.uses_topic_ids else None
+                    wanted = WantedPartition(topic.topic, topic_id, asked)
+                    self.partitions[name, asked.partition] = wanted
+                else:
+                    known.update(asked)
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            for number in forgotten.partitions:
+                self.partitions.pop((name, number), None)
+
+    def had_data(self, wanted: WantedPartition) -> None:
+        """Those without data come first next time, so that none of them starves (FT-6)."""
+        name = wanted.topic if wanted.topic_id is None else wanted.topic_id
+        key: Key = (name, wanted.number)
+        moved = self.partitions.pop(key, None)
+        if moved is not None:
+            self.partitions[key] = moved
+
+    def next_epoch(self) -> None:
+        self.epoch = 1 if self.epoch == _LARGEST else self.epoch + 1
+
+
+class Fetching(NamedTuple):
+    """What one request reads, and the session it belongs to."""
+
+    wanted: Sequence[WantedPartition]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+    refusal: ErrorCode | None = None
+
+
+class FetchSessions:
+    """The sessions of a broker, at most `slots` of them."""
+
+    def __init__(self, slots: int, dice: Dice) -> None:
+        self._slots = slots
+        self._dice = dice
+        # From the longest unused on.
+        self._sessions: dict[int, FetchSession] = {}
+        self.evicted_count = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def resolve(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Fetching:
+        """The partitions that a request is about."""
+        epoch = request.session_epoch
+        if epoch in (_INITIAL_EPOCH, _FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            wanted = _full(request, uses_topic_ids=uses_topic_ids)
+            if epoch == _FINAL_EPOCH:
+                return Fetching(list(wanted.values()))
+            session = self._created(wanted, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+            return Fetching(list(wanted.values()), session)
+        return self._resumed(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+
+    def _resumed(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Fetching:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return Fetching((), refusal=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            return Fetching((), refusal=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return Fetching((), refusal=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(request)
+        del self._sessions[session.session_id]
+        if not session.partitions:
+            return Fetching(())
+        session.used_ms = now_ms
+        session.next_epoch()
+        self._sessions[session.session_id] = session
+        return Fetching(list(session.partitions.values()), session, is_incremental=True)
+
+    def _created(
+        self, wanted: dict[Key, WantedPartition], *, uses_topic_ids: bool, now_ms: int
+    ) -> FetchSession | None:
+        if not wanted or not self._has_room(len(wanted), now_ms):
+            return None
+        session = FetchSession(
+            session_id=self._fresh_id(),
+            uses_topic_ids=uses_topic_ids,
+            partitions=wanted,
+            created_ms=now_ms,
+            used_ms=now_ms,
+        )
+        self._sessions[session.session_id] = session
+        return session
+
+    def _has_room(self, size: int, now_ms: int) -> bool:
+        """Whether another session fits, if need be in the place of one that is worth less."""
+        if len(self._sessions) < self._slots:
+            return True
+        victim = self._stale(now_ms) or self._smaller(size, now_ms)
+        if victim is None:
+            return False
+        del self._sessions[victim.session_id]
+        self.evicted_count += 1
+        return True
+
+    def _stale(self, now_ms: int) -> FetchSession | None:
+        oldest = next(iter(self._sessions.values()), None)
+        return oldest if oldest is not None and now_ms - oldest.used_ms > _STALE_MS else None
+
+    def _smaller(self, size: int, now_ms: int) -> FetchSession | None:
+        settled = self._settled(now_ms)
+        smallest = min(settled, key=lambda each: len(each.partitions), default=None)
+        return smallest if smallest is not None and len(smallest.partitions) < size else None
+
+    def _settled(self, now_ms: int) -> Iterator[FetchSession]:
+        """Those that have had their time."""
+        return (each for each in self._sessions.values() if now_ms - each.created_ms > _STALE_MS)
+
+    def _fresh_id(self) -> int:
+        while True:
+            session_id = 1 + self._dice.below(_LARGEST)
+            if session_id not in self._sessions:
+                return session_id
+
+
+def _full(request: FetchRequest, *, uses_topic_ids: bool) -> dict[Key, WantedPartition]:
+    wanted: dict[Key, WantedPartition] = {}
+    for topic in request.topics:
+        topic_id = topic.topic_id if uses_topic_ids else None
+        name: TopicId | str = topic.topic if topic_id is None else topic_id
+        for asked in topic.partitions:
+            wanted[name, asked.partition] = WantedPartition(topic.topic, topic_id, asked)
+    return wanted

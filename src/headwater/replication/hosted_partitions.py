@@ -1,0 +1,217 @@
+"""All partitions that this broker holds, kept in step with the cluster's image.
+
+What a reader would get wrong: a partition is here as soon as the cluster has agreed on it, but its
+folder may not be. `opened` of the partition makes it; `open_some` does so in the background for
+those that nobody asks for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from headwater.cluster.effective import StaticConfig, settings_for, topic_defaults_for
+from headwater.cluster.facts import (
+    BrokerGone,
+    BrokerRegistered,
+    ConfigsReplaced,
+    ControllerElected,
+    Fact,
+    FeatureFinalized,
+    PartitionChanged,
+    PartitionsAdded,
+    ProducerIdsAllocated,
+    TopicCreated,
+    TopicDeleted,
+)
+from headwater.cluster.image import ClusterImage, Partition, Topic
+from headwater.model.config_terms import ResourceType
+from headwater.model.failures import StorageError, UnreadableLog
+from headwater.model.ids import TopicId
+from headwater.model.ports import Clock
+from headwater.model.topic_settings import TopicSettings
+from headwater.replication.hosted_partition import HostedPartition, HostedTopic
+from headwater.storage.log_directories import LogDirectories
+from headwater.storage.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+
+class HostedPartitions:
+    """Finds partitions by name and by topic id."""
+
+    def __init__(
+        self, image: ClusterImage, static: StaticConfig, directories: LogDirectories, clock: Clock
+    ) -> None:
+        self._image = image
+        self._static = static
+        self._directories = directories
+        self._clock = clock
+        self._defaults: TopicSettings | None = None
+        self._by_name: dict[str, dict[int, HostedPartition]] = {}
+        self._by_id: dict[TopicId, dict[int, HostedPartition]] = {}
+        self._unopened: dict[HostedPartition, None] = {}
+        # Made while this broker ran: their folders are not on a directory that has failed.
+        self._new_topics: dict[TopicId, None] = {}
+        for topic in image.topics.values():
+            self._host(topic, 0, topic.partitions)
+
+    def __iter__(self) -> Iterator[HostedPartition]:
+        for partitions in self._by_name.values():
+            yield from partitions.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_name.values()))
+
+    def by_name(self, topic: str) -> dict[int, HostedPartition] | None:
+        """The hosted partitions of a topic by their number; None where there are none."""
+        return self._by_name.get(topic)
+
+    def by_id(self, topic_id: TopicId) -> dict[int, HostedPartition] | None:
+        return self._by_id.get(topic_id)
+
+    def find(self, topic: str, partition: int) -> HostedPartition | None:
+        partitions = self._by_name.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def topics(self) -> Iterator[HostedTopic]:
+        for partitions in self._by_name.values():
+            yield next(iter(partitions.values())).topic
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        """What the logs of a topic obey now."""
+        if self._defaults is None:
+            self._defaults = topic_defaults_for(self._image, self._static)
+        return settings_for(self._image, topic, self._defaults)
+
+    def changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
+        """The cluster has agreed on something."""
+        self._image = image
+        gone: list[HostedPartition] = []
+        for fact in facts:
+            match fact:
+                case TopicCreated(topic):
+                    self._new_topics[topic.topic_id] = None
+                    self._host(topic, 0, topic.partitions)
+                case PartitionsAdded(name, added):
+                    topic = image.topics[name]
+                    self._host(topic, len(topic.partitions) - len(added), added)
+                case TopicDeleted(name):
+                    gone += self._release(name)
+                case PartitionChanged(name, number, partition):
+                    self._place(name, number, partition)
+                case ConfigsReplaced(resource, _):
+                    self._reconfigure(resource.resource_type, resource.name)
+                case (
+                    BrokerRegistered()
+                    | BrokerGone()
+                    | ControllerElected()
+                    | FeatureFinalized()
+                    | ProducerIdsAllocated()
+                ):
+                    pass
+        self._delete_logs(gone)
+
+    def open_some(self, limit_ms: int) -> None:
+        """Make the folders of partitions that nobody has asked for yet, for about so long.
+
+        How long one takes is the disk's affair, so it is time that is limited, and not number.
+        """
+        until_ms = self._clock.steady_ms() + limit_ms
+        while self._unopened:
+            partition = next(iter(self._unopened))
+            with suppress(StorageError, UnreadableLog):
+                partition.opened()
+            self._unopened.pop(partition, None)
+            if self._clock.steady_ms() >= until_ms:
+                return
+
+    def _host(self, topic: Topic, first: int, partitions: Iterable[Partition]) -> None:
+        hosted = self._by_name.get(topic.name)
+        if hosted is None:
+            hosted = self._by_name[topic.name] = self._by_id[topic.topic_id] = {}
+        shared = (
+            next(iter(hosted.values())).topic if hosted else HostedTopic(topic.name, topic.topic_id)
+        )
+        for number, state in enumerate(partitions, first):
+            if self._static.node_id not in state.replicas:
+                continue
+            partition = HostedPartition(
+                shared, number, state, node_id=self._static.node_id, open_log=self._open
+            )
+            hosted[number] = partition
+            self._unopened[partition] = None
+
+    def _release(self, name: str) -> list[HostedPartition]:
+        partitions = self._by_name.pop(name, {})
+        if not partitions:
+            return []
+        topic_id = next(iter(partitions.values())).topic.topic_id
+        self._by_id.pop(topic_id, None)
+        self._new_topics.pop(topic_id, None)
+        for partition in partitions.values():
+            self._unopened.pop(partition, None)
+            partition.remove()
+        return list(partitions.values())
+
+    def _place(self, name: str, number: int, state: Partition) -> None:
+        partition = self.find(name, number)
+        if partition is not None:
+            partition.place(state)
+
+    def _reconfigure(self, resource_type: ResourceType, name: str) -> None:
+        """Open logs take new settings at once (CF-1); the others when they are opened."""
+        if resource_type is ResourceType.TOPIC:
+            self._configure(name)
+        elif resource_type is ResourceType.BROKER:
+            self._defaults = None
+            for topic in self._by_name:
+                self._configure(topic)
+
+    def _configure(self, topic: str) -> None:
+        settings = self.settings_of(topic)
+        for partition in self._by_name.get(topic, {}).values():
+            if partition.log is not None:
+                partition.log.configure(settings)
+
+    def _open(self, partition: HostedPartition) -> PartitionLog:
+        now_ms = self._clock.now_ms()
+        self._unopened.pop(partition, None)
+        log = self._directories.log(partition.name, now_ms=now_ms)
+        if log is not None:
+            return log
+        topic_id = partition.topic.topic_id
+        is_new = topic_id in self._new_topics
+        if not is_new and len(self._directories.serving()) < len(self._directories.directories):
+            # It may lie on the one that failed, and must not begin anew elsewhere.
+            raise StorageError(f"{partition.name} is on no log directory that serves")
+        return self._directories.create(partition.name, topic_id, now_ms=now_ms)
+
+    def _delete_logs(self, gone: Iterable[HostedPartition]) -> None:
+        names = [each.name for each in gone if each.name in self._directories]
+        try:
+            self._directories.delete_all(names, now_ms=self._clock.now_ms())
+        except StorageError as error:
+            _log.error("deleted, but some folders stay: %s", error)
+
+    def settle(self) -> None:
+        """Once the directories are open: hold what lies there against what the cluster knows.
+
+        A folder without a topic id, which a power cut may leave, belongs to whom its name says. One
+        of a topic that is gone, or of its namesake with another id, is set aside (TI-1).
+        """
+        strays = []
+        for name in self._directories.partitions():
+            directory = self._directories.directory_of(name)
+            if directory.failure is not None:
+                continue
+            partition = self.find(*name)
+            found_id = directory.topic_id(name)
+            if partition is None or found_id not in (None, partition.topic.topic_id):
+                strays.append(name)
+            elif found_id is None:
+                directory.adopt(name, partition.topic.topic_id)
+        self._directories.set_aside(strays)
+        for name in strays:
+            _log.warning("%s is no partition of this broker, and was set aside", name)

@@ -1,0 +1,74 @@
+"""Batches that a thread has to open before they can be appended, in the order of their arrival.
+
+What a reader would get wrong: while one batch of a partition is being prepared, all later ones wait
+behind it, also those that need no preparation. Their producers count on the order.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from headwater.model.failures import BatchError, HeadwaterError, StorageError, TooMuchWork
+from headwater.model.topic_settings import TopicSettings
+from headwater.records.preparation import PreparedBatch, prepare_batch
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.storage.executor import Executor
+from headwater.storage.partition_log import PartitionLog
+
+Ready = PreparedBatch | bytearray | HeadwaterError
+"""A batch to append, prepared or in no need of it, or why it cannot be."""
+
+
+class WaitingBatch:
+    """One batch on its way into a log. `then` is called with it when its turn has come."""
+
+    __slots__ = ("_then", "outcome")
+
+    def __init__(self, then: Callable[[Ready], None]) -> None:
+        self._then = then
+        self.outcome: Ready | None = None
+
+    def end(self) -> None:
+        assert self.outcome is not None
+        self._then(self.outcome)
+
+
+def append_in_turn(
+    hosted: HostedPartition,
+    log: PartitionLog,
+    batch: bytearray,
+    *,
+    executor: Executor,
+    now_ms: int,
+    then: Callable[[Ready], None],
+) -> None:
+    """Prepare a batch if need be, and give it back when all before it are appended.
+
+    The batch is given away. `then` may be called before this returns.
+    """
+    waiting = WaitingBatch(then)
+    hosted.waiting.append(waiting)
+    if not log.needs_preparation(batch):
+        _ready(hosted, waiting, batch)
+        return
+    job = partial(_prepared, batch, log.settings, now_ms)
+    try:
+        executor.submit(
+            job, then=partial(_ready, hosted, waiting), otherwise=partial(_ready, hosted, waiting)
+        )
+    except TooMuchWork as refusal:
+        _ready(hosted, waiting, refusal)
+
+
+def _prepared(batch: bytearray, settings: TopicSettings, now_ms: int) -> PreparedBatch | BatchError:
+    """On a thread. A refusal is a value, so that it takes its turn like all others."""
+    try:
+        return prepare_batch(batch, settings, now_ms=now_ms)
+    except BatchError as error:
+        return error
+
+
+def _ready(hosted: HostedPartition, entry: WaitingBatch, outcome: Ready | StorageError) -> None:
+    entry.outcome = outcome
+    waiting = hosted.waiting
+    while waiting and waiting[0].outcome is not None:
+        waiting.popleft().end()

@@ -1,0 +1,53 @@
+"""Brokers for foreign clients, and what all of them must leave behind: a log without a failure."""
+
+import socket
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from headwater.model.setting_kinds import Value
+from headwater.testing import EmbeddedBroker
+
+_PATIENCE_S = 60
+
+
+@contextmanager
+def checked_broker(
+    settings: Mapping[str, Value] | None = None, *, data_directory: str | None = None
+) -> Iterator[EmbeddedBroker]:
+    """A broker that fails its test at the end if something in it went wrong by its own account."""
+    with EmbeddedBroker(settings, data_directory=data_directory) as broker:
+        yield broker
+        check_log(broker.log_text)
+
+
+def check_log(text: str) -> None:
+    assert "Traceback" not in text, text
+    assert " ERROR " not in text, text
+
+
+def free_port() -> int:
+    """A port that nobody had a moment ago, for settings that must name one beforehand."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    return port
+
+
+def scrape(broker: EmbeddedBroker) -> dict[str, float]:
+    """What the broker counts, by name and labels. It needs `headwater.metrics.listener`."""
+    url = broker.log_text.rpartition("metrics are at ")[2].split()[0]
+    with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    }
+
+
+def requests_answered(broker: EmbeddedBroker, name: str) -> int:
+    """How many requests of one API the broker has answered since it was started."""
+    return int(
+        scrape(broker).get(
+            f'kafka_network_requestmetrics_totaltime_seconds_count{{request="{name}"}}', 0
+        )
+    )

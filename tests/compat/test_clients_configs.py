@@ -1,0 +1,250 @@
+"""Foreign admin clients and settings: described, altered, refused, and in force at once."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from headwater.model.errors import ErrorCode
+from headwater.records.header import Codec, codec_of, read_header
+from headwater.testing import EmbeddedBroker
+from tests.compat.admins import ADMINS, ConfluentAdmin, OpenAdmin
+from tests.compat.brokers import checked_broker
+from tests.compat.clients import (
+    Client,
+    Deadline,
+    Reading,
+    Received,
+    Sending,
+    Sent,
+    read,
+    take,
+    write,
+)
+from tests.compat.judges import CONFLUENT, refusal_of
+from tests.compat.topics import create_topic
+
+MIB = 1 << 20
+# Retention and compaction come many times a second, and files go at once.
+IN_A_HURRY = {
+    "log.retention.check.interval.ms": 100,
+    "log.initial.task.delay.ms": 0,
+    "log.cleaner.backoff.ms": 100,
+    "log.segment.delete.delay.ms": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def hasty_broker() -> Iterator[EmbeddedBroker]:
+    with checked_broker(IN_A_HURRY) as broker:
+        yield broker
+
+
+def beginning(broker: EmbeddedBroker, topic: str) -> int:
+    with closing(CONFLUENT.consumer(broker.bootstrap_servers, Reading())) as consumer:
+        return consumer.bounds(topic, 0)[0]
+
+
+def segment_count(broker: EmbeddedBroker, topic: str) -> int:
+    return len(list(broker.data_directory.glob(f"{topic}-0/*.log")))
+
+
+def test_settings_are_described_with_what_was_given_and_what_was_not(
+    topic: str, admin: OpenAdmin
+) -> None:
+    admin.create([topic], config={"retention.ms": "12345", "cleanup.policy": "compact"})
+    found = admin.config_of(topic)
+    assert found["retention.ms"] == "12345"
+    assert found["cleanup.policy"] == "compact"
+    assert found["max.message.bytes"] == "1048588"
+    assert found["min.insync.replicas"] == "1"
+
+
+def test_a_broker_describes_its_settings(admin: OpenAdmin) -> None:
+    found = admin.broker_config(0)
+    assert found["num.partitions"] == "1"
+    assert found["auto.create.topics.enable"] == "true"
+
+
+def test_a_changed_setting_is_described_by_every_client(
+    servers: str, topic: str, admin: OpenAdmin
+) -> None:
+    admin.create([topic])
+    admin.configure(topic, {"retention.ms": "777", "segment.bytes": str(2 * MIB)})
+    for kind in ADMINS:
+        with closing(kind(servers)) as other:
+            found = other.config_of(topic)
+            assert (found["retention.ms"], found["segment.bytes"]) == ("777", str(2 * MIB))
+
+
+@pytest.mark.parametrize(
+    "config", [{"retention.ms": "soon"}, {"segment.bytes": "-1"}, {"cleanup.policy": "burn"}]
+)
+def test_a_bad_value_is_refused_and_nothing_changes(
+    topic: str, admin: OpenAdmin, config: dict[str, str]
+) -> None:
+    """CF-1."""
+    admin.create([topic])
+    before = admin.config_of(topic)
+    assert refusal_of(lambda: admin.configure(topic, config)) == ErrorCode.INVALID_CONFIG
+    assert admin.config_of(topic) == before
+
+
+def test_a_lower_limit_refuses_the_next_large_record(
+    servers: str, topic: str, client: Client
+) -> None:
+    """CF-1: the producer does not even have to ask anew."""
+    create_topic(servers, topic)
+    with (
+        closing(client.producer(servers, Sending())) as producer,
+        closing(ConfluentAdmin(servers)) as admin,
+    ):
+        producer.send(topic, Sent(value=bytes(20_000)))
+        assert producer.finish() == [(0, 0)]
+        admin.configure(topic, {"max.message.bytes": "10000"})
+        producer.send(topic, Sent(value=bytes(20_000)))
+        assert refusal_of(producer.finish) == ErrorCode.MESSAGE_TOO_LARGE
+        producer.send(topic, Sent(value=bytes(5_000)))
+        assert producer.finish() == [(0, 1)]
+
+
+def test_time_limits_refuse_records_of_the_past_and_of_the_future(
+    servers: str, topic: str, client: Client
+) -> None:
+    """PV-3."""
+    limits = {"message.timestamp.before.max.ms": "60000", "message.timestamp.after.max.ms": "60000"}
+    create_topic(servers, topic, limits)
+    now_ms = int(time.time() * 1_000)
+    for timestamp_ms in (now_ms - 600_000, now_ms + 600_000):
+        sent = [Sent(value=b"v", timestamp_ms=timestamp_ms)]
+        code = refusal_of(lambda sent=sent: write(client, servers, topic, sent))  # type: ignore[misc]
+        assert code == ErrorCode.INVALID_TIMESTAMP
+    assert write(client, servers, topic, [Sent(value=b"v", timestamp_ms=now_ms)]) == [(0, 0)]
+
+
+def test_the_kind_of_time_can_be_changed_for_what_comes_next(
+    servers: str, topic: str, client: Client
+) -> None:
+    create_topic(servers, topic)
+    write(client, servers, topic, [Sent(value=b"1", timestamp_ms=1_000)])
+    with closing(ConfluentAdmin(servers)) as admin:
+        admin.configure(topic, {"message.timestamp.type": "LogAppendTime"})
+    write(client, servers, topic, [Sent(value=b"2", timestamp_ms=1_000)])
+    first, second = read(client, servers, topic, 2)
+    assert (first.timestamp_ms, first.is_append_time) == (1_000, False)
+    assert second.timestamp_ms > 1_000
+    assert second.is_append_time
+
+
+@pytest.mark.parametrize(
+    ("wanted", "codec"), [("gzip", Codec.GZIP), ("zstd", Codec.ZSTD), ("uncompressed", Codec.NONE)]
+)
+def test_a_topic_has_its_own_compression(
+    shared_broker: EmbeddedBroker, servers: str, topic: str, wanted: str, codec: Codec
+) -> None:
+    """PV-5, whatever the producer chose."""
+    create_topic(servers, topic, {"compression.type": wanted})
+    sent = [Sent(key=b"k", value=b"water " * 100)] * 10
+    write(CONFLUENT, servers, topic, sent, Sending(codec="lz4", linger_ms=20))
+    received = read(CONFLUENT, servers, topic, 10)
+    assert [each.value for each in received] == [each.value for each in sent]
+    (segment,) = shared_broker.data_directory.glob(f"{topic}-0/*.log")
+    assert codec_of(read_header(segment.read_bytes()).attributes) is codec
+
+
+def test_more_replicas_in_sync_cannot_be_asked_for_than_there_are(
+    servers: str, topic: str, client: Client
+) -> None:
+    """MIN-1: what is needed is the lower of min.insync.replicas and the number of replicas."""
+    create_topic(servers, topic, {"min.insync.replicas": "2"})
+    assert write(client, servers, topic, [Sent(value=b"v")], Sending(acks=-1)) == [(0, 0)]
+
+
+def test_records_that_are_too_old_go_when_retention_is_lowered(
+    hasty_broker: EmbeddedBroker, topic: str
+) -> None:
+    """RT-2, RT-4."""
+    servers = hasty_broker.bootstrap_servers
+    create_topic(servers, topic)
+    old_ms = int(time.time() * 1_000) - 3_600_000
+    write(CONFLUENT, servers, topic, [Sent(value=b"v", timestamp_ms=old_ms)] * 5)
+    assert beginning(hasty_broker, topic) == 0
+    with closing(ConfluentAdmin(servers)) as admin:
+        admin.configure(topic, {"retention.ms": "60000"})
+    deadline = Deadline("the end of old records")
+    while beginning(hasty_broker, topic) < 5:
+        deadline.check()
+    assert write(CONFLUENT, servers, topic, [Sent(value=b"v")]) == [(0, 5)]
+
+
+def test_a_log_that_is_too_large_loses_its_oldest_segments(
+    hasty_broker: EmbeddedBroker, topic: str
+) -> None:
+    """RT-3, RL-1."""
+    servers = hasty_broker.bootstrap_servers
+    create_topic(servers, topic, {"segment.bytes": str(MIB)})
+    for _ in range(8):
+        write(CONFLUENT, servers, topic, [Sent(value=bytes(500_000))])
+    assert segment_count(hasty_broker, topic) == 4
+    with closing(ConfluentAdmin(servers)) as admin:
+        admin.configure(topic, {"retention.bytes": "2000000"})
+    deadline = Deadline("the end of old segments")
+    while beginning(hasty_broker, topic) < 4:
+        deadline.check()
+    assert [each.offset for each in read_from_beginning(servers, topic, 4)] == [4, 5, 6, 7]
+
+
+def test_the_newest_value_of_each_key_is_left(hasty_broker: EmbeddedBroker, topic: str) -> None:
+    """Of what lies before the active segment, which has the last record. Offsets stay."""
+    servers = hasty_broker.bootstrap_servers
+    config = {
+        "cleanup.policy": "compact",
+        "segment.ms": "1",
+        "min.cleanable.dirty.ratio": "0.0",
+    }
+    create_topic(servers, topic, config)
+    now_ms = int(time.time() * 1_000)
+    for number in range(20):
+        record = Sent(
+            key=b"key %d" % (number % 4), value=b"%d" % number, timestamp_ms=now_ms + 10 * number
+        )
+        write(CONFLUENT, servers, topic, [record])
+    expected = [b"15", b"16", b"17", b"18", b"19"]
+    deadline = Deadline("compaction")
+    while (values := whole_log(servers, topic, end=20)) != expected:
+        deadline.check(values)
+    received = read_from_beginning(servers, topic, 5)
+    assert [each.offset for each in received] == [15, 16, 17, 18, 19]
+
+
+def test_a_compacted_topic_refuses_records_without_a_key(
+    servers: str, topic: str, client: Client
+) -> None:
+    """CP-8, as soon as the policy is changed."""
+    create_topic(servers, topic)
+    write(client, servers, topic, [Sent(value=b"v")])
+    with closing(ConfluentAdmin(servers)) as admin:
+        admin.configure(topic, {"cleanup.policy": "compact"})
+    code = refusal_of(lambda: write(client, servers, topic, [Sent(value=b"v")]))
+    # aiokafka does not know this error.
+    assert code == (None if client.name == "aiokafka" else ErrorCode.INVALID_RECORD)
+    assert write(client, servers, topic, [Sent(key=b"k", value=b"v")]) == [(0, 1)]
+
+
+def read_from_beginning(servers: str, topic: str, count: int) -> list[Received]:
+    with closing(CONFLUENT.consumer(servers, Reading(reset="earliest"))) as consumer:
+        consumer.assign(topic, {0: 0})
+        return take(consumer, count)
+
+
+def whole_log(servers: str, topic: str, *, end: int) -> list[bytes | None]:
+    """All values up to an offset; the record before that is always there."""
+    with closing(CONFLUENT.consumer(servers, Reading(reset="earliest"))) as consumer:
+        consumer.assign(topic, {0: 0})
+        received: list[Received] = []
+        deadline = Deadline("the last record")
+        while not received or received[-1].offset < end - 1:
+            deadline.check()
+            received += consumer.poll(0.2)
+        return [each.value for each in received]

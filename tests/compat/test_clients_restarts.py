@@ -1,0 +1,124 @@
+"""A broker that goes away and comes back, and foreign clients that recover by themselves."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from headwater.testing import EmbeddedBroker
+from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.compat.brokers import checked_broker
+from tests.compat.clients import (
+    Client,
+    Reading,
+    Sending,
+    Sent,
+    read,
+    take,
+    write,
+)
+from tests.compat.judges import CLIENTS, CONFLUENT
+from tests.compat.topics import create_topic
+from tests.peers.raw_client import RawClient
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_clients_outlive_a_restart_and_nothing_is_lost_or_doubled(
+    topic: str, client: Client, end: str
+) -> None:
+    """The producer is idempotent, and has records under way when the broker goes."""
+    with checked_broker() as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, topic)
+        with (
+            closing(client.producer(servers, Sending(is_idempotent=True))) as producer,
+            closing(client.consumer(servers, Reading())) as consumer,
+        ):
+            consumer.assign(topic, {0: 0})
+            count = 0
+
+            def send(more: int) -> None:
+                nonlocal count
+                for _ in range(more):
+                    producer.send(topic, Sent(value=str(count).encode()))
+                    count += 1
+
+            send(200)
+            assert len(producer.finish()) == 200
+            received = take(consumer, 200)
+            send(300)
+            broker.stop() if end == "stop" else broker.kill()
+            send(100)
+            broker.start()
+            send(100)
+            assert len(producer.finish()) == 500
+            received += take(consumer, 500)
+        assert [int(each.value or b"") for each in received] == list(range(count))
+        assert [each.offset for each in received] == list(range(count))
+
+
+def test_a_topic_and_its_records_are_there_after_a_restart(topic: str) -> None:
+    with checked_broker() as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, topic, {"max.message.bytes": "5000000"}, partitions=2)
+        sent = [Sent(value=bytes(2_000_000), partition=1)]
+        write(CONFLUENT, servers, topic, sent, Sending(largest_bytes=4_000_000))
+        broker.restart()
+        for client in CLIENTS:
+            assert read(client, servers, topic, 1, partitions=[1])[0].value == bytes(2_000_000)
+            # The topic's own limit still holds.
+            places = write(client, servers, topic, sent, Sending(largest_bytes=4_000_000))
+            assert len(places) == 1
+
+
+def test_a_broker_that_stops_does_not_wait_for_readers_that_wait(topic: str) -> None:
+    """A stop would take as long as the longest fetch, or be cut."""
+    with checked_broker() as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, topic)
+        with closing(CONFLUENT.consumer(servers, Reading(wait_ms=60_000))) as consumer:
+            consumer.assign(topic, {0: 0})
+            assert consumer.poll(0.5) == []
+            broker.stop()
+            assert "were cut" not in broker.log_text
+            broker.start()
+            write(CONFLUENT, servers, topic, [Sent(value=b"v")])
+            assert take(consumer, 1)[0].value == b"v"
+
+
+def test_a_reader_that_stops_reading_harms_nobody(topic: str) -> None:
+    """It asks for far more than a socket holds and takes none of it: it is not read any further."""
+    with checked_broker() as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, topic)
+        sent = [Sent(value=bytes(500_000)) for _ in range(40)]
+        write(CONFLUENT, servers, topic, sent)
+        before_bytes = resident_bytes(broker)
+        greedy = [RawClient(servers) for _ in range(10)]
+        for reader in greedy:
+            for _ in range(20):
+                reader.send(everything_of(topic), version=4)
+        for client in CLIENTS:
+            assert len(read(client, servers, topic, 40)) == 40
+            assert write(client, servers, f"{topic}-too", [Sent(value=b"v")])[0][0] == 0
+        # They have asked for four gigabytes.
+        assert resident_bytes(broker) - before_bytes < 200_000_000
+        for reader in greedy:
+            reader.close()
+        assert len(read(CONFLUENT, servers, topic, 40)) == 40
+
+
+def everything_of(topic: str) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000_000)
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=50_000_000,
+        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
+    )
+
+
+def resident_bytes(broker: EmbeddedBroker) -> int:
+    pages = Path(f"/proc/{broker.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

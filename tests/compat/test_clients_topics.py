@@ -1,0 +1,184 @@
+"""Foreign admin clients and topics: made, listed, described, grown, emptied, deleted, made anew."""
+
+from contextlib import closing, suppress
+
+import pytest
+
+from headwater.model.errors import ErrorCode
+from tests.compat.admins import ADMINS, ConfluentAdmin, OpenAdmin
+from tests.compat.brokers import checked_broker
+from tests.compat.clients import (
+    Client,
+    Deadline,
+    Reading,
+    Received,
+    Sending,
+    Sent,
+    read,
+    take,
+    write,
+)
+from tests.compat.judges import CONFLUENT, ERRORS, refusal_of
+from tests.compat.topics import create_topic
+
+
+def numbered(count: int) -> list[Sent]:
+    return [Sent(value=str(number).encode()) for number in range(count)]
+
+
+def make_anew(admin: OpenAdmin, topic: str) -> None:
+    admin.delete([topic])
+    # A client that asks for the topic just then has it made already.
+    with suppress(*ERRORS):
+        admin.create([topic])
+
+
+def test_a_topic_is_made_listed_described_and_deleted(topic: str, admin: OpenAdmin) -> None:
+    assert topic not in admin.names()
+    admin.create([topic], partitions=3)
+    assert topic in admin.names()
+    assert admin.partition_count(topic) == 3
+    admin.delete([topic])
+    assert topic not in admin.names()
+
+
+def test_a_topic_cannot_be_made_twice(topic: str, admin: OpenAdmin) -> None:
+    admin.create([topic])
+    assert refusal_of(lambda: admin.create([topic])) == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "config", "code"),
+    [
+        ("no blanks", 1, {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", 1, {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("x" * 250, 1, {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("fine", 0, {}, ErrorCode.INVALID_PARTITIONS),
+        ("fine", 1, {"retention.ms": "soon"}, ErrorCode.INVALID_CONFIG),
+        ("fine", 1, {"retention.msec": "1"}, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_by_name(
+    admin: OpenAdmin, name: str, partitions: int, config: dict[str, str], code: ErrorCode
+) -> None:
+    """TO-1, TO-2."""
+    if isinstance(admin, ConfluentAdmin) and (not name or not partitions):
+        pytest.skip("librdkafka does not even ask")
+    assert refusal_of(lambda: admin.create([name], partitions=partitions, config=config)) == code
+    assert name not in admin.names()
+
+
+def test_what_is_not_there_is_unknown(topic: str, admin: OpenAdmin) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal_of(lambda: admin.delete([topic])) == unknown
+    assert refusal_of(lambda: admin.grow(topic, 3)) == unknown
+
+
+def test_a_topic_grows_and_its_new_partitions_serve(
+    servers: str, topic: str, admin: OpenAdmin
+) -> None:
+    """TO-5."""
+    admin.create([topic], partitions=1)
+    write(CONFLUENT, servers, topic, numbered(3))
+    admin.grow(topic, 4)
+    assert admin.partition_count(topic) == 4
+    assert write(CONFLUENT, servers, topic, [Sent(value=b"new", partition=3)]) == [(3, 0)]
+    assert len(read(CONFLUENT, servers, topic, 3)) == 3
+    assert refusal_of(lambda: admin.grow(topic, 2)) == ErrorCode.INVALID_PARTITIONS
+
+
+def test_deleted_records_are_gone_for_all_readers(servers: str, topic: str, client: Client) -> None:
+    """DR-1, HW-7."""
+    write(client, servers, topic, numbered(10))
+    for kind in ADMINS:
+        with closing(kind(servers)) as admin:
+            assert admin.delete_records(topic, 0, 4) == 4, kind.name
+    with closing(client.consumer(servers, Reading(reset="earliest"))) as consumer:
+        assert consumer.bounds(topic, 0) == (4, 10)
+        consumer.assign(topic, {0: 0})
+        assert [each.offset for each in take(consumer, 6)] == [4, 5, 6, 7, 8, 9]
+
+
+def test_all_records_can_be_deleted(servers: str, topic: str, admin: OpenAdmin) -> None:
+    """DR-1: -1 is the high watermark."""
+    write(CONFLUENT, servers, topic, numbered(10))
+    assert admin.delete_records(topic, 0, -1) == 10
+    assert write(CONFLUENT, servers, topic, numbered(1)) == [(0, 10)]
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_ends_in_an_error_or_in_silence(
+    servers: str, topic: str, client: Client
+) -> None:
+    """What a client makes of it is its own affair; the broker and other topics go on."""
+    create_topic(servers, topic)
+    write(client, servers, topic, numbered(5))
+    with (
+        closing(client.consumer(servers, Reading(wait_ms=500))) as consumer,
+        closing(ConfluentAdmin(servers)) as admin,
+    ):
+        consumer.assign(topic, {0: 0})
+        take(consumer, 5)
+        admin.delete([topic])
+        with suppress(*ERRORS):
+            assert consumer.poll(1.5) == []
+        other = f"{topic}-other"
+        write(client, servers, other, numbered(5))
+        assert len(read(client, servers, other, 5)) == 5
+
+
+def test_a_topic_made_anew_under_its_name_is_empty_and_takes_records(
+    servers: str, topic: str, client: Client
+) -> None:
+    """TI-1. The producer still holds what it knew of the first one, its id among it."""
+    with (
+        closing(ConfluentAdmin(servers)) as admin,
+        closing(client.producer(servers, Sending())) as producer,
+    ):
+        admin.create([topic])
+        for number in range(3):
+            producer.send(topic, Sent(value=b"old"))
+            assert producer.finish() == [(0, number)]
+        make_anew(admin, topic)
+        producer.send(topic, Sent(value=b"new"))
+        assert producer.finish() == [(0, 0)]
+        assert [each.value for each in read(client, servers, topic, 1)] == [b"new"]
+
+
+def test_a_reader_goes_on_in_the_topic_that_was_made_anew(
+    servers: str, topic: str, client: Client
+) -> None:
+    """TI-1. It may know the first one by its id, and its offset is out of range in the second.
+
+    A client that fetches by name is told where the logs part (EP-5), and goes on from there.
+    """
+    with (
+        closing(ConfluentAdmin(servers)) as admin,
+        closing(client.consumer(servers, Reading(reset="earliest"))) as consumer,
+    ):
+        admin.create([topic])
+        write(CONFLUENT, servers, topic, [Sent(value=b"old")] * 5)
+        consumer.assign(topic, {0: 0})
+        take(consumer, 5)
+        make_anew(admin, topic)
+        deadline = Deadline("a record of the new topic")
+        received: list[Received] = []
+        while not received:
+            deadline.check()
+            write(CONFLUENT, servers, topic, [Sent(value=b"new")])
+            # An unknown topic may be an error once; fresh metadata heals it.
+            with suppress(*ERRORS):
+                received = consumer.poll(0.2)
+        assert received[0].value == b"new"
+
+
+def test_ten_thousand_topics_are_made_and_every_client_lists_them() -> None:
+    names = [f"many.{number:05}" for number in range(10_000)]
+    with checked_broker() as broker:
+        with closing(ConfluentAdmin(broker.bootstrap_servers)) as admin:
+            for begin in range(0, len(names), 2_500):
+                admin.create(names[begin : begin + 2_500])
+        for kind in ADMINS:
+            with closing(kind(broker.bootstrap_servers)) as admin:
+                assert sorted(admin.names()) == names, kind.name
+                assert admin.partition_count(names[5_000]) == 1
+        assert write(CONFLUENT, broker.bootstrap_servers, names[-1], numbered(1)) == [(0, 0)]

@@ -1,0 +1,21 @@
+"""Topics for tests of foreign clients, made with librdkafka's admin client."""
+
+from collections.abc import Mapping
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.compat.clients import PATIENCE_S
+
+
+def admin_of(servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers})
+
+
+def create_topic(
+    servers: str, topic: str, config: Mapping[str, str] | None = None, *, partitions: int = 1
+) -> None:
+    wanted = NewTopic(topic, partitions, 1, config=dict(config or {}))
+    # The client is named, since what it has under way ends with it.
+    admin = admin_of(servers)
+    admin.create_topics([wanted])[topic].result(PATIENCE_S)

@@ -1,0 +1,158 @@
+"""Frames that no decent client sends, from one integer.
+
+Four kinds: random bytes; requests with a right header and random bytes behind it; requests that are
+right in form and wild in content; and such requests with some bytes changed, cut off or put in.
+"""
+
+import random
+import struct
+from dataclasses import dataclass
+from typing import cast
+
+from headwater.model.failures import UnsupportedInVersion
+from headwater.records.building import build_batch
+from headwater.records.header import Codec
+from headwater.records.record import Record
+from headwater.wire.api_key import ApiKey
+from headwater.wire.api_table import APIS
+from headwater.wire.headers import request_frame
+from headwater.wire.lifting import Message
+from headwater.wire.parts import Part
+from headwater.wire.shape import WireField, wire_fields
+from headwater.wire.translation import request_shape, write
+
+_TOPICS = ("fuzz-a", "fuzz-b", "fuzz.c", "", ".", "no such", "__consumer_offsets", "x" * 300)
+_EDGES = (0, 1, -1, -2, -3, 2, 100, 2**31 - 1, -(2**31))
+_LONGEST_LIST = 4
+
+
+@dataclass(slots=True)
+class FrameMaker:
+    """Makes frames for the APIs of a broker; the same ones for the same seed."""
+
+    dice: random.Random
+    served: tuple[ApiKey, ...]
+
+    def frame(self) -> bytes:
+        """A whole frame with its size field, which may lie."""
+        kind = self.dice.random()
+        if kind < 0.05:
+            body = self.dice.randbytes(self.dice.randrange(200))
+        elif kind < 0.15:
+            body = self._header_and_noise()
+        else:
+            body = self._request()
+            if kind < 0.75:
+                body = self._mutated(body)
+        return struct.pack(">i", self._size(len(body))) + body
+
+    def _size(self, real: int) -> int:
+        lie = self.dice.random()
+        if lie < 0.005:
+            return self.dice.choice((-1, -(2**31), 2**31 - 1, 104_857_601))
+        if lie < 0.01:
+            return max(0, real + self.dice.randrange(-8, 8))
+        return real
+
+    def _header_and_noise(self) -> bytes:
+        key = self.dice.choice((*self.served, *APIS, -1, 999))
+        version = self.dice.choice((0, 1, 2, 3, 5, 9, 12, 13, 17, -1, 99))
+        noise = self.dice.randbytes(self.dice.randrange(100))
+        return struct.pack(">hhih", key, version, self.dice.randrange(1000), 0) + noise
+
+    def _request(self) -> bytes:
+        while True:
+            api = APIS[self.dice.choice(self.served)]
+            version = self.dice.randint(api.oldest, api.newest_served(unstable=False))
+            message = self._shape(request_shape(api.key), version)
+            try:
+                body = write(cast("Message", message), version)
+            except UnsupportedInVersion:
+                # What was rolled cannot be said in that version.
+                continue
+            return _joined(request_frame(api, version, self.dice.randrange(1000), "fuzz", body))
+
+    def _shape(self, cls: type, version: int) -> object:
+        values = {
+            field.name: self._value(field, version)
+            for field in wire_fields(cls)
+            if field.travels_in(version) and self.dice.random() < 0.9
+        }
+        return cls(**values)
+
+    def _value(self, field: WireField, version: int) -> object:
+        if field.is_nullable_in(version) and self.dice.random() < 0.1:
+            return None
+        if field.repeated:
+            count = self.dice.randrange(_LONGEST_LIST)
+            return tuple(self._one(field, version) for _ in range(count))
+        return self._one(field, version)
+
+    def _one(self, field: WireField, version: int) -> object:
+        dice = self.dice
+        match field.kind:
+            case "bool":
+                # Changes that nobody wants are only tried out.
+                return field.name == "validate_only" or dice.random() < 0.5
+            case "int8" | "int16" | "int32" | "int64":
+                return self._integer(field)
+            case "float64":
+                return dice.random()
+            case "string":
+                return dice.choice(_TOPICS)
+            case "uuid":
+                return field.default
+            case "bytes":
+                return dice.randbytes(dice.randrange(20))
+            case "records":
+                return memoryview(self._batch())
+            case "error_code":
+                return field.default
+            case kind:
+                assert isinstance(kind, type)
+                return self._shape(kind, version)
+
+    def _integer(self, field: WireField) -> int:
+        bits = int(str(field.kind).removeprefix("int"))
+        if field.name in ("max_wait_ms", "timeout_ms"):
+            return self.dice.choice((-1, 0, 1, 10))
+        if field.name in ("num_partitions", "count"):
+            return self.dice.choice((-1, 0, 1, 3))
+        chosen = (
+            self.dice.choice(_EDGES) if self.dice.random() < 0.7 else self.dice.getrandbits(bits)
+        )
+        half = 1 << (bits - 1)
+        return (chosen + half) % (2 * half) - half
+
+    def _batch(self) -> bytes:
+        count = self.dice.randrange(1, 5)
+        records = [
+            Record(key=b"k", value=self.dice.randbytes(10), timestamp=1_700_000_000_000)
+            for _ in range(count)
+        ]
+        batch = build_batch(records, codec=self.dice.choice(list(Codec)))
+        return self._mutated(batch) if self.dice.random() < 0.3 else batch
+
+    def _mutated(self, body: bytes) -> bytes:
+        changed = bytearray(body)
+        for _ in range(self.dice.randrange(1, 5)):
+            # The first bytes say which API it is, and are left alone so that most get through.
+            place = self.dice.randrange(min(8, len(changed)), len(changed) + 1)
+            match self.dice.randrange(4):
+                case 0:
+                    del changed[place : place + self.dice.randrange(1, 8)]
+                case 1:
+                    changed[place:place] = self.dice.randbytes(self.dice.randrange(1, 8))
+                case 2 if place < len(changed):
+                    changed[place] ^= 1 << self.dice.randrange(8)
+                case _:
+                    changed[place : place + 4] = struct.pack(">i", self.dice.choice(_EDGES))
+        return bytes(changed)
+
+
+def _joined(parts: list[Part]) -> bytes:
+    """Without the size field, which comes later."""
+    whole = b"".join(
+        bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview)
+    )
+    return whole[4:]

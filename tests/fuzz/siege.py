@@ -1,0 +1,104 @@
+"""A broker under a rain of bad frames, and the questions asked of it afterwards.
+
+`python -m tests.fuzz.siege --frames 1000000 --seed 7` does at length what the test does in short.
+"""
+
+import argparse
+import random
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from headwater.broker.routes import SERVED
+from headwater.testing import EmbeddedBroker
+from headwater.wire.api_key import ApiKey
+from tests.fuzz.frames import FrameMaker
+
+CANARY = "canary"
+_CANARIES = 1_000
+_PATIENCE_S = 30.0
+_FRAMES_PER_CONNECTION = 8
+_TOLD_EVERY = 50_000
+
+# These would rightly take the canary away, or fill the disk with topics.
+_TOO_STRONG = (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTITIONS)
+
+
+def besiege(broker: EmbeddedBroker, *, frames: int, seed: int, say: Callable[[str], None]) -> None:
+    """Send so many frames; AssertionError when the broker is not as it was before."""
+    _plant(broker.bootstrap_servers)
+    dice = random.Random(seed)
+    maker = FrameMaker(dice, tuple(key for key in SERVED if key not in _TOO_STRONG))
+    before_bytes, started = _resident_bytes(broker.pid), time.monotonic()
+    sent = told = 0
+    while sent < frames:
+        sent += _one_connection(broker.port, maker, dice)
+        if sent >= told + _TOLD_EVERY:
+            told = sent
+            rate = sent / (time.monotonic() - started)
+            say(f"{sent:,} frames, {rate:,.0f}/s, {_resident_bytes(broker.pid) >> 20} MiB resident")
+    assert broker.is_running, "the broker is gone"
+    grown_bytes = _resident_bytes(broker.pid) - before_bytes
+    assert grown_bytes < 300 << 20, f"the broker has grown by {grown_bytes >> 20} MiB"
+    _check_canaries(broker.bootstrap_servers)
+
+
+def _one_connection(port: int, maker: FrameMaker, dice: random.Random) -> int:
+    """Send a few frames, then read until the broker has answered all or closed."""
+    count = dice.randrange(1, _FRAMES_PER_CONNECTION)
+    # From many addresses: a port is not free again at once.
+    source = f"127.{dice.randrange(1, 255)}.{dice.randrange(255)}.{dice.randrange(1, 255)}"
+    with socket.create_connection(("127.0.0.1", port), _PATIENCE_S, (source, 0)) as peer:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with suppress(ConnectionError):
+            peer.sendall(b"".join(maker.frame() for _ in range(count)))
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65_536):
+                pass
+    return count
+
+
+def _plant(bootstrap_servers: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for number in range(_CANARIES):
+        producer.produce(CANARY, str(number).encode())
+    assert producer.flush(_PATIENCE_S) == 0
+
+
+def _check_canaries(bootstrap_servers: str) -> None:
+    """All that was written before the siege is read after it, in order."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused"})
+    consumer.assign([TopicPartition(CANARY, 0, 0)])
+    values: list[bytes | None] = []
+    deadline = time.monotonic() + _PATIENCE_S
+    while len(values) < _CANARIES and time.monotonic() < deadline:
+        values += [message.value() for message in consumer.consume(_CANARIES, 1.0)]
+    assert values == [str(number).encode() for number in range(_CANARIES)]
+
+
+def _resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the broker is gone")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    with EmbeddedBroker() as broker:
+        besiege(broker, frames=asked.frames, seed=asked.seed, say=print)
+    print("still standing, data unharmed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

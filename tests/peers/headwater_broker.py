@@ -1,0 +1,47 @@
+"""Headwater, run as a process of its own beside the peer, with the same settings."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.peers.apache_kafka import COMMON_SETTINGS, NODE_ID
+from tests.peers.processes import end, free_port, start_until
+
+
+class HeadwaterBroker:
+    """One broker in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "headwater-data"
+        self.bootstrap_servers = f"127.0.0.1:{free_port()}"
+        self._log = folder / "headwater.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Self:
+        program = Path(sys.executable).with_name("headwater")
+        command = [str(program), "start", "--data", str(self.data), "--node-id", str(NODE_ID)]
+        command += ["--listen", self.bootstrap_servers, "--log-level", "warning"]
+        for name, value in COMMON_SETTINGS.items():
+            command += ["-o", f"{name}={value}"]
+        self._process = start_until(
+            command, lambda line: line.startswith("headwater ready"), self._log
+        )
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            end(self._process)
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

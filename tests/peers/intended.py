@@ -1,0 +1,197 @@
+"""Where Headwater answers otherwise than Apache Kafka, on purpose.
+
+One row per difference: in which scenario, where in its transcript, and why. The reasons are the
+headings of `docs/COMPATIBILITY.md`, and a test holds the two together. A row that explains
+nothing any more fails the suite, so the table cannot outlive what it excuses.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tests.peers.transcript import Difference, Plain
+
+_ANYTHING: Final = "(anything)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intended:
+    """A difference that stands. `scenario` and `path` are patterns that must match whole."""
+
+    reason: str
+    scenario: str
+    path: str
+    kafka: Plain = _ANYTHING
+
+    def covers(self, scenario: str) -> bool:
+        return re.fullmatch(self.scenario, scenario) is not None
+
+    def explains(self, difference: Difference) -> bool:
+        if self.kafka not in (_ANYTHING, difference.kafka):
+            return False
+        return re.fullmatch(self.path, difference.path) is not None
+
+
+_SAYS_WHY: Final = "A refusal says why"
+_CLOSED_BATCHES: Final = "Batches stay closed"
+_STRICT: Final = "Where no client goes"
+_NO_CRASH: Final = "A client's mistake is not the server's"
+_READY: Final = "A topic that creates itself is there at once"
+_ENCODERS: Final = "Other encoders, other sizes"
+_NOT_YET: Final = "Not yet there"
+_NOT_HERE: Final = "Not here"
+_ELIGIBLE: Final = "No eligible leader replicas"
+_GONE: Final = "Deleted records are not found"
+
+_TOPIC_CREATIONS: Final = (
+    "topics-creation-in-every-version",
+    "topics-names",
+    "topics-counts-and-factors",
+    "topics-placements",
+    "topics-configs-at-creation",
+)
+_TOPIC_DESCRIPTIONS: Final = ("configs-topic-defaults", "configs-topic-with-own-values")
+_FOREIGN_CONFIGS: Final = (
+    r"(local\.retention\.(bytes|ms)|remote\.(storage\.enable|log\.(copy|delete\.on)\.disable))"
+)
+
+_ABOUT_PRODUCE: Final = (
+    *(
+        Intended(
+            reason=_SAYS_WHY, scenario=f"produce-{name}", path=r".*\.error_message", kafka=None
+        )
+        for name in (
+            "damaged-batches",
+            "several-batches-or-none",
+            "too-large",
+            "sequences",
+            "odd-offsets-inside-a-batch",
+        )
+    ),
+    Intended(
+        reason=_CLOSED_BATCHES,
+        scenario="produce-damaged-batches",
+        path=r"not really gzip\..*\.(error_code|base_offset)",
+    ),
+    Intended(reason=_CLOSED_BATCHES, scenario="produce-timestamps", path=r"one of two too old\..*"),
+    Intended(
+        reason=_CLOSED_BATCHES,
+        scenario="produce-timestamps",
+        path=r"the free log\..*\.max_timestamp",
+    ),
+    Intended(reason=_STRICT, scenario="produce-damaged-batches", path=r"a byte too many\..*"),
+    Intended(
+        reason=_STRICT,
+        scenario="produce-damaged-batches",
+        path=r"(magic 3|negative delta)\..*\.(error_code|log_start_offset)",
+    ),
+    Intended(
+        reason=_STRICT,
+        scenario="produce-several-batches-or-none",
+        path=r"two batches\..*\.log_start_offset",
+    ),
+    Intended(
+        reason=_STRICT,
+        scenario="produce-several-batches-or-none",
+        path=r"(the same partition twice|the log)\..*",
+    ),
+    Intended(
+        reason=_NO_CRASH,
+        scenario="produce-damaged-batches",
+        path=r"unknown codec\..*\.(error_code|log_start_offset)",
+    ),
+    Intended(reason=_ENCODERS, scenario="produce-recompression", path=r".*\.length"),
+)
+
+_ABOUT_READING: Final = (
+    Intended(
+        reason=_NO_CRASH, scenario="fetch-places", path=r"an isolation level that is none\..*"
+    ),
+    Intended(reason=_NO_CRASH, scenario="fetch-limits", path=r"at most -1( of each)?\..*"),
+    Intended(
+        reason=_NO_CRASH,
+        scenario="offsets-errors-of-list-offsets",
+        path=r"an isolation level that is none\..*",
+    ),
+    Intended(
+        reason=_GONE, scenario="offsets-delete-records", path=r"largest timestamp( of nothing)?\..*"
+    ),
+)
+
+_ABOUT_METADATA: Final = (
+    Intended(
+        reason=_NOT_YET,
+        scenario="metadata-api-versions",
+        path=r"version \d\.(api_keys\.key \d+|(supported|finalized)_features.*)",
+    ),
+    Intended(reason=_NO_CRASH, scenario="metadata-by-id", path=r"neither id nor name\..*"),
+    Intended(reason=_READY, scenario="metadata-auto-creation", path=r"at first\..*"),
+    Intended(
+        reason=_READY,
+        scenario="metadata-auto-creation",
+        path=r"a name that differs in _ and \. only\..*",
+    ),
+    Intended(reason=_NOT_YET, scenario="frames-broken-frames", path="SaslHandshake"),
+    Intended(reason=_NOT_YET, scenario="cluster-features", path=r"(lower|the same)\..*"),
+)
+
+_ABOUT_TOPICS: Final = (
+    *(
+        Intended(reason=reason, scenario=scenario, path=path)
+        for scenario in _TOPIC_CREATIONS
+        for reason, path in (
+            (_ELIGIBLE, r".*\.min\.insync\.replicas\.config_source"),
+            (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+        )
+    ),
+    Intended(
+        reason=_NOT_HERE,
+        scenario="topics-configs-at-creation",
+        path=r"(internal segment bytes|local retention)\..*",
+    ),
+    Intended(reason=_NO_CRASH, scenario="topics-more-partitions", path=r"too many\..*"),
+)
+
+_ABOUT_CONFIGS: Final = (
+    *(
+        Intended(reason=reason, scenario=scenario, path=path)
+        for scenario in _TOPIC_DESCRIPTIONS
+        for reason, path in (
+            (_ELIGIBLE, r".*\.min\.insync\.replicas\..*"),
+            (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+        )
+    ),
+    Intended(
+        reason=_ELIGIBLE,
+        scenario="configs-broker-configs",
+        path=r"(broker 1\.configs\.min\.insync\.replicas\..*|all brokers\.configs)",
+    ),
+    Intended(
+        reason=_NOT_YET,
+        scenario="configs-resources-that-are-not-there",
+        path=r"client metrics\..*",
+    ),
+    Intended(
+        reason=_NO_CRASH,
+        scenario="configs-incremental-changes",
+        path=r"an operation that is none\..*",
+    ),
+    Intended(
+        reason=_NOT_HERE,
+        scenario="configs-changes-of-other-resources",
+        path=r"a logger that is none\..*",
+    ),
+    Intended(
+        reason=_NOT_HERE,
+        scenario="configs-config-resources",
+        path=r"(all types\[\d\]|types \(8,\)\.config_resources).*",
+    ),
+)
+
+INTENDED: Final[tuple[Intended, ...]] = (
+    *_ABOUT_PRODUCE,
+    *_ABOUT_READING,
+    *_ABOUT_METADATA,
+    *_ABOUT_TOPICS,
+    *_ABOUT_CONFIGS,
+)

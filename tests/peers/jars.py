@@ -1,0 +1,122 @@
+"""The peers that judge Headwater, and the folder where their jars are kept.
+
+`python -m tests.peers.jars` (that is `make peers`) fetches them with Maven; nothing of them is
+ever committed. The folder is `~/.cache/headwater/peers`, or what HEADWATER_PEERS names. A folder
+of a peer is there whole or not at all: Maven fills one beside it, which is then renamed.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_FOLDER_VARIABLE = "HEADWATER_PEERS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A set of jars that run together. Artifacts are `group:name:version`."""
+
+    name: str
+    artifacts: tuple[str, ...]
+
+    @property
+    def jars(self) -> Path:
+        return peers_folder() / self.name
+
+    @property
+    def class_path(self) -> str:
+        return f"{self.jars}/*"
+
+    def absence(self) -> str | None:
+        """Why this peer cannot judge anything here, or None if it can."""
+        if shutil.which("java") is None:
+            return "Java is not installed"
+        if not self.jars.is_dir():
+            return f"{self.name} is not in {peers_folder()}: run `make peers`"
+        return None
+
+
+KAFKA_4_1 = Peer(
+    name="kafka-4.1",
+    artifacts=(
+        "org.apache.kafka:kafka_2.13:4.1.1",
+        "org.apache.kafka:kafka-tools:4.1.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
+KAFKA_3_9 = Peer(
+    name="kafka-3.9",
+    artifacts=(
+        "org.apache.kafka:kafka_2.13:3.9.1",
+        "org.apache.kafka:kafka-tools:3.9.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
+PEERS = (KAFKA_4_1, KAFKA_3_9)
+
+
+def peers_folder() -> Path:
+    named = os.environ.get(_FOLDER_VARIABLE)
+    return Path(named) if named else Path.home() / ".cache/headwater/peers"
+
+
+def fetch(peer: Peer) -> str | None:
+    """Bring a peer's jars; returns what went wrong, in one line."""
+    peer.jars.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = peer.jars.with_name(f"{peer.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    project = unfinished / "pom.xml"
+    project.write_text(_project(peer), encoding="utf-8")
+    goal = "dependency:copy-dependencies"
+    command = ["mvn", "-q", "-B", "-U", "-f", str(project), goal]
+    command.append(f"-DoutputDirectory={unfinished}")
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        shutil.rmtree(unfinished)
+        complaints = re.findall(r"\[ERROR\] (.*)", re.sub(r"\x1b\[[0-9;]*m", "", done.stdout))
+        return complaints[0] if complaints else f"mvn ended with {done.returncode}"
+    unfinished.rename(peer.jars)
+    return None
+
+
+def _project(peer: Peer) -> str:
+    """The smallest project of Maven's that depends on the peer's artifacts."""
+    dependencies = "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
+        "</dependency>".format(*artifact.split(":"))
+        for artifact in peer.artifacts
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>peers</groupId>"
+        f"<artifactId>{peer.name}</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>\n"
+    )
+
+
+def main() -> int:
+    if shutil.which("mvn") is None:
+        print("make peers needs Maven (mvn), which is not installed", file=sys.stderr)
+        return 1
+    for peer in PEERS:
+        if peer.jars.is_dir():
+            print(f"{peer.name}: in {peer.jars}")
+            continue
+        failure = fetch(peer)
+        if failure is not None:
+            print(
+                f"{peer.name} could not be fetched from Maven Central: {failure}", file=sys.stderr
+            )
+            return 1
+        print(f"{peer.name}: fetched into {peer.jars}")
+    kcat = shutil.which("kcat")
+    print(f"kcat: {kcat or 'not installed; Debian has it as the package kcat'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""All scenarios, by name. A public function of a scenario module whose argument is a Lab is one."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+from tests.peers.lab import Lab
+from tests.peers.scenarios import (
+    clients,
+    cluster,
+    configs,
+    fetch,
+    frames,
+    metadata,
+    offsets,
+    produce,
+    topics,
+)
+
+Scenario = Callable[[Lab], None]
+_MODULES = (metadata, topics, configs, produce, fetch, offsets, cluster, frames, clients)
+
+
+def _of(module: ModuleType) -> Iterator[tuple[str, Scenario]]:
+    room = module.__name__.rpartition(".")[2]
+    for name, function in vars(module).items():
+        if name.startswith("_") or not inspect.isfunction(function):
+            continue
+        parameters = inspect.signature(function).parameters.values()
+        if function.__module__ == module.__name__ and [p.annotation for p in parameters] == [Lab]:
+            yield f"{room}-{name}".replace("_", "-"), function
+
+
+SCENARIOS: dict[str, Scenario] = {
+    name: scenario for module in _MODULES for name, scenario in _of(module)
+}

@@ -1,0 +1,300 @@
+"""DescribeConfigs and what alters configs."""
+
+from collections.abc import Iterable
+
+from headwater.model.errors import ErrorCode
+from headwater.wire.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from headwater.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from headwater.wire.messages.incremental_alter_configs import (
+    AlterableConfig as IncrementalConfig,
+)
+from headwater.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from headwater.wire.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from headwater.wire.messages.produce import ProduceResponse
+from tests.peers.lab import Lab
+from tests.peers.scenarios.produce import BY_NAME, produce
+from tests.peers.transcript import Plain
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def _describe(
+    kind: int,
+    name: str,
+    keys: Iterable[str] | None = None,
+    *,
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configuration_keys=None if keys is None else tuple(keys),
+    )
+    return DescribeConfigsRequest(
+        resources=(resource,), include_synonyms=synonyms, include_documentation=documentation
+    )
+
+
+def _by_name(lab: Lab, request: DescribeConfigsRequest, version: int = 4) -> Plain:
+    """A description whose configs are found by name: a missing one must not shift the others."""
+    answer = lab.get(request, DescribeConfigsResponse, version)
+    (result,) = answer.results
+    shown = lab.plain(result, version)
+    assert isinstance(shown, dict)
+    configs: dict[str, Plain] = {}
+    for each in result.configs:
+        config = lab.plain(each, version)
+        assert isinstance(config, dict)
+        # The words are Kafka's own; what counts is that there are some.
+        documented = config.pop("documentation", None)
+        configs[each.name] = {**config, "is documented": bool(documented)}
+    return {**shown, "configs": configs}
+
+
+def _alter(
+    kind: int, name: str, *configs: tuple[int, str, str | None]
+) -> IncrementalAlterConfigsRequest:
+    changes = tuple(
+        IncrementalConfig(name=key, config_operation=operation, value=value)
+        for operation, key, value in configs
+    )
+    resource = IncrementalResource(resource_type=kind, resource_name=name, configs=changes)
+    return IncrementalAlterConfigsRequest(resources=(resource,))
+
+
+def _replace(kind: int, name: str, **configs: str | None) -> AlterConfigsRequest:
+    changes = tuple(
+        AlterableConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+    )
+    return AlterConfigsRequest(
+        resources=(AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes),)
+    )
+
+
+def _await(lab: Lab, topic: str, key: str, value: str) -> None:
+    """A change of configs reaches the broker some time after the controller has said yes."""
+    lab.until(
+        _describe(TOPIC, topic, [key]),
+        DescribeConfigsResponse,
+        lambda answer: [each.value for each in answer.results[0].configs] == [value],
+    )
+
+
+def topic_defaults(lab: Lab) -> None:
+    topic = lab.topic()
+    for version in (1, 2, 3, 4):
+        lab.note(f"version {version}", _by_name(lab, _describe(TOPIC, topic), version))
+    full = _describe(TOPIC, topic, synonyms=True, documentation=True)
+    lab.note("with synonyms and documentation", _by_name(lab, full))
+
+
+def topic_with_own_values(lab: Lab) -> None:
+    topic = lab.topic(retention_ms="5000", cleanup_policy="compact", segment_bytes="1048576")
+    full = _describe(TOPIC, topic, synonyms=True)
+    lab.note("all", _by_name(lab, full))
+    some = _describe(TOPIC, topic, ["retention.ms", "cleanup.policy", "no.such.config"])
+    lab.note("some", _by_name(lab, some))
+    lab.note("no keys", _by_name(lab, _describe(TOPIC, topic, [])))
+
+
+def resources_that_are_not_there(lab: Lab) -> None:
+    for label, kind, name in (
+        ("unknown topic", TOPIC, lab.named("nowhere")),
+        ("bad topic name", TOPIC, "a b"),
+        ("empty topic name", TOPIC, ""),
+        ("unknown broker", BROKER, "77"),
+        ("a broker that is no number", BROKER, "one"),
+        ("unknown type", 3, "x"),
+        ("client metrics", METRICS, "mine"),
+        ("empty client metrics", METRICS, ""),
+        ("empty group", GROUP, ""),
+        ("unknown logger broker", LOGGER, "77"),
+    ):
+        lab.show(label, _describe(kind, name))
+    lab.show("none", DescribeConfigsRequest())
+    topic = lab.topic()
+    twice = _describe(TOPIC, topic, ["retention.ms"])
+    doubled = DescribeConfigsRequest(resources=twice.resources * 2)
+    lab.show("the same twice", doubled)
+
+
+def broker_configs(lab: Lab) -> None:
+    """Only names that both have: a broker of Kafka's has settings for what we are not."""
+    names = (
+        "num.partitions",
+        "default.replication.factor",
+        "auto.create.topics.enable",
+        "log.retention.ms",
+        "log.retention.hours",
+        "log.segment.bytes",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "log.cleanup.policy",
+        "compression.type",
+        "delete.topic.enable",
+        "socket.request.max.bytes",
+        "fetch.max.bytes",
+        "node.id",
+        "offsets.topic.replication.factor",
+        "unclean.leader.election.enable",
+        "log.message.timestamp.type",
+        "connections.max.idle.ms",
+        "max.incremental.fetch.session.cache.slots",
+    )
+    described = _describe(BROKER, "1", names, synonyms=True)
+    lab.note("broker 1", _by_name(lab, described))
+    lab.note("all brokers", _by_name(lab, _describe(BROKER, "", synonyms=True)))
+
+
+def incremental_changes(lab: Lab) -> None:
+    topic = lab.topic()
+
+    def change(label: str, *configs: tuple[int, str, str | None]) -> None:
+        lab.show(label, _alter(TOPIC, topic, *configs))
+
+    change("set", (SET, "retention.ms", "1234"), (SET, "cleanup.policy", "compact"))
+    change("append", (APPEND, "cleanup.policy", "delete"))
+    _await(lab, topic, "cleanup.policy", "compact,delete")
+    change("append what is there", (APPEND, "cleanup.policy", "delete"))
+    change("subtract", (SUBTRACT, "cleanup.policy", "compact"))
+    _await(lab, topic, "cleanup.policy", "delete")
+    change("subtract what is not there", (SUBTRACT, "cleanup.policy", "compact"))
+    lab.note("now", _by_name(lab, _describe(TOPIC, topic, ["retention.ms", "cleanup.policy"])))
+    change("delete", (DELETE, "retention.ms", None))
+    _await(lab, topic, "retention.ms", "604800000")
+    change("delete again", (DELETE, "retention.ms", None))
+    change("delete with a value", (DELETE, "retention.ms", "7"))
+    for label, operation, key, value in (
+        ("append to a number", APPEND, "retention.ms", "1"),
+        ("subtract from a number", SUBTRACT, "retention.ms", "1"),
+        ("set null", SET, "retention.ms", None),
+        ("append null", APPEND, "cleanup.policy", None),
+        ("an operation that is none", 9, "retention.ms", "1"),
+        ("unknown name", SET, "no.such.config", "1"),
+        ("delete an unknown name", DELETE, "no.such.config", None),
+        ("append to an unknown name", APPEND, "no.such.config", "1"),
+        ("bad value", SET, "retention.ms", "soon"),
+        ("out of range", SET, "min.insync.replicas", "0"),
+        ("append a bad value", APPEND, "cleanup.policy", "shred"),
+        ("empty name", SET, "", "1"),
+        ("remote storage", SET, "remote.storage.enable", "true"),
+    ):
+        change(label, (operation, key, value))
+    change("the same twice", (SET, "retention.ms", "1"), (SET, "retention.ms", "2"))
+    change("one good, one bad", (SET, "retention.ms", "77"), (SET, "segment.bytes", "x"))
+    change("nothing")
+    change("subtract the last", (SUBTRACT, "cleanup.policy", "delete"))
+    _await(lab, topic, "cleanup.policy", "")
+    lab.note("at last", _by_name(lab, _describe(TOPIC, topic, ["retention.ms", "cleanup.policy"])))
+    checked = _alter(TOPIC, topic, (SET, "retention.ms", "99"))
+    checked = IncrementalAlterConfigsRequest(resources=checked.resources, validate_only=True)
+    lab.show("validate only", checked)
+    lab.note("not changed", _by_name(lab, _describe(TOPIC, topic, ["retention.ms"])))
+    lab.show("version 0", _alter(TOPIC, topic, (SET, "retention.ms", "98")), 0)
+
+
+def changes_of_other_resources(lab: Lab) -> None:
+    retention = (SET, "retention.ms", "1")
+    for label, kind, name, change in (
+        ("unknown topic", TOPIC, lab.named("nowhere"), retention),
+        ("empty topic", TOPIC, "", retention),
+        ("unknown type", 3, "x", retention),
+        ("unknown broker", BROKER, "77", (SET, "log.retention.ms", "1")),
+        ("a broker that is no number", BROKER, "one", (SET, "log.retention.ms", "1")),
+        ("a setting of the broker that stays", BROKER, "1", (SET, "node.id", "9")),
+        ("read-only cluster-wide", BROKER, "", (SET, "log.dirs", "/x")),
+        ("a logger that is none", LOGGER, "1", (SET, "no.such.Logger", "DEBUG")),
+    ):
+        lab.show(label, _alter(kind, name, change))
+    topic = lab.topic()
+    doubled = _alter(TOPIC, topic, retention)
+    lab.show("twice", IncrementalAlterConfigsRequest(resources=doubled.resources * 2))
+    lab.show("none", IncrementalAlterConfigsRequest())
+
+
+def dynamic_broker_configs(lab: Lab) -> None:
+    """Cluster-wide, and for one broker; put back in the end."""
+    key = "log.flush.interval.messages"
+
+    def show(label: str) -> None:
+        described = _describe(BROKER, "1", [key], synonyms=True)
+        lab.note(label, _by_name(lab, described))
+        topic_key = _describe(TOPIC, topic, ["flush.messages"], synonyms=True)
+        lab.note(f"{label}: a topic", _by_name(lab, topic_key))
+
+    topic = lab.topic()
+    show("before")
+    lab.show("set for all", _alter(BROKER, "", (SET, key, "5555")))
+    _await(lab, topic, "flush.messages", "5555")
+    show("for all")
+    lab.show("set for one", _alter(BROKER, "1", (SET, key, "6666")))
+    _await(lab, topic, "flush.messages", "6666")
+    show("for one")
+    lab.show("put back for one", _alter(BROKER, "1", (DELETE, key, None)))
+    lab.show("put back for all", _alter(BROKER, "", (DELETE, key, None)))
+    _await(lab, topic, "flush.messages", "9223372036854775807")
+    show("after")
+
+
+def replacing_changes(lab: Lab) -> None:
+    topic = lab.topic(cleanup_policy="compact")
+    lab.show("replace", _replace(TOPIC, topic, retention_ms="4321"))
+    _await(lab, topic, "retention.ms", "4321")
+    keys = ["retention.ms", "cleanup.policy"]
+    lab.note("what was not named is gone", _by_name(lab, _describe(TOPIC, topic, keys)))
+    lab.show("null", _replace(TOPIC, topic, retention_ms=None))
+    lab.show("bad value", _replace(TOPIC, topic, retention_ms="soon"))
+    lab.show("unknown name", _replace(TOPIC, topic, no_such_config="1"))
+    lab.show("unknown topic", _replace(TOPIC, lab.named("nowhere"), retention_ms="1"))
+    for version in range(3):
+        lab.show(f"version {version}", _replace(TOPIC, topic, retention_ms="5"), version)
+    lab.show("nothing", _replace(TOPIC, topic))
+    _await(lab, topic, "retention.ms", "604800000")
+
+
+def config_resources(lab: Lab) -> None:
+    topic = lab.topic()
+    for label, types in (("topics", (TOPIC,)), ("all types", ()), ("brokers", (BROKER,))):
+        answer = lab.get(
+            ListConfigResourcesRequest(resource_types=types), ListConfigResourcesResponse
+        )
+        mine = [
+            lab.plain(each, 1)
+            for each in answer.config_resources
+            if each.resource_name in (topic, "1")
+        ]
+        lab.note(label, [answer.error_code.name, *mine])
+    for types in ((METRICS,), (GROUP,), (3,), (LOGGER,)):
+        lab.show(f"types {types}", ListConfigResourcesRequest(resource_types=types))
+    lab.show("version 0", ListConfigResourcesRequest(resource_types=(METRICS,)), 0)
+
+
+def altered_configs_take_effect(lab: Lab) -> None:
+    topic = lab.topic()
+    lab.show("a large record", produce(topic, lab.batch("x" * 1000)), BY_NAME)
+    lab.show("alter", _alter(TOPIC, topic, (SET, "max.message.bytes", "500")))
+    lab.until(
+        produce(topic, lab.batch("x" * 1000)),
+        ProduceResponse,
+        lambda answer: (
+            answer.responses[0].partition_responses[0].error_code is ErrorCode.MESSAGE_TOO_LARGE
+        ),
+        BY_NAME,
+    )
+    lab.note("the limit is lower", True)

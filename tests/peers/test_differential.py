@@ -1,0 +1,49 @@
+"""The same scenario on Apache Kafka and on Headwater; the answers must be the same, field by field.
+
+What differs on purpose stands in `intended`. All else is a bug of ours.
+"""
+
+import os
+
+import pytest
+
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.headwater_broker import HeadwaterBroker
+from tests.peers.intended import INTENDED, Intended
+from tests.peers.lab import Lab
+from tests.peers.scenarios.catalog import SCENARIOS
+from tests.peers.transcript import Difference, Plain, differences
+
+
+def transcript(scenario: str, bootstrap_servers: str) -> Plain:
+    lab = Lab(scenario, bootstrap_servers)
+    try:
+        SCENARIOS[scenario](lab)
+    finally:
+        lab.client.close()
+    return lab.transcript
+
+
+def unexplained(scenario: str, found: list[Difference]) -> tuple[list[Difference], list[Intended]]:
+    """Differences without an excuse, and excuses of this scenario without a difference."""
+    of_scenario = [each for each in INTENDED if each.covers(scenario)]
+    without = [
+        difference
+        for difference in found
+        if not any(each.explains(difference) for each in of_scenario)
+    ]
+    stale = [
+        each for each in of_scenario if not any(each.explains(difference) for difference in found)
+    ]
+    return without, stale
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_headwater_answers_as_kafka_does(
+    scenario: str, apache_kafka: ApacheKafka, headwater: HeadwaterBroker
+) -> None:
+    kafka = transcript(scenario, apache_kafka.bootstrap_servers)
+    ours = transcript(scenario, headwater.bootstrap_servers)
+    without, stale = unexplained(scenario, list(differences(kafka, ours)))
+    assert not without, os.linesep.join(map(str, without))
+    assert not stale, f"these differ no more: {stale}"

@@ -1,0 +1,341 @@
+"""A whole broker without a socket: requests go in as frames, answers come out as messages.
+
+Everything is the shipped code, from the dispatch down to the logs; only the disk, the clock, the
+dice and the peer are the test's. What a reader would get wrong: jobs run at once, unless the test
+brings an executor that holds them back, so nearly every answer is there when `send` returns. What
+the broker puts off until the present callbacks have run waits for `turn`.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
+from typing import Final, TypeVar
+
+from headwater.broker.broker import Broker
+from headwater.broker.dispatch import Dispatch
+from headwater.broker.metadata_answers import MetadataAnswers
+from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.routes import ANNOUNCED
+from headwater.cluster.controller import Controller
+from headwater.cluster.decision import Decision
+from headwater.cluster.effective import StaticConfig
+from headwater.cluster.facts import Fact
+from headwater.cluster.image import ClusterImage, Endpoint
+from headwater.cluster.local import LocalStore
+from headwater.cluster.store import Registration
+from headwater.model.failures import HeadwaterError, StorageError
+from headwater.net.service import Address, ReplySlot
+from headwater.records.building import build_batch
+from headwater.records.record import Record
+from headwater.replication.deadlines import Deadlines
+from headwater.replication.fetch_sessions import FetchSessions
+from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.security.authorization import (
+    AllowAll,
+    Authorizer,
+    Operation,
+    Principal,
+    Resource,
+)
+from headwater.storage.cold_read import read_plainly
+from headwater.storage.disk import File
+from headwater.storage.executor import Executor, InlineExecutor
+from headwater.storage.log_directories import LogDirectories
+from headwater.storage.log_directory import DirectoryTools
+from headwater.storage.open_files import OpenFiles
+from headwater.storage.range_reader import RangeReader
+from headwater.wire.api_table import APIS
+from headwater.wire.api_versions import api_versions_answers
+from headwater.wire.headers import read_correlation_id, request_frame, response_body_position
+from headwater.wire.lifting import Message
+from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from headwater.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from headwater.wire.translation import read, write
+from tests.sim.cluster_lab import topic
+from tests.sim.cruel_disk import CruelDisk
+from tests.sim.held_executor import HeldExecutor
+from tests.sim.loaded_dice import LoadedDice
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+START_MS: Final = 1_700_000_000_000
+CLUSTER_ID: Final = "TestClusterAAAAAAAAAAA"
+LISTENER: Final = "PLAINTEXT"
+DATA: Final = PurePath("/data")
+_SIZE_BYTES: Final = 4
+
+
+class ScriptedClock:
+    """`headwater.model.ports.Clock` that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self._steady_ms = 0
+
+    def now_ms(self) -> int:
+        return START_MS + self._steady_ms
+
+    def steady_ms(self) -> int:
+        return self._steady_ms
+
+    def move(self, duration_ms: int) -> None:
+        self._steady_ms += duration_ms
+
+
+class Refusing:
+    """An authorizer that says no to some operations, on everything or on the named resources."""
+
+    def __init__(self, *operations: Operation, names: Iterable[str] | None = None) -> None:
+        self._operations = operations
+        self._names = None if names is None else tuple(names)
+
+    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+        assert str(principal) == "User:ANONYMOUS"
+        is_meant = self._names is None or resource.name in self._names
+        return operation not in self._operations or not is_meant
+
+
+class Peer:
+    """The other end of a connection: `headwater.net.service.ServedConnection`."""
+
+    def __init__(self) -> None:
+        self.address = Address(listener=LISTENER, peer_host="192.0.2.1", peer_port=50_000)
+        self.is_closed = False
+        self.holds: list[ReplySlot] = []
+
+    def mute(self, until_ms: int) -> None:  # noqa: ARG002
+        raise AssertionError("nobody is muted yet")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def note_answer(self, slot: ReplySlot) -> None:
+        if slot in self.holds:
+            self.holds.remove(slot)
+
+    def note_hold(self, slot: ReplySlot) -> None:
+        self.holds.append(slot)
+
+
+class Sent:
+    """A request on its way."""
+
+    def __init__(self, request: Message, version: int, slot: ReplySlot, peer: Peer) -> None:
+        self._request = request
+        self._version = version
+        self._slot = slot
+        self.peer = peer
+
+    @property
+    def is_answered(self) -> bool:
+        return self._slot.parts is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its connection waits for it."""
+        return self._slot in self.peer.holds
+
+    @property
+    def was_silent(self) -> bool:
+        """Whether the answer was that there is none."""
+        return self._slot.parts == ()
+
+    def answer(self, shape: type[R]) -> R:
+        parts = self._slot.parts
+        assert parts, "there is no answer yet"
+        frame = memoryview(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
+        assert read_correlation_id(frame) == 1
+        position = response_body_position(APIS[self._request.api], self._version, frame)
+        return read(shape, self._version, frame[position:])
+
+
+class BrokerLab:
+    """One broker, registered and in control of its cluster of one."""
+
+    def __init__(
+        self,
+        texts: Mapping[str, str] | None = None,
+        *,
+        authorizer: Authorizer | None = None,
+        executor: Executor | None = None,
+        disk: CruelDisk | None = None,
+        paths: Iterable[PurePath] = (DATA,),
+    ) -> None:
+        self.static = StaticConfig.parse(texts or {})
+        self.clock = ScriptedClock()
+        self.disk = disk or CruelDisk(random.Random(1), now_ms=self.clock.now_ms)
+        self.dice = LoadedDice(random.Random(2))
+        self.executor = executor or InlineExecutor()
+        self.disk.make_directory(DATA)
+        self._soon: list[Callable[[], None]] = []
+        self._store_work = _Switch()
+        self.store = LocalStore.open(
+            self.disk, self._store_work, DATA, cluster_id=CLUSTER_ID, first=()
+        )
+        self.broker = self._broker(authorizer or AllowAll(), paths)
+        self._join()
+        self.dispatch = Dispatch(self.broker, api_versions_answers(ANNOUNCED), unstable=False)
+
+    def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
+        """Give a request to the broker as its frame; the newest version that is stable if none."""
+        api = APIS[request.api]
+        version = api.newest_served(unstable=False) if version is None else version
+        peer = peer or Peer()
+        slot = ReplySlot(peer)
+        parts = request_frame(api, version, 1, "lab", write(request, version))
+        frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
+        self.dispatch.serve(slot, memoryview(frame))
+        # Whoever still reads the request's bytes reads another's from here on.
+        frame[:] = bytes(len(frame))
+        return Sent(request, version, slot, peer)
+
+    def ask(self, request: Message, shape: type[R], version: int | None = None) -> R:
+        """The answer to a request that does not wait."""
+        sent = self.send(request, version)
+        self.turn()
+        return sent.answer(shape)
+
+    def turn(self) -> None:
+        """The present callbacks have run: do what was put off until then."""
+        while self._soon:
+            due, self._soon = self._soon, []
+            for each in due:
+                each()
+
+    def pass_time(self, duration_ms: int) -> None:
+        self.clock.move(duration_ms)
+        self.broker.deadlines.expire(self.clock.steady_ms())
+        self.broker.directories.tick(self.clock.now_ms())
+        self.turn()
+
+    def change(self, *facts: Fact) -> None:
+        """Let something happen to the cluster that no request of a client brings about."""
+        self.broker.controller.submit(
+            lambda _: Decision(facts, None), then=_ignore, otherwise=_raise
+        )
+
+    def hold_store(self) -> HeldExecutor:
+        """From now on the store writes when the test says so."""
+        held = HeldExecutor(random.Random(3))
+        self._store_work.behind = held
+        return held
+
+    # What many tests begin with.
+
+    def create(
+        self, name: str, partitions: int = 1, configs: dict[str, str | None] | None = None
+    ) -> None:
+        request = CreateTopicsRequest(
+            topics=(topic(name, partitions, 1, configs=configs),), timeout_ms=60_000
+        )
+        (result,) = self.ask(request, CreateTopicsResponse).topics
+        assert not result.error_code, result
+
+    def produce(self, name: str, *values: bytes, partition: int = 0) -> int:
+        """Append one batch; its base offset."""
+        records = [Record(key=b"k", value=each, timestamp=START_MS) for each in values]
+        data = PartitionProduceData(index=partition, records=memoryview(build_batch(records)))
+        request = ProduceRequest(
+            acks=1, topic_data=(TopicProduceData(name=name, partition_data=(data,)),)
+        )
+        answer = self.ask(request, ProduceResponse, 12)
+        (result,) = answer.responses[0].partition_responses
+        assert not result.error_code, result
+        return result.base_offset
+
+    def _broker(self, authorizer: Authorizer, paths: Iterable[PurePath]) -> Broker:
+        static = self.static
+        settings = static.settings.storage()
+        image = _read(self.store)
+        tools = DirectoryTools(
+            node_id=static.node_id,
+            cluster_id=CLUSTER_ID,
+            disk=self.disk,
+            files=OpenFiles(self.disk, 64),
+            executor=self.executor,
+            dice=self.dice,
+            settings_for=lambda name: partitions.settings_of(name),
+        )
+        directories = LogDirectories(list(paths), tools, settings)
+        partitions = HostedPartitions(image, static, directories, self.clock)
+        directories.open(self.clock.now_ms())
+        controller = Controller(self.store, image, self._changed)
+        return Broker(
+            static=static,
+            clock=self.clock,
+            dice=self.dice,
+            executor=self.executor,
+            controller=controller,
+            directories=directories,
+            partitions=partitions,
+            ranges=RangeReader(_AllCold(), self.executor, read_plainly, cold_limit_bytes=1 << 20),
+            sessions=FetchSessions(100, self.dice),
+            deadlines=Deadlines(),
+            authorizer=authorizer,
+            metadata=MetadataAnswers(),
+            producer_ids=ProducerIdBlock(static.node_id, controller),
+            soon=self._soon_append,
+        )
+
+    def _soon_append(self, action: Callable[[], None]) -> None:
+        self._soon.append(action)
+
+    def _changed(self, image: ClusterImage, facts: Iterable[Fact]) -> None:
+        self.broker.partitions.changed(image, list(facts))
+
+    def _join(self) -> None:
+        node_id = self.static.node_id
+        endpoint = Endpoint(listener=LISTENER, host="broker.test", port=9092)
+        registration = Registration(node_id=node_id, rack=None, endpoints=(endpoint,))
+        self.store.register(registration, then=_ignore, otherwise=_raise)
+        self.store.become_controller(node_id, then=_ignore, otherwise=_raise)
+        image = _read(self.store)
+        self.broker.controller.take_over(image)
+        self.broker.partitions.changed(image, ())
+
+
+class _Switch:
+    """An executor behind which the test may put another."""
+
+    def __init__(self) -> None:
+        self.behind: Executor = InlineExecutor()
+
+    def submit(
+        self,
+        job: Callable[[], T],
+        *,
+        then: Callable[[T], None],
+        otherwise: Callable[[StorageError], None],
+    ) -> None:
+        self.behind.submit(job, then=then, otherwise=otherwise)
+
+
+class _AllCold:
+    """Sends every read through the executor, since a fake disk has nothing to send from."""
+
+    def resident_pages(self, file: File, position: int, length: int) -> int:  # noqa: ARG002
+        return 0
+
+
+def _read(store: LocalStore) -> ClusterImage:
+    found: list[ClusterImage] = []
+    store.read(then=found.append, otherwise=_raise)
+    return found[0]
+
+
+def _ignore(_: object) -> None:
+    """The store agreed, as it always does here."""
+
+
+def _raise(error: HeadwaterError) -> None:
+    raise error
+
+
+def _content(part: object) -> bytes:
+    assert isinstance(part, bytes | bytearray | memoryview), "a fake disk has no ranges to send"
+    return bytes(part)

@@ -1,0 +1,122 @@
+"""Produce: what is acknowledged, what is refused, and what is answered with silence."""
+
+import random
+
+import pytest
+
+from headwater.model.errors import ErrorCode
+from headwater.records.building import build_batch
+from headwater.records.record import Record
+from headwater.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.sim.broker_lab import START_MS, BrokerLab, Sent
+from tests.sim.held_executor import HeldExecutor
+
+BATCH = build_batch([Record(key=b"k", value=b"v", timestamp=START_MS)])
+NAMES_UP_TO = 12
+
+
+def produce(lab: BrokerLab, *topics: str, acks: int = -1, batch: bytes = BATCH) -> Sent:
+    request = ProduceRequest(
+        acks=acks,
+        topic_data=tuple(
+            TopicProduceData(
+                name=each,
+                partition_data=(PartitionProduceData(records=memoryview(bytearray(batch))),),
+            )
+            for each in topics
+        ),
+    )
+    return lab.send(request, NAMES_UP_TO)
+
+
+def results(sent: Sent) -> list[PartitionProduceResponse]:
+    topics = sent.answer(ProduceResponse).responses
+    return [each for topic in topics for each in topic.partition_responses]
+
+
+def test_each_partition_of_a_request_stands_for_itself() -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    good, gone = results(produce(lab, "t", "gone"))
+    assert good == PartitionProduceResponse(log_start_offset=0)
+    assert gone == PartitionProduceResponse(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, base_offset=-1
+    )
+    assert list(lab.broker.image.topics) == ["t"]
+
+
+def test_who_asks_for_no_answer_gets_none_and_loses_the_connection_over_an_error() -> None:
+    """Kafka does this: a closed connection is the only way to tell."""
+    lab = BrokerLab()
+    lab.create("t")
+    sent = produce(lab, "t", acks=0)
+    assert sent.was_silent
+    assert not sent.peer.is_closed
+    sent = produce(lab, "gone", acks=0)
+    assert sent.peer.is_closed
+    assert lab.produce("t", b"next") == 1
+
+
+@pytest.mark.parametrize("acks", [2, -2])
+def test_there_are_three_kinds_of_acknowledgement(acks: int) -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    (result,) = results(produce(lab, "t", acks=acks))
+    assert result.error_code is ErrorCode.INVALID_REQUIRED_ACKS
+
+
+def test_too_few_replicas_refuse_only_those_who_want_all_of_them() -> None:
+    """MIN-1: never more than the topic has at all."""
+    lab = BrokerLab()
+    lab.create("t", configs={"min.insync.replicas": "2"})
+    (result,) = results(produce(lab, "t"))
+    assert result.error_code is ErrorCode.NONE
+
+
+def test_a_topic_that_wants_its_records_on_disk_is_acknowledged_when_they_are() -> None:
+    held = HeldExecutor(random.Random(5))
+    lab = BrokerLab(executor=held)
+    lab.create("t", configs={"flush.messages": "1"})
+    sent = produce(lab, "t", acks=1)
+    assert not sent.is_answered
+    assert not sent.is_held
+    held.finish()
+    (result,) = results(sent)
+    assert result.error_code is ErrorCode.NONE
+
+
+def test_nobody_writes_to_internal_topics_but_the_broker() -> None:
+    lab = BrokerLab()
+    lab.create("__consumer_offsets")
+    (result,) = results(produce(lab, "__consumer_offsets"))
+    assert result.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_failed_disk_is_told_and_fences_its_directory() -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    lab.produce("t", b"1")
+    lab.disk.fail_next_write("*.log")
+    (result,) = results(produce(lab, "t"))
+    assert result.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    (again,) = results(produce(lab, "t"))
+    assert again.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_the_bytes_of_a_request_are_not_needed_once_it_is_served() -> None:
+    """The lab wipes them when the broker returns, as the next request would."""
+    lab = BrokerLab()
+    lab.create("t")
+    for _ in range(3):
+        results(produce(lab, "t"))
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    log = hosted.opened()
+    assert log.end_offset == 3
+    assert log.first_since(START_MS) is not None

@@ -1,0 +1,218 @@
+"""Every API that is served has a handler, and a place for the failure of a whole request."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from headwater.broker import routes
+from headwater.broker.routes import SERVED, UNANNOUNCED, route_of
+from headwater.cluster.decision import Refusal
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicId
+from headwater.wire.api_key import ApiKey
+from headwater.wire.api_table import APIS
+from headwater.wire.lifting import Message
+from headwater.wire.messages import (
+    alter_configs,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    get_telemetry_subscriptions,
+    incremental_alter_configs,
+    init_producer_id,
+    list_config_resources,
+    list_offsets,
+    list_partition_reassignments,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    push_telemetry,
+    unregister_broker,
+    update_features,
+)
+from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.translation import response_shape, write
+from tests.sim.broker_lab import BrokerLab
+from tests.sim.cluster_lab import topic
+
+REQUESTS: list[Message] = [
+    produce.ProduceRequest(
+        acks=1,
+        topic_data=(
+            produce.TopicProduceData(
+                name="t", partition_data=(produce.PartitionProduceData(index=3, records=None),)
+            ),
+        ),
+    ),
+    fetch.FetchRequest(
+        topics=(fetch.FetchTopic(topic="t", partitions=(fetch.FetchPartition(partition=3),)),),
+    ),
+    list_offsets.ListOffsetsRequest(
+        topics=(
+            list_offsets.ListOffsetsTopic(
+                name="t", partitions=(list_offsets.ListOffsetsPartition(partition_index=3),)
+            ),
+        )
+    ),
+    metadata.MetadataRequest(topics=(metadata.MetadataRequestTopic(name="t"),)),
+    find_coordinator.FindCoordinatorRequest(coordinator_keys=("g",)),
+    create_topics.CreateTopicsRequest(topics=(topic("t"),)),
+    delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="t"),)),
+    delete_records.DeleteRecordsRequest(
+        topics=(
+            delete_records.DeleteRecordsTopic(
+                name="t", partitions=(delete_records.DeleteRecordsPartition(partition_index=3),)
+            ),
+        )
+    ),
+    init_producer_id.InitProducerIdRequest(transactional_id=None),
+    offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        topics=(
+            offset_for_leader_epoch.OffsetForLeaderTopic(
+                topic="t",
+                partitions=(offset_for_leader_epoch.OffsetForLeaderPartition(partition=3),),
+            ),
+        )
+    ),
+    describe_configs.DescribeConfigsRequest(
+        resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
+    ),
+    alter_configs.AlterConfigsRequest(
+        resources=(alter_configs.AlterConfigsResource(resource_type=2, resource_name="t"),)
+    ),
+    alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+        dirs=(
+            alter_replica_log_dirs.AlterReplicaLogDir(
+                path="/data",
+                topics=(alter_replica_log_dirs.AlterReplicaLogDirTopic(name="t", partitions=(3,)),),
+            ),
+        )
+    ),
+    describe_log_dirs.DescribeLogDirsRequest(topics=None),
+    create_partitions.CreatePartitionsRequest(
+        topics=(create_partitions.CreatePartitionsTopic(name="t"),)
+    ),
+    elect_leaders.ElectLeadersRequest(
+        topic_partitions=(elect_leaders.TopicPartitions(topic="t", partitions=(3,)),)
+    ),
+    incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=(
+            incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name="t"),
+        )
+    ),
+    alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+        topics=(
+            alter_partition_reassignments.ReassignableTopic(
+                name="t",
+                partitions=(
+                    alter_partition_reassignments.ReassignablePartition(partition_index=3),
+                ),
+            ),
+        )
+    ),
+    list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None),
+    update_features.UpdateFeaturesRequest(),
+    describe_cluster.DescribeClusterRequest(),
+    describe_producers.DescribeProducersRequest(
+        topics=(describe_producers.TopicRequest(name="t", partition_indexes=(3,)),)
+    ),
+    unregister_broker.UnregisterBrokerRequest(),
+    get_telemetry_subscriptions.GetTelemetrySubscriptionsRequest(),
+    push_telemetry.PushTelemetryRequest(),
+    list_config_resources.ListConfigResourcesRequest(),
+    describe_topic_partitions.DescribeTopicPartitionsRequest(
+        topics=(describe_topic_partitions.TopicRequest(name="t"),)
+    ),
+]
+BY_KEY = {request.api: request for request in REQUESTS}
+
+
+def errors_in(part: object) -> Iterator[object]:
+    """Every field called error_code, however deep."""
+    if isinstance(part, tuple):
+        for each in part:
+            yield from errors_in(each)
+    elif is_dataclass(part):
+        for each in fields(part):
+            value = getattr(part, each.name)
+            if each.name == "error_code":
+                yield value
+            else:
+                yield from errors_in(value)
+
+
+def test_every_api_that_is_served_is_tried_below() -> None:
+    assert sorted(BY_KEY) == sorted(key for key in SERVED if key is not ApiKey.API_VERSIONS)
+    assert len(BY_KEY) == len(REQUESTS)
+
+
+@pytest.mark.parametrize("key", sorted(BY_KEY), ids=lambda key: APIS[key].name)
+def test_a_request_that_failed_as_a_whole_finds_its_error_where_clients_look(key: ApiKey) -> None:
+    """On top, in every item that was asked for, or in both; in every version."""
+    request, code = BY_KEY[key], ErrorCode.NOT_CONTROLLER
+    response = route_of(key).refuse(request, Refusal(code, "there is another one"))
+    assert isinstance(response, response_shape(key))
+    found = list(errors_in(response))
+    assert found
+    assert set(found) == {code}
+    api = APIS[key]
+    for version in range(api.oldest, api.newest + 1):
+        assert write(response, version)
+
+
+@pytest.mark.parametrize("key", sorted(BY_KEY), ids=lambda key: APIS[key].name)
+def test_a_handler_that_fails_is_answered_and_the_broker_goes_on(
+    key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab = BrokerLab()
+    route = route_of(key)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(
+        "headwater.broker.dispatch.route_of", lambda _: routes.Route(fail, route.refuse)
+    )
+    # The newest versions of these name topics by their ids.
+    version = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}.get(key)
+    response = lab.ask(BY_KEY[key], response_shape(key), version)
+    assert set(errors_in(response)) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert "a mistake of ours" in caplog.text
+    (count,) = lab.dispatch.counters[key].errors.values()
+    assert count == 1
+
+
+def test_a_fetch_by_id_that_failed_has_its_error_on_top_only() -> None:
+    asked = fetch.FetchTopic(
+        topic_id=TopicId(b"x" * 16), partitions=(fetch.FetchPartition(partition=3),)
+    )
+    request = fetch.FetchRequest(session_id=9, topics=(asked,))
+    refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    assert route_of(ApiKey.FETCH).refuse(request, refusal) == fetch.FetchResponse(
+        error_code=ErrorCode.UNKNOWN_SERVER_ERROR, session_id=9
+    )
+
+
+def test_what_nobody_is_invited_to_is_served_all_the_same() -> None:
+    """Telemetry: Kafka 4.1 does not announce it without a receiver, and answers it."""
+    lab = BrokerLab()
+    request = ApiVersionsRequest(client_software_name="lab", client_software_version="1")
+    announced = {each.api_key for each in lab.ask(request, ApiVersionsResponse).api_keys}
+    assert announced == {int(key) for key in SERVED if key not in UNANNOUNCED}
+    response = lab.ask(
+        get_telemetry_subscriptions.GetTelemetrySubscriptionsRequest(),
+        get_telemetry_subscriptions.GetTelemetrySubscriptionsResponse,
+    )
+    assert not response.error_code

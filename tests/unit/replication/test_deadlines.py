@@ -1,0 +1,76 @@
+"""Requests that wait are told when their time is over, once, and cost nothing when it is not."""
+
+from dataclasses import dataclass, field
+
+from headwater.replication.deadlines import Deadlines
+
+
+@dataclass(eq=False)
+class Patient:
+    deadlines: Deadlines
+    name: str
+    said: list[str] = field(default_factory=list)
+    is_done: bool = False
+
+    def expire(self) -> None:
+        self.end()
+        self.said.append(self.name)
+
+    def end(self) -> None:
+        self.is_done = True
+        self.deadlines.ended()
+
+
+def test_those_whose_time_is_over_hear_of_it_in_the_order_of_their_deadlines() -> None:
+    deadlines, said = Deadlines(), list[str]()
+    for deadline_ms, name in ((30, "c"), (10, "a"), (20, "b"), (40, "d")):
+        deadlines.add(deadline_ms, Patient(deadlines, name, said))
+    deadlines.expire(9)
+    assert said == []
+    deadlines.expire(30)
+    assert said == ["a", "b", "c"]
+    assert len(deadlines) == 1
+    assert deadlines.next_ms == 40
+
+
+def test_one_that_was_answered_before_its_time_is_not_told() -> None:
+    deadlines, said = Deadlines(), list[str]()
+    waiter = Patient(deadlines, "a", said)
+    deadlines.add(10, waiter)
+    waiter.end()
+    deadlines.expire(100)
+    assert said == []
+    assert len(deadlines) == 0
+
+
+def test_the_alarm_is_set_for_the_earliest_and_only_when_that_changes() -> None:
+    deadlines, alarms = Deadlines(), list[int]()
+    deadlines.wake_at = alarms.append
+    for deadline_ms in (50, 60, 20, 30):
+        deadlines.add(deadline_ms, Patient(deadlines, ""))
+    assert alarms == [50, 20]
+
+
+def test_answered_requests_with_distant_deadlines_do_not_pile_up() -> None:
+    deadlines = Deadlines()
+    deadlines.add(5, Patient(deadlines, "stays"))
+    for _ in range(10_000):
+        waiter = Patient(deadlines, "")
+        deadlines.add(1_000_000, waiter)
+        waiter.end()
+    assert len(deadlines) == 1
+    assert len(deadlines._heap) < 200
+    assert deadlines.next_ms == 5
+
+
+def test_at_the_end_all_hear_that_their_time_is_over() -> None:
+    deadlines, said = Deadlines(), list[str]()
+    answered = Patient(deadlines, "answered", said)
+    deadlines.add(5, answered)
+    answered.end()
+    for deadline_ms, name in ((30, "b"), (10, "a")):
+        deadlines.add(deadline_ms, Patient(deadlines, name, said))
+    deadlines.expire_all()
+    assert said == ["a", "b"]
+    assert len(deadlines) == 0
+    assert deadlines.next_ms is None
