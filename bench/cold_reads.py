@@ -47,8 +47,8 @@ def measure(bench: Bench) -> None:
         _record(bench, quiet, lagging)
         bench.record("cold range resident after", _resident_share(segments), "", at_most=0.05)
         tails = (directory / f"{TOPIC}-0").glob("*.log")
-        # Not all of it: the rest of the machine may push out a page too.
-        bench.record("tail resident after", _resident_share(tails), "", at_least=0.99)
+        # Not all of it: a system that reclaims by itself (DAMON) takes what nobody touched lately.
+        bench.record("tail resident after", _resident_share(tails), "", at_least=0.95)
 
 
 def _record(bench: Bench, quiet: list[list[float]], lagging: list[list[float]]) -> None:

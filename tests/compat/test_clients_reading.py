@@ -118,13 +118,16 @@ def test_a_reader_that_waits_gets_a_record_at_once_and_does_not_ask_meanwhile(
 def test_a_reader_that_wants_more_bytes_waits_for_them(
     servers: str, topic: str, client: Client
 ) -> None:
-    create_topic(servers, topic)
+    large = Sent(value=bytes(200_000))
+    write(client, servers, topic, [large])
     settings = Reading(wait_ms=LONG_MS, min_bytes=100_000)
     with closing(client.consumer(servers, settings)) as consumer:
         consumer.assign(topic, {0: 0})
+        # From here on it has a fetch under way.
+        take(consumer, 1)
         write(client, servers, topic, numbered(1))
         assert consumer.poll(1.0) == []
-        write(client, servers, topic, [Sent(value=bytes(200_000))])
+        write(client, servers, topic, [large])
         deadline = Deadline("both records", PATIENCE_S)
         received: list[Received] = []
         while len(received) < 2:

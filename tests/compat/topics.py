@@ -9,7 +9,7 @@ from tests.compat.clients import PATIENCE_S
 
 
 def admin_of(servers: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": servers})
+    return AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
 
 def create_topic(

@@ -43,7 +43,8 @@ class Load:
         number = self.sent
         self.producer.produce(
             TOPIC,
-            value=str(number).encode(),
+            # Long, so that segments fill up.
+            value=b"%0800d" % number,
             partition=number % PARTITIONS,
             on_delivery=self._delivered,
         )

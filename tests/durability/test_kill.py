@@ -20,7 +20,7 @@ def test_killed_under_load_a_broker_loses_nothing_and_doubles_nothing(tmp_path: 
 def test_killed_many_times_with_small_segments(tmp_path: Path, seed: int) -> None:
     """Rolls, snapshots and checkpoints come often, so the kills find them at work."""
     settings = {
-        "log.segment.bytes": "65536",
+        "log.segment.bytes": "1048576",
         "log.flush.offset.checkpoint.interval.ms": "50",
         "replica.high.watermark.checkpoint.interval.ms": "50",
     }

@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.model.failures import BatchError
+from headwater.model.topic_settings import TopicSettings
 from headwater.records import _kernel, _twin
 from headwater.records.buffers import BinaryBuffers, HeaderBuffers
 from headwater.records.building import build_batch
-from headwater.records.header import APPEND_TIME_FLAG, HEADER_BYTES, read_header
+from headwater.records.checksum import write_crc
+from headwater.records.header import APPEND_TIME_FLAG, HEADER_BYTES, Codec, read_header
 from headwater.records.record import Record
+from headwater.records.validation import check_client_batch
 
 SEED = bytes(range(16))
 TEMPLATE = read_header(build_batch([Record(timestamp=77)], producer_id=5, producer_epoch=1))
@@ -279,3 +282,50 @@ def test_scans_of_damaged_logs_agree(
 @given(st.binary(max_size=200))
 def test_key_hashes_agree(key: bytes) -> None:
     agree(lambda kernel: kernel.murmur2(key))
+
+
+@given(
+    RECORDS,
+    st.sampled_from(list(Codec)),
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=2),
+    st.booleans(),
+    st.integers(0, 100),
+)
+def test_ordinary_batches_are_told_alike_and_pass_every_check(
+    records: list[Record],
+    codec: Codec,
+    changes: list[tuple[int, int]],
+    is_sealed: bool,
+    room_bytes: int,
+) -> None:
+    batch = bytearray(build_batch(records, codec=codec))
+    for position, value in changes:
+        if position < len(batch):
+            batch[position] = value
+    if is_sealed:
+        write_crc(batch, 0, len(batch))
+    limit_bytes = len(batch) - 50 + room_bytes
+    window = (0, 2**39)
+    found = _kernel.ordinary_header(bytes(batch), limit_bytes, *window)
+    assert found == _twin.ordinary_header(bytes(batch), limit_bytes, *window)
+    if found is not None:
+        topic = TopicSettings(
+            max_message_bytes=limit_bytes,
+            message_timestamp_before_max_ms=2**38,
+            message_timestamp_after_max_ms=2**38,
+        )
+        header = read_header(batch)
+        check_client_batch(bytes(batch), header, settings=topic, now_ms=2**38)
+        assert header == found
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("kernel", [_kernel, _twin])
+def test_a_good_batch_is_ordinary(kernel: ModuleType, codec: Codec) -> None:
+    batch = build_batch(
+        [Record(value=b"v", timestamp=5)], codec=codec, producer_id=3, base_sequence=0
+    )
+    assert kernel.ordinary_header(batch, len(batch), 0, 10) == read_header(batch)
+    assert kernel.ordinary_header(batch, len(batch) - 1, 0, 10) is None
+    assert kernel.ordinary_header(batch, len(batch), 6, 10) is None
+    assert kernel.ordinary_header(batch, len(batch), 0, 4) is None

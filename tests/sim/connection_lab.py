@@ -64,6 +64,7 @@ class ConnectionLab:
             clock=self.clock,
             attentive=self.attentive,
             departed=lambda _: None,
+            part=lambda channel: channel.close(),
         )
         self.frames: list[bytes] = []
         self.slots: list[ReplySlot] = []

@@ -59,7 +59,9 @@ def check_epochs(log: PartitionLog, found: Found, former_starts: Sequence[int]) 
     """
     entries = _with_batches(log.epochs.entries(), found)
     forgotten_up_to = max(former_starts, default=0)
-    starts = [found.start, *former_starts, *(batch.base for batch in found.batches)]
+    # Compaction may have taken the batch with which the first remembered epoch began.
+    remembered = [entry.start_offset for entry in entries]
+    starts = [found.start, *former_starts, *remembered, *(each.base for each in found.batches)]
     starts = [each for each in starts if found.start <= each <= max(found.start, forgotten_up_to)]
     if not any(_epochs_fit(entries, found, start) for start in starts):
         told = [(batch.header.leader_epoch, batch.base) for batch in found.batches]

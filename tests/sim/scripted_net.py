@@ -27,6 +27,7 @@ class ScriptedChannel:
         self.sent = bytearray()
         self.is_broken = False
         self.is_closed = False
+        self.has_said_all = False
         self.largest_room = 0
 
     def feed(self, *pieces: bytes) -> None:
@@ -73,6 +74,12 @@ class ScriptedChannel:
         """Descriptors are the bytes' own numbers: file 7 consists of the byte 7."""
         del position
         return self._take(bytes([descriptor]) * length)
+
+    def end_sending(self) -> None:
+        assert not self.is_closed
+        if self.is_broken:
+            raise ConnectionLost("broken pipe by the test")
+        self.has_said_all = True
 
     def close(self) -> None:
         assert not self.is_closed, "closed twice"

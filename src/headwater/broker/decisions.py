@@ -59,6 +59,10 @@ class _Undecided(Generic[R]):
         self._has_deadline = False
         self.is_done = False
 
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
     def wait(self, timeout_ms: int) -> None:
         self._has_deadline = True
         self._broker.deadlines.add(self._broker.clock.steady_ms() + timeout_ms, self)

@@ -70,7 +70,9 @@ class Dispatch:
         if header.version > self._newest[key]:
             raise ProtocolError(f"{api.name} version {header.version}, which is not served here")
         if key is _PRODUCE:
-            if self._answer_at_once(call, frame):
+            answer = handle_at_once(self._broker, call, frame)
+            if answer is not None:
+                call.answer_frame((answer,))
                 return
         elif len(frame) > LARGEST_OTHER_BYTES:
             raise ProtocolError(f"{api.name} of {len(frame)} bytes")
@@ -101,14 +103,6 @@ class Dispatch:
             refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
         call.note_error(refusal.code)
         return route.refuse(request, refusal)
-
-    def _answer_at_once(self, call: Call, frame: memoryview) -> bool:
-        """Answer a Produce of the usual kind; False, and nothing done, for any other."""
-        answer = handle_at_once(self._broker, call, frame)
-        if answer is None:
-            return False
-        call.answer_frame((answer,))
-        return True
 
     def _answer_api_versions(self, call: Call, frame: memoryview) -> None:
         header = call.header

@@ -78,6 +78,7 @@ class Upkeep:
         if now_ms >= self._next_sweep_ms:
             self._next_sweep_ms = now_ms + _SWEEP_MS
             self._server.sweep(now_ms)
+            self._deadlines.expire_gone()
             if self._metrics_port is not None:
                 self._metrics_port.sweep(now_ms)
         self._look_for_failures()

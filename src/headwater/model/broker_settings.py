@@ -103,10 +103,10 @@ class BrokerSettings:
         integer(1), 104_857_600, "The largest request; a larger one closes the connection."
     )
     socket_send_buffer_bytes: int = _setting(
-        integer(-1), 102_400, "The socket's send buffer; -1 leaves it to the system."
+        integer(-1), -1, "The socket's send buffer; -1 leaves it to the system."
     )
     socket_receive_buffer_bytes: int = _setting(
-        integer(-1), 102_400, "The socket's receive buffer; -1 leaves it to the system."
+        integer(-1), -1, "The socket's receive buffer; -1 leaves it to the system."
     )
     socket_listen_backlog_size: int = _setting(
         integer(1), 50, "Connections that may wait to be accepted."

@@ -1,4 +1,4 @@
-"""What a connection does with its socket, as a port: receive, send, send a file, close.
+"""What a connection does with its socket, as a port: receive, send, send a file, end, close.
 
 The seam where TLS will stand; a connection knows nothing of what is below it. What a reader would
 get wrong: "not now" and "the end" are different answers. `None` means that the call would have
@@ -36,6 +36,9 @@ class Channel(Protocol):
 
     def send_file(self, descriptor: int, position: int, length: int) -> int | None:
         """Like `send`, from a file; 0 when the file ends at `position`."""
+
+    def end_sending(self) -> None:
+        """Tell the peer that nothing more will come; it may still be received from."""
 
     def close(self) -> None:
         """Close the stream; to be called once."""
@@ -88,6 +91,12 @@ class PlainChannel:
         except OSError as error:
             raise ConnectionLost(f"reading what is to be sent failed: {error}") from error
         return self.send([content], more=False) if content else 0
+
+    def end_sending(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise ConnectionLost(f"ending failed: {error}") from error
 
     def close(self) -> None:
         self._socket.close()

@@ -43,6 +43,8 @@ class Surroundings:
     attentive: "dict[Connection, None]"
     # Called once for each connection that is closed, before the service hears of it.
     departed: "Callable[[Connection], None]"
+    # Takes over the channel of a connection that has left, and closes it when the peer does.
+    part: Callable[[Channel], None]
 
 
 class Connection:
@@ -65,6 +67,7 @@ class Connection:
         "_is_serving",
         "_is_writing",
         "_loop",
+        "_part",
         "_queue",
         "_requests_limit",
         "_reserved_bytes",
@@ -91,6 +94,7 @@ class Connection:
         self._clock = surroundings.clock
         self._attentive = surroundings.attentive
         self._departed = surroundings.departed
+        self._part = surroundings.part
         self._requests_limit = settings.headwater_connection_requests_max
         self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
         self._buffer = ReceiveBuffer(settings.socket_request_max_bytes)
@@ -150,13 +154,16 @@ class Connection:
 
     def close(self) -> None:
         """End it now, whatever is under way. May be called again."""
+        self._end(_close)
+
+    def _end(self, part: Callable[[Channel], None]) -> None:
         if self.is_closed:
             return
         self.is_closed = True
         # Before the descriptor is closed: its number may be another connection's a moment later.
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
-        self._channel.close()
+        part(self._channel)
         slots, self._slots = self._slots, deque()
         if len(slots) > 1:
             self._intake.overlapping_requests.give_back(len(slots) - 1)
@@ -327,7 +334,7 @@ class Connection:
         if (self._has_ended or self._is_leaving) and not self._slots and not must_write:
             # What is left in the buffer after the end of the stream is no whole frame: nothing is
             # received before everything is served.
-            self.close()
+            self._end(_close if self._has_ended else self._part)
         elif not self._is_reading and self._may_receive():
             self._is_reading = True
             self._loop.add_reader(self._fd, self._on_readable)
@@ -387,3 +394,7 @@ class Connection:
         if self._reserved_bytes and self._buffer.capacity_bytes <= SMALL_BYTES:
             self._intake.buffer_bytes.give_back(self._reserved_bytes)
             self._reserved_bytes = 0
+
+
+def _close(channel: Channel) -> None:
+    channel.close()

@@ -10,16 +10,20 @@ import logging
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 from headwater.net.admission import Admission
 from headwater.net.channel import PlainChannel
 from headwater.net.connection import Connection, Surroundings
 from headwater.net.endpoint import Endpoint
+from headwater.net.farewell import Farewells
 from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
 from headwater.net.service import Address, Service
 from headwater.net.settings import NetworkSettings
+
+_FAREWELL_MS: Final = 500
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +49,8 @@ class SocketServer:
         self._connections: dict[Connection, None] = {}
         self._listeners: list[Listener] = []
         self._emptied: asyncio.Event = asyncio.Event()
+        self._all_parted: asyncio.Event = asyncio.Event()
+        self._farewells = Farewells(loop, self._all_parted.set)
         self.intake = Intake(
             overlapping_requests=Bound(loop, settings.queued_max_requests),
             buffer_bytes=Bound(loop, settings.queued_max_request_bytes),
@@ -57,6 +63,7 @@ class SocketServer:
             clock=self._clock,
             attentive=self._attentive,
             departed=self._departed,
+            part=self._farewells.part,
         )
 
     @property
@@ -115,6 +122,15 @@ class SocketServer:
             _log.warning("%d connections were cut at the end", len(self._connections))
         for connection in list(self._connections):
             connection.close()
+        await self._see_off(min(drain_ms, _FAREWELL_MS))
+
+    async def _see_off(self, patience_ms: int) -> None:
+        """Let peers read what was sent last. Those that do not hang up are idle, or asleep."""
+        self._all_parted.clear()
+        if self._farewells:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_parted.wait(), patience_ms / 1_000)
+        self._farewells.close()
 
     def _departed(self, connection: Connection) -> None:
         del self._connections[connection]

@@ -12,6 +12,9 @@ from headwater.records.buffers import (
 from headwater.records.header import BatchHeader, Buffer
 
 def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]: ...
+def ordinary_header(
+    buffer: Buffer, limit_bytes: int, oldest_ms: int, newest_ms: int
+) -> BatchHeader | None: ...
 def decode_sections(
     sections: Iterable[RecordSection],
     *,

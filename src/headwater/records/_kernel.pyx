@@ -85,6 +85,7 @@ cdef int refuse(int status) except -1:
 include "_numbers.pxi"
 include "_walking.pxi"
 include "_scanning.pxi"
+include "_judging.pxi"
 include "_spare_memory.pxi"
 include "_decoding.pxi"
 include "_encoding.pxi"

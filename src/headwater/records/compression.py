@@ -25,6 +25,13 @@ SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
 SNAPPY_FRAME_HEADER: Final = SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 SNAPPY_BLOCK_BYTES: Final = 32 * 1024
 
+BEGINNINGS: Final[dict[int, bytes]] = {
+    Codec.GZIP: b"\x1f\x8b",
+    Codec.LZ4: b"\x04\x22\x4d\x18",
+    Codec.ZSTD: b"\x28\xb5\x2f\xfd",
+}
+"""What the frames of a codec begin with. Those of snappy need not begin with anything."""
+
 _BLOCK_LENGTH = struct.Struct(">i")
 _FIRST_GUESS_BYTES = 64 * 1024
 _GROWTH = 4

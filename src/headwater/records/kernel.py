@@ -19,6 +19,7 @@ if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
         map_records,
         murmur2,
         murmur2_column,
+        ordinary_header,
         scan,
     )
 
@@ -36,6 +37,7 @@ else:
             map_records,
             murmur2,
             murmur2_column,
+            ordinary_header,
             scan,
         )
 
@@ -52,6 +54,7 @@ else:
             map_records,
             murmur2,
             murmur2_column,
+            ordinary_header,
             scan,
         )
 
@@ -69,5 +72,6 @@ __all__ = [
     "map_records",
     "murmur2",
     "murmur2_column",
+    "ordinary_header",
     "scan",
 ]

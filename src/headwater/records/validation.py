@@ -7,7 +7,6 @@ covers, and not record by record. Of a refused batch the records are opened, to 
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from headwater.model.failures import (
     BatchError,
@@ -19,9 +18,10 @@ from headwater.model.failures import (
 )
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.model.topic_settings import TopicSettings
+from headwater.records.buffers import MIN_RECORD_BYTES
 from headwater.records.building import build_batch
 from headwater.records.checksum import check_crc
-from headwater.records.compression import compress
+from headwater.records.compression import BEGINNINGS, compress
 from headwater.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
@@ -39,9 +39,6 @@ from headwater.records.reading import read_records
 from headwater.records.record import Record
 from headwater.records.sealing import seal_batch
 
-MIN_RECORD_BYTES = 7
-"""Length, attributes, two deltas, two lengths and the number of headers, a byte each."""
-
 _BLAMED_RECORDS = 1000
 _BLAMED_BYTES = 1 << 20
 
@@ -51,13 +48,6 @@ _CODECS = {
     "snappy": Codec.SNAPPY,
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
-}
-
-# What a frame of each codec begins with; snappy's need not begin with anything.
-_BEGINNINGS: Final[dict[int, bytes]] = {
-    Codec.GZIP: b"\x1f\x8b",
-    Codec.LZ4: b"\x04\x22\x4d\x18",
-    Codec.ZSTD: b"\x28\xb5\x2f\xfd",
 }
 
 
@@ -97,7 +87,7 @@ def check_client_batch(
         raise InvalidRecord(f"an idempotent batch has no sequence {header.base_sequence}")
     if attributes & CODEC_MASK > Codec.ZSTD:
         raise UnknownCodec(f"no compression codec has the number {attributes & CODEC_MASK}")
-    beginning = _BEGINNINGS.get(attributes & CODEC_MASK)
+    beginning = BEGINNINGS.get(attributes & CODEC_MASK)
     if beginning and buffer[HEADER_BYTES : HEADER_BYTES + len(beginning)] != beginning:
         # All that can be told of the codec without unpacking; consumers would choke on the rest.
         raise InvalidRecord("the records are not compressed with the codec that the batch names")

@@ -21,6 +21,10 @@ class Waiter(Protocol):
     @property
     def is_done(self) -> bool: ...
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody is there to answer any more."""
+
     def expire(self) -> None:
         """Its time is over: answer with what there is."""
 
@@ -63,6 +67,12 @@ class Deadlines:
         while self._heap and self._heap[0][0] <= now_ms:
             waiter = heappop(self._heap)[2]
             if not waiter.is_done:
+                waiter.expire()
+
+    def expire_gone(self) -> None:
+        """End those whose clients have hung up: how long they wait was the client's choice."""
+        for _, _, waiter in list(self._heap):
+            if not waiter.is_done and waiter.is_gone:
                 waiter.expire()
 
     def expire_all(self) -> None:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headwater.model.failures import StorageError
+from headwater.records.header import Buffer
 from headwater.storage.disk import File
 from headwater.storage.residency import CachestatResidency
 
@@ -46,12 +47,12 @@ Way = Callable[[int, int, memoryview], int]
 class ColdRead(Protocol):
     """Reads a range without leaving it in the page cache."""
 
-    def __call__(self, file: File, length: int, position: int) -> bytearray: ...
+    def __call__(self, file: File, length: int, position: int) -> Buffer: ...
 
 
-def read_plainly(file: File, length: int, position: int) -> bytearray:
+def read_plainly(file: File, length: int, position: int) -> Buffer:
     """For disks without a page cache, such as one in memory."""
-    return bytearray(file.read(length, position))
+    return file.read(length, position)
 
 
 class OsColdRead:
@@ -62,19 +63,18 @@ class OsColdRead:
             ways = [read_uncached, read_direct, read_and_drop] if sys.platform == "linux" else []
         self._ways = ways
 
-    def __call__(self, file: File, length: int, position: int) -> bytearray:
-        # Not bytes: those could only be had by copying the whole once more.
-        content = bytearray(length)
+    def __call__(self, file: File, length: int, position: int) -> Buffer:
+        # Memory of the system's, which fills its pages while it reads. A bytearray would be zeroed
+        # first, and that within the interpreter's lock, where the loop waits for it.
+        content = memoryview(mmap.mmap(-1, length))
         for way in self._ways:
             try:
-                with memoryview(content) as buffer:
-                    read = way(file.fileno(), position, buffer)
+                read = way(file.fileno(), position, content)
             except OSError as error:
                 if error.errno not in UNSUPPORTED:
                     raise _failure(file, error) from error
             else:
-                del content[read:]
-                return content
+                return content[:read]
         return read_plainly(file, length, position)
 
 

@@ -44,6 +44,8 @@ _ONE: Final = b"\0\0\0\1"
 _COMPACT_END: Final = b"\1\0\0\0" + bytes(4) + b"\0"
 _END: Final = bytes(4) + b"\xff\xff" + bytes(4)
 
+_new_tuple = tuple.__new__
+
 
 class SingleProduce(NamedTuple):
     """What one batch for one partition is about. The records are a view of the frame."""

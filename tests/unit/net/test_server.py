@@ -342,6 +342,26 @@ def test_a_stop_sends_what_is_owed_and_refuses_what_is_new() -> None:
     asyncio.run(run())
 
 
+def test_a_peer_that_still_sends_reads_what_was_answered_before_the_stop() -> None:
+    async def run() -> None:
+        async with running() as broker:
+            client = await broker.connect()
+            await client.send(framed(b"produce"))
+            await broker.service.until(lambda: len(broker.service.slots) == 1)
+            stopping = asyncio.create_task(broker.server.stop(drain_ms=PATIENCE_S * 1_000))
+            await broker.service.until(lambda: broker.service.closed_count == 1)
+            # What is sent to a socket that was closed is answered with a reset, which the next
+            # call would find.
+            for _ in range(2):
+                await client.send(framed(b"more"))
+            assert await client.receive(100) == framed(b"produce")
+            client.socket.close()
+            await asyncio.wait_for(stopping, PATIENCE_S)
+            assert len(broker.service.slots) == 1
+
+    asyncio.run(run())
+
+
 def test_a_stop_cuts_what_is_not_answered_in_time() -> None:
     async def run() -> None:
         async with running(behave=keep_waiting) as broker:

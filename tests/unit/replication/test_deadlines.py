@@ -11,6 +11,7 @@ class Patient:
     name: str
     said: list[str] = field(default_factory=list)
     is_done: bool = False
+    is_gone: bool = False
 
     def expire(self) -> None:
         self.end()
@@ -74,3 +75,17 @@ def test_at_the_end_all_hear_that_their_time_is_over() -> None:
     assert said == ["a", "b"]
     assert len(deadlines) == 0
     assert deadlines.next_ms is None
+
+
+def test_those_whose_clients_have_hung_up_are_ended_and_the_others_wait_on() -> None:
+    """A client may ask to wait for weeks and be gone the next second."""
+    deadlines, said = Deadlines(), list[str]()
+    waiters = [Patient(deadlines, name, said) for name in "abc"]
+    for waiter in waiters:
+        deadlines.add(2**40, waiter)
+    waiters[1].is_gone = True
+    deadlines.expire_gone()
+    assert said == ["b"]
+    assert len(deadlines) == 2
+    deadlines.expire_gone()
+    assert said == ["b"]

@@ -122,9 +122,15 @@ class _Fetch:
             self._is_due = True
             self._broker.soon(self._look_again)
 
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
     def expire(self) -> None:
-        if not self.is_done:
-            self._stop_waiting()
+        self._stop_waiting()
+        if self._call.is_gone:
+            self._call.finish()
+        else:
             self._answer(self._look())
 
     def _look_again(self) -> None:
@@ -132,8 +138,7 @@ class _Fetch:
         if self.is_done:
             return
         if self._call.is_gone:
-            self._stop_waiting()
-            self._call.finish()
+            self.expire()
             return
         reads = self._look()
         # Nothing will ever come of a partition that was deleted meanwhile.

@@ -5,7 +5,10 @@ import random
 import pytest
 
 from headwater.model.errors import ErrorCode
+from headwater.model.ids import NO_TOPIC_ID
 from headwater.records.building import build_batch
+from headwater.records.checksum import write_crc
+from headwater.records.header import HEADER, read_header
 from headwater.records.record import Record
 from headwater.wire.messages.produce import (
     PartitionProduceData,
@@ -13,12 +16,14 @@ from headwater.wire.messages.produce import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
+    TopicProduceResponse,
 )
 from tests.sim.broker_lab import START_MS, BrokerLab, Sent
 from tests.sim.held_executor import HeldExecutor
 
 BATCH = build_batch([Record(key=b"k", value=b"v", timestamp=START_MS)])
 NAMES_UP_TO = 12
+LOG_STARTS_SINCE = 5
 
 
 def produce(lab: BrokerLab, *topics: str, acks: int = -1, batch: bytes = BATCH) -> Sent:
@@ -120,3 +125,60 @@ def test_the_bytes_of_a_request_are_not_needed_once_it_is_served() -> None:
     log = hosted.opened()
     assert log.end_offset == 3
     assert log.first_since(START_MS) is not None
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", range(3, 14))
+def test_one_batch_is_answered_alike_by_the_short_way_and_by_the_long_one(
+    version: int, acks: int
+) -> None:
+    """The first batch of a log takes the long way, since the log has to be opened; the next ones
+    take the short way, if their version has one.
+    """
+    lab = BrokerLab()
+    lab.create("t", 2)
+    topic_id = lab.broker.image.topics["t"].topic_id
+    by_id = version > NAMES_UP_TO
+    for offset in range(3):
+        data = PartitionProduceData(index=1, records=memoryview(bytearray(BATCH)))
+        topic = TopicProduceData(name="t", topic_id=topic_id, partition_data=(data,))
+        request = ProduceRequest(acks=acks, topic_data=(topic,))
+        answer = lab.ask(request, ProduceResponse, version)
+        assert answer == ProduceResponse(
+            responses=(
+                TopicProduceResponse(
+                    name="" if by_id else "t",
+                    topic_id=topic_id if by_id else NO_TOPIC_ID,
+                    partition_responses=(
+                        PartitionProduceResponse(
+                            index=1,
+                            base_offset=offset,
+                            log_start_offset=0 if version >= LOG_STARTS_SINCE else -1,
+                        ),
+                    ),
+                ),
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base_offset": 1},
+        {"record_count": 2},
+        {"attributes": 0x20},
+        {"max_timestamp": START_MS * 2},
+        {"magic": 1},
+    ],
+)
+def test_the_short_way_refuses_nothing_by_itself(wrong: dict[str, int]) -> None:
+    """Whatever is odd goes the long way, which says what is wrong with it."""
+    lab = BrokerLab()
+    lab.create("t")
+    lab.produce("t", b"opens the log")
+    batch = bytearray(BATCH)
+    HEADER.pack_into(batch, 0, *read_header(BATCH)._replace(**wrong))
+    write_crc(batch, 0, len(batch))
+    (result,) = results(produce(lab, "t", batch=bytes(batch), acks=1))
+    assert result.error_code is not ErrorCode.NONE
+    assert lab.produce("t", b"next") == 1
