@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from headwater.broker.broker import Broker
 from headwater.broker.dispatch import Dispatch
+from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.routes import ANNOUNCED
@@ -265,6 +266,7 @@ class BrokerLab:
         partitions = HostedPartitions(image, static, directories, self.clock)
         directories.open(self.clock.now_ms())
         controller = Controller(self.store, image, self._changed)
+        deadlines = Deadlines()
         return Broker(
             static=static,
             clock=self.clock,
@@ -275,10 +277,19 @@ class BrokerLab:
             partitions=partitions,
             ranges=RangeReader(_AllCold(), self.executor, read_plainly, cold_limit_bytes=1 << 20),
             sessions=FetchSessions(100, self.dice),
-            deadlines=Deadlines(),
+            deadlines=deadlines,
             authorizer=authorizer,
             metadata=MetadataAnswers(),
             producer_ids=ProducerIdBlock(static.node_id, controller),
+            groups=GroupCoordinator(
+                static,
+                clock=self.clock,
+                dice=self.dice,
+                executor=self.executor,
+                deadlines=deadlines,
+                partitions=partitions,
+                image=lambda: controller.image,
+            ),
             soon=self._soon_append,
         )
 
@@ -287,6 +298,7 @@ class BrokerLab:
 
     def _changed(self, image: ClusterImage, facts: Iterable[Fact]) -> None:
         self.broker.partitions.changed(image, list(facts))
+        self.broker.groups.changed(image, list(facts))
 
     def _join(self) -> None:
         node_id = self.static.node_id

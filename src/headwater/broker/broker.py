@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.broker.call import Call
+from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.cluster.controller import Controller
@@ -43,6 +44,7 @@ class Broker:
     authorizer: Authorizer
     metadata: MetadataAnswers
     producer_ids: ProducerIdBlock
+    groups: GroupCoordinator
     # Runs something when the present callbacks of the loop have run.
     soon: Callable[[Callable[[], None]], object]
 

@@ -19,6 +19,7 @@ from typing import Final
 from headwater.broker.broker import Broker
 from headwater.broker.dispatch import Dispatch
 from headwater.broker.exposition import Family
+from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.broker.listeners import advertised, network_settings, own_endpoints
 from headwater.broker.live_settings import LiveSettings
 from headwater.broker.metadata_answers import MetadataAnswers
@@ -100,6 +101,8 @@ class Node:
         """Answer what is owed, make everything durable, and say that it is."""
         assert self._upkeep is not None, "stopped before it was started"
         _log.info("stopping")
+        # Members hear that they must look for another coordinator.
+        self._groups.close()
         # A fetch may have minutes left. Its answer goes out before its connection is closed.
         self.broker.deadlines.expire_all()
         await self.server.stop(drain_ms=_DRAIN_MS)
@@ -182,6 +185,16 @@ class Node:
             ClusterImage(cluster_id=self.cluster_id),
             self._changed,
         )
+        deadlines = Deadlines()
+        self._groups = GroupCoordinator(
+            self._static,
+            clock=self._clock,
+            dice=self._dice,
+            executor=self._executor,
+            deadlines=deadlines,
+            partitions=self._partitions,
+            image=lambda: self._controller.image,
+        )
         self.broker = Broker(
             static=self._static,
             clock=self._clock,
@@ -197,10 +210,11 @@ class Node:
                 cold_limit_bytes=settings.headwater_cold_read_bytes_max,
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
-            deadlines=Deadlines(),
+            deadlines=deadlines,
             authorizer=AllowAll(),
             metadata=MetadataAnswers(),
             producer_ids=ProducerIdBlock(self._static.node_id, self._controller),
+            groups=self._groups,
             soon=self._loop.call_soon,
         )
         unstable = settings.unstable_api_versions_enable
@@ -246,11 +260,13 @@ class Node:
         self._live_settings.tell(image)
         if not all(each.was_clean for each in self._directories.serving()):
             await self._renew_leaderships()
+        self._groups.changed(self._controller.image, ())
         self._upkeep = Upkeep(
             self._loop,
             self._clock,
             directories=self._directories,
             partitions=self._partitions,
+            groups=self._groups,
             cleaner=self._cleaner,
             deadlines=self.broker.deadlines,
             server=self.server,
@@ -263,6 +279,7 @@ class Node:
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
         self._partitions.changed(image, facts)
+        self._groups.changed(image, facts)
         self._live_settings.changed(image, facts)
 
     def _obey(self, settings: BrokerSettings) -> None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.cluster.local import LocalStore
 from headwater.model.ports import Clock
 from headwater.net.http_port import HttpPort
@@ -37,6 +38,7 @@ class Upkeep:
         *,
         directories: LogDirectories,
         partitions: HostedPartitions,
+        groups: GroupCoordinator,
         cleaner: LogCleaner | None,
         deadlines: Deadlines,
         server: SocketServer,
@@ -48,6 +50,7 @@ class Upkeep:
         self._clock = clock
         self._directories = directories
         self._partitions = partitions
+        self._groups = groups
         self._cleaner = cleaner
         self._deadlines = deadlines
         self._server = server
@@ -72,6 +75,7 @@ class Upkeep:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
         now_ms = self._clock.now_ms()
         self._partitions.open_some(_OPENING_MS)
+        self._groups.load_some(_OPENING_MS)
         self._directories.tick(now_ms)
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)

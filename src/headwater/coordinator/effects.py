@@ -9,15 +9,20 @@ in their order. What a reader would get wrong:
 - A `Reply` leaves when all that was appended to the shard before it is committed. So one that only
   reads cannot tell what a failure might still take back.
 - A timer is only a hint: it may fire late or twice, and then the deadline is looked at again.
-- When an append fails nothing is replayed, and the replies behind it in the same list are answered
-  with the error by the runtime. Soft state (deadlines, who waits) may have moved in `decide`, and
-  losing or keeping it must be harmless.
+- `SendMarkers` waits for the same, because a marker cannot be taken back.
+- When an append fails nothing is replayed, the replies behind it in the same list are answered
+  with the error by the runtime, and markers behind it are not sent. Soft state (deadlines, who
+  waits) may have moved in `decide`, and losing or keeping it must be harmless.
+- A shard that is loaded anew hears nothing of what its predecessor ordered.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from enum import Enum
 from typing import NewType, Protocol
 
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import ProducerId, TopicPartition
 from headwater.wire.lifting import Message
 
 Caller = NewType("Caller", int)
@@ -46,15 +51,75 @@ class TimerFired:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """All records are replayed, and from now on requests come. Comes first, and once."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdTaken:
+    """The request may be decided again, with the producer id that it lacked, or why there is none.
+
+    Much may have happened in between. An id that is no longer wanted is lost, which is harmless.
+    """
+
+    asked: Asked
+    outcome: ProducerId | ErrorCode
+    now_ms: int
+
+
+class MarkerOutcome(Enum):
+    """What became of a transaction marker for one partition."""
+
+    WRITTEN = "written"
+    PARTITION_GONE = "partition gone"
+    FENCED = "fenced"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkersAnswered:
+    """What became of some of the markers that were sent: each partition's is told once."""
+
+    transactional_id: str
+    send_id: int
+    outcomes: tuple[tuple[TopicPartition, MarkerOutcome], ...]
+    now_ms: int
+
+
 class StateRecord(Protocol):
-    """One record of an internal topic, as a value; how it becomes bytes is the codec's affair."""
+    """One record of an internal topic: what it is about, and what is so now, if anything.
+
+    How it becomes bytes is the codec's affair.
+    """
+
+    @property
+    def key(self) -> object: ...
+
+    @property
+    def value(self) -> object | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalProducer:
+    """Whose transaction a record belongs to."""
+
+    producer_id: ProducerId
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Write these down, together, then replay them."""
+    """Write these down, together, then replay them.
+
+    With a producer they are part of its transaction: they are replayed at once as something that
+    is pending, and its marker says later whether it holds.
+    """
 
     records: tuple[StateRecord, ...]
+    producer: TransactionalProducer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +145,30 @@ class CancelTimer:
     key: TimerKey
 
 
-Effect = Append | Reply | SetTimer | CancelTimer
+@dataclass(frozen=True, slots=True)
+class TakeProducerId:
+    """Get a producer id that nobody had, and come back with `ProducerIdTaken`."""
+
+    asked: Asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMarkers:
+    """Tell the leaders of partitions how a transaction has ended.
+
+    It leaves once all that was appended before is committed. Every partition is answered exactly
+    once, by one or several `MarkersAnswered`, also when a leader does not answer. The version is
+    that of the transaction (KIP-890), by which a leader tells a marker that comes late.
+    """
+
+    transactional_id: str
+    send_id: int
+    producer_id: ProducerId
+    producer_epoch: int
+    coordinator_epoch: int
+    client_version: int
+    is_commit: bool
+    partitions: tuple[TopicPartition, ...]
+
+
+Effect = Append | Reply | SetTimer | CancelTimer | TakeProducerId | SendMarkers

@@ -101,6 +101,12 @@ class UnreadableLog(HeadwaterError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class UnreadableRecord(HeadwaterError):
+    """A record of an internal topic is damaged, or newer than this broker; it is not loaded."""
+
+    code = ErrorCode.NOT_COORDINATOR
+
+
 class BatchError(HeadwaterError):
     """A record batch was refused. The subclasses name the reason."""
 
@@ -198,3 +204,9 @@ class CoordinatorFenced(HeadwaterError):
     """A transaction marker came from a coordinator that has been replaced."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class InvalidPattern(HeadwaterError):
+    """Not a regular expression, or not one that topics can be subscribed to by."""
+
+    code = ErrorCode.INVALID_REGULAR_EXPRESSION

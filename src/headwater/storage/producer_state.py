@@ -129,6 +129,18 @@ class ProducerStates:
                 return batch
         return None
 
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has already written to the transaction that it is in (TX-13)."""
+        producer = self._producers.get(producer_id)
+        return (
+            producer is not None
+            and producer.epoch == epoch
+            and producer.transaction_first_offset >= 0
+        )
+
     def check(self, header: BatchHeader, origin: AppendOrigin) -> None:
         """Refuse a data batch that does not follow what its producer wrote before.
 

@@ -131,8 +131,10 @@ class _ReaderSource:
         if field.repeated:
             return self._array(field.kind, target, nullable)
         if not isinstance(field.kind, str) and nullable:
+            # Kafka does this (4.1): null is -1, but within a tag it is 0.
+            least = 1 if field.is_tagged_in(self._version) else 0
             return [
-                "present = read_int8(buffer, position)[0] >= 0",
+                f"present = read_int8(buffer, position)[0] >= {least}",
                 "position += 1",
                 f"{target} = None",
                 "if present:",
@@ -199,9 +201,9 @@ class _ReaderSource:
             ]
         lines = []
         for field in tagged:
-            default = f"default_{cls.__name__}_{field.name}"
-            self.names[default] = field.default
-            lines.append(f"v_{field.name} = {default}")
+            absent = f"absent_{cls.__name__}_{field.name}"
+            self.names[absent] = field.absent
+            lines.append(f"v_{field.name} = {absent}")
         loop = ["tag, position, tag_end = read_tag(buffer, position)"]
         for field in tagged:
             known = [line for run in runs([field]) for line in self._run(run)]

@@ -21,6 +21,7 @@ from typing import Final, TypeVar, dataclass_transform
 
 ANY_VERSION: Final = 32767
 _KEY: Final = "wire"
+_AS_DEFAULT: Final = object()
 
 T = TypeVar("T")
 Kind = str | type
@@ -34,6 +35,8 @@ class WireField:
     kind: Kind
     repeated: bool
     default: object
+    # What it means that a tag does not travel.
+    absent: object
     since: int
     until: int
     nullable_since: int | None
@@ -60,17 +63,20 @@ def one(
     nullable_since: int | None = None,
     tag: int | None = None,
     tag_since: int = 0,
+    absent: object = _AS_DEFAULT,
     ignorable: bool = False,
 ) -> T:
     """A field with one value.
 
     An `ignorable` field is dropped without a word when a version cannot carry it. Any other must
-    then be at its default, or the message cannot be written in that version.
+    then be at its default, or the message cannot be written in that version. A tag that is left
+    out stands for the default, or for what `absent` says.
     """
     wire = WireField(
         kind=kind,
         repeated=False,
         default=default,
+        absent=default if absent is _AS_DEFAULT else absent,
         since=since,
         until=until,
         nullable_since=nullable_since,
@@ -97,6 +103,7 @@ def many(
         kind=kind,
         repeated=True,
         default=default,
+        absent=default,
         since=since,
         until=until,
         nullable_since=nullable_since,

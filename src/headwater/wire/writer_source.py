@@ -75,16 +75,16 @@ class _WriterSource:
     def _unsayable(self, cls: type, field: WireField) -> list[str]:
         if field.travels_in(self._version) or field.ignorable:
             return []
-        default = self._default(cls, field)
+        default = self._named("default", cls, field, field.default)
         message = f"{cls.__name__}.{field.name} does not exist in version {self._version}"
         return [
             f"if o.{field.name} != {default}:",
             f"    raise UnsupportedInVersion({message!r})",
         ]
 
-    def _default(self, cls: type, field: WireField) -> str:
-        name = f"default_{cls.__name__}_{field.name}"
-        self.names[name] = field.default
+    def _named(self, role: str, cls: type, field: WireField, value: object) -> str:
+        name = f"{role}_{cls.__name__}_{field.name}"
+        self.names[name] = value
         return name
 
     def _run(self, run: list[WireField]) -> list[str]:
@@ -106,7 +106,7 @@ class _WriterSource:
             return present
         null = r"b'\0'" if self._flexible else r"b'\xff\xff\xff\xff'"
         if not field.repeated:
-            null = r"b'\xff'"
+            null = r"b'\0'" if field.is_tagged_in(self._version) else r"b'\xff'"
             present = ["out.append(1)", *present]
         return [f"if {value} is None:", f"    out += {null}", "else:", *indented(present)]
 
@@ -136,5 +136,6 @@ class _WriterSource:
                 f"tags += uvarint({field.tag}) + uvarint(len(out)) + out",
                 "count += 1",
             ]
-            lines += [f"if o.{field.name} != {self._default(cls, field)}:", *indented(one)]
+            absent = self._named("absent", cls, field, field.absent)
+            lines += [f"if o.{field.name} != {absent}:", *indented(one)]
         return [*lines, "whole += uvarint(count)", "whole += tags"]

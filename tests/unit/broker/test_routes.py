@@ -17,12 +17,16 @@ from headwater.wire.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
+    delete_groups,
     delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
@@ -30,15 +34,23 @@ from headwater.wire.messages import (
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
+    heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    join_group,
+    leave_group,
     list_config_resources,
+    list_groups,
     list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sync_group,
     unregister_broker,
     update_features,
 )
@@ -48,6 +60,32 @@ from tests.sim.broker_lab import BrokerLab
 from tests.sim.cluster_lab import topic
 
 REQUESTS: list[Message] = [
+    offset_commit.OffsetCommitRequest(
+        group_id="g",
+        topics=(
+            offset_commit.OffsetCommitRequestTopic(
+                name="t", partitions=(offset_commit.OffsetCommitRequestPartition(),)
+            ),
+        ),
+    ),
+    offset_fetch.OffsetFetchRequest(
+        groups=(
+            offset_fetch.OffsetFetchRequestGroup(
+                group_id="g",
+                topics=(offset_fetch.OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),),
+            ),
+        ),
+    ),
+    offset_delete.OffsetDeleteRequest(group_id="g"),
+    join_group.JoinGroupRequest(group_id="g"),
+    sync_group.SyncGroupRequest(group_id="g"),
+    heartbeat.HeartbeatRequest(group_id="g"),
+    leave_group.LeaveGroupRequest(group_id="g", members=(leave_group.MemberIdentity(),)),
+    describe_groups.DescribeGroupsRequest(groups=("g",)),
+    list_groups.ListGroupsRequest(),
+    delete_groups.DeleteGroupsRequest(groups_names=("g",)),
+    consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group_id="g"),
+    consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",)),
     produce.ProduceRequest(
         acks=1,
         topic_data=(

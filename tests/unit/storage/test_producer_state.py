@@ -225,6 +225,18 @@ def test_a_marker_ends_the_open_transaction() -> None:
     assert states.entries()[0].transaction_first_offset == -1
 
 
+def test_a_transaction_is_open_in_its_epoch_from_its_first_batch_to_its_marker() -> None:
+    """TX-13."""
+    states = ProducerStates()
+    assert not states.knows(PRODUCER)
+    write(states, batch(sequence=0, transactional=True), 10)
+    assert states.knows(PRODUCER)
+    assert states.has_open_transaction(PRODUCER, epoch=0)
+    assert not states.has_open_transaction(PRODUCER, epoch=1)
+    end_transaction(states, offset=11)
+    assert not states.has_open_transaction(PRODUCER, epoch=0)
+
+
 def test_a_marker_without_an_open_transaction_ends_nothing() -> None:
     """TX-7: it is remembered all the same."""
     states = ProducerStates()

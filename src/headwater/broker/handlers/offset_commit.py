@@ -1,0 +1,68 @@
+"""OffsetCommit: a group's offsets, each partition for itself (GR-11).
+
+Topics that the caller may not read, or that do not exist, are refused here; the rest goes to the
+group's shard. Which partitions a topic has is nobody's question: Kafka does not ask it either.
+"""
+
+from dataclasses import replace
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.group_requests import may_group, topic_error
+from headwater.cluster.decision import Refusal
+from headwater.coordinator.groups.offset_commits import refused_commit
+from headwater.coordinator.hosted_shard import Outcome
+from headwater.model.errors import ErrorCode
+from headwater.security.authorization import Operation
+from headwater.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
+)
+
+_IDS_SINCE = 10
+
+
+def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | None:
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return refused_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    accepted: list[OffsetCommitRequestTopic] = []
+    refused: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        named = _named(broker, topic, call)
+        if isinstance(named, ErrorCode):
+            call.note_error(named)
+            refused += refused_commit(replace(request, topics=(topic,)), named).topics
+        else:
+            accepted.append(named)
+    if not accepted:
+        return OffsetCommitResponse(topics=tuple(refused))
+    passed_on = replace(request, topics=tuple(accepted))
+
+    def gathered(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            outcome = refused_commit(passed_on, outcome)
+        assert isinstance(outcome, OffsetCommitResponse)
+        call.answer(replace(outcome, topics=(*refused, *outcome.topics)))
+
+    broker.groups.ask(request.group_id, passed_on, call, gathered)
+    return None
+
+
+def refuse(request: OffsetCommitRequest, refusal: Refusal) -> OffsetCommitResponse:
+    return refused_commit(request, refusal.code)
+
+
+def _named(
+    broker: Broker, topic: OffsetCommitRequestTopic, call: Call
+) -> OffsetCommitRequestTopic | ErrorCode:
+    """The topic with its name, which newer clients leave out; or what is wrong with it."""
+    if call.version >= _IDS_SINCE:
+        found = broker.image.topic_by_id(topic.topic_id)
+        if found is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic = replace(topic, name=found.name)
+    return topic_error(broker, call, topic.name) or topic

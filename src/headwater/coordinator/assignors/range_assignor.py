@@ -1,0 +1,43 @@
+"""`range`: of each topic, every subscriber gets a run of neighbours.
+
+Topics of the same size are cut at the same places, so whoever has partition 3 of one has
+partition 3 of the others: that is what joins need, and why this assignor looks at nothing else,
+neither at balance over topics nor at who had what. Static members stand in front and are sorted by
+instance id, so that a restart, which changes member ids, moves nothing.
+"""
+
+from collections.abc import Mapping
+
+from headwater.coordinator.assignors.spec import (
+    Assignment,
+    MemberSpec,
+    PartitionCounts,
+    TopicIdPartition,
+)
+from headwater.model.ids import TopicId
+
+
+def assign_ranges(members: Mapping[str, MemberSpec], counts: PartitionCounts) -> Assignment:
+    given: dict[str, list[TopicIdPartition]] = {member_id: [] for member_id in members}
+    for topic_id, subscribers in _subscribers(members).items():
+        share, extras = divmod(counts[topic_id], len(subscribers))
+        begin = 0
+        for place, member_id in enumerate(subscribers):
+            end = begin + share + (place < extras)
+            given[member_id].extend(
+                TopicIdPartition(topic_id, partition) for partition in range(begin, end)
+            )
+            begin = end
+    return {member_id: frozenset(partitions) for member_id, partitions in given.items()}
+
+
+def _subscribers(members: Mapping[str, MemberSpec]) -> dict[TopicId, list[str]]:
+    def rank(member_id: str) -> tuple[bool, str]:
+        instance_id = members[member_id].instance_id
+        return instance_id is None, member_id if instance_id is None else instance_id
+
+    subscribers: dict[TopicId, list[str]] = {}
+    for member_id in sorted(members, key=rank):
+        for topic_id in members[member_id].topics:
+            subscribers.setdefault(topic_id, []).append(member_id)
+    return subscribers

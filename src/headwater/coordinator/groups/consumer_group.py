@@ -1,0 +1,354 @@
+"""One consumer group (KIP-848): members say what they want, the coordinator says who gets what.
+
+There is one request, the heartbeat, and no barrier: each member is led to its target at its own
+pace. Three epochs tell how far things are. The group's grows when there is something new; the
+assignment's is the group's epoch that the target was made for; a member's is where it has come.
+
+What a reader would get wrong: a group that never was has epoch 0, and is asked all the same. It
+lets a member join, and to anybody else it is not found.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.cluster.image import ClusterImage, Version
+from headwater.coordinator.assignors.spec import Partitions
+from headwater.coordinator.effects import (
+    Append,
+    Asked,
+    Effect,
+    Reply,
+    SetTimer,
+    TimerFired,
+    TimerKey,
+)
+from headwater.coordinator.groups import consumer_group_facts as facts
+from headwater.coordinator.groups.consumer_group_checks import (
+    Refusal,
+    is_full,
+    is_leaving,
+    refuse_epoch,
+    refuse_instance,
+    refuse_request,
+)
+from headwater.coordinator.groups.consumer_group_draft import GroupDraft
+from headwater.coordinator.groups.consumer_group_questions import ConsumerGroupQuestions
+from headwater.coordinator.groups.consumer_group_settings import ConsumerGroupSettings
+from headwater.coordinator.groups.consumer_group_state import ConsumerGroupState
+from headwater.coordinator.groups.consumer_member import (
+    JOINING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    ConsumerMember,
+    MemberState,
+)
+from headwater.coordinator.groups.group import GROUP_TIMER
+from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
+from headwater.coordinator.topic_patterns.pattern import TopicPattern
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import InvalidPattern
+from headwater.model.ids import TopicId
+from headwater.model.ports import Dice
+from headwater.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+REGEX_REFRESH_MS: Final = 600_000
+"""Regular expressions are resolved anew this often, even if no topic seems to have changed."""
+
+REGEX_REFRESH_PAUSE_MS: Final = 10_000
+"""And not more often than this, however many topics come and go."""
+
+_SESSION: Final = "session"
+_REVOCATION: Final = "revocation"
+
+
+class ConsumerGroup(ConsumerGroupQuestions):
+    """The machine of one group. `state` is durable; what is private is soft."""
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        settings: ConsumerGroupSettings,
+        dice: Dice,
+        image: Callable[[], ClusterImage],
+    ) -> None:
+        super().__init__(ConsumerGroupState(group_id), settings)
+        self._dice = dice
+        self.image = image
+        self._session_deadlines_ms: dict[str, int] = {}
+        self._revocation_deadlines_ms: dict[str, tuple[int, int]] = {}
+        self._settled_version: Version | None = None
+        self._regexes_version: Version | None = None
+        self._regexes_refreshed_ms: int | None = None
+
+    def replay(self, record: ConsumerGroupRecord) -> None:
+        self.state.replay(record)
+
+    def loaded(self, now_ms: int) -> list[Effect]:
+        """All records are replayed: members get time to find the new coordinator."""
+        effects: list[Effect] = []
+        for member in self.state.members.values():
+            effects += self.time_session(member, now_ms)
+            effects += self._time_revocation(member, now_ms)
+        return effects
+
+    def decide(self, asked: Asked) -> list[Effect]:
+        request = asked.request
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        refusal = refuse_request(request, asked.version, self.settings.assignors)
+        if refusal is None and self.state.epoch == 0 and request.member_epoch != JOINING_EPOCH:
+            refusal = Refusal(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id!r}"
+            )
+        if refusal is not None:
+            return _refused(asked, refusal)
+        if is_leaving(request):
+            return self._on_leave(asked, request)
+        return self._on_heartbeat(asked, request)
+
+    def on_timer(self, timer: TimerFired) -> list[Effect]:
+        match timer.key:
+            case (_, _, "session", str(member_id)):
+                return self._on_session_timer(timer, member_id)
+            case (_, _, "revocation", str(member_id)):
+                return self._on_revocation_timer(timer, member_id)
+            case _:
+                # The group was a classic one when it was set.
+                return []
+
+    def _on_heartbeat(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> list[Effect]:
+        owned: Partitions | None = None
+        if request.topic_partitions is not None:
+            owned = facts.partitions_of(request.topic_partitions)
+        draft = self.draft(asked.now_ms)
+        before = self._identify(draft, request, owned)
+        if isinstance(before, Refusal):
+            return _refused(asked, before)
+        member = before.updated_by(asked, request)
+        refusal = _refuse_regex(before, member) or _refuse_unknown_state(before, owned)
+        if refusal is not None:
+            return _refused(asked, refusal)
+        draft.put(before, member)
+        self.follow_topics(draft, is_resubscribed=wants_other_topics(before, member))
+        if draft.epoch > self.state.assignment_epoch:
+            draft.assign()
+        after = draft.reconcile(member, owned)
+        effects = appended(draft)
+        effects += self.time_session(after, asked.now_ms)
+        if after is not member:
+            effects += self._time_revocation(after, asked.now_ms)
+        has_news = is_full(request) or after.assigned != before.assigned
+        effects.append(Reply(asked.caller, self._answer(after, with_assignment=has_news)))
+        return effects
+
+    def _identify(
+        self,
+        draft: GroupDraft,
+        request: ConsumerGroupHeartbeatRequest,
+        owned: Partitions | None,
+    ) -> ConsumerMember | Refusal:
+        """Who this is: a member that is known, or came back, or is new."""
+        member_id = request.member_id or self.new_member_id()
+        is_joining = request.member_epoch == JOINING_EPOCH
+        holder = None
+        if request.instance_id is not None:
+            holder = self.state.static_member(request.instance_id)
+            if is_joining and holder is not None:
+                return self._return_static(draft, holder, member_id)
+            if not is_joining:
+                refusal = refuse_instance(holder, request.instance_id, member_id)
+                if refusal is not None:
+                    return refusal
+        member = self.state.members.get(member_id)
+        if member is not None:
+            return refuse_epoch(member, request.member_epoch, owned) or member
+        if not is_joining:
+            return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member")
+        if len(self.state.members) >= self.settings.max_size:
+            return Refusal(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"the group has {self.settings.max_size} members, which is as many as it may have",
+            )
+        return ConsumerMember(member_id=member_id)
+
+    def _return_static(
+        self, draft: GroupDraft, holder: ConsumerMember, member_id: str
+    ) -> ConsumerMember | Refusal:
+        if holder.classic is None and not holder.has_left_for_a_moment:
+            return Refusal(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"instance {holder.instance_id!r} is still member {holder.member_id!r}",
+            )
+        return draft.replace_static(holder, member_id)
+
+    def new_member_id(self) -> str:
+        return str(TopicId(self._dice.bytes(16)))
+
+    def follow_topics(self, draft: GroupDraft, *, is_resubscribed: bool) -> None:
+        version = draft.image.version
+        are_regexes_stale = self._are_regexes_stale(version, draft.now_ms)
+        if not is_resubscribed and not are_regexes_stale and version == self._settled_version:
+            return
+        has_written = draft.follow_topics(
+            is_resubscribed=is_resubscribed, are_regexes_stale=are_regexes_stale
+        )
+        # If there is something to write, writing it may fail; so then it is looked at once more.
+        if not has_written:
+            self._settled_version = version
+            if are_regexes_stale:
+                self._regexes_version, self._regexes_refreshed_ms = version, draft.now_ms
+
+    def _are_regexes_stale(self, version: Version, now_ms: int) -> bool:
+        if not self.state.regexes:
+            return False
+        if self._regexes_refreshed_ms is None:
+            return True
+        age_ms = now_ms - self._regexes_refreshed_ms
+        is_due = version != self._regexes_version and age_ms >= REGEX_REFRESH_PAUSE_MS
+        return is_due or age_ms >= REGEX_REFRESH_MS
+
+    def _on_leave(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> list[Effect]:
+        member_id, instance_id = request.member_id, request.instance_id
+        if instance_id is not None:
+            holder = self.state.static_member(instance_id)
+            refusal = refuse_instance(holder, instance_id, member_id)
+            if refusal is not None:
+                return _refused(asked, refusal)
+        member = self.state.members.get(member_id)
+        if member is None:
+            refusal = Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member")
+            return _refused(asked, refusal)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id, member_epoch=request.member_epoch
+        )
+        if request.member_epoch == STATIC_LEAVING_EPOCH:
+            leaving = member.left_for_a_moment()
+            record = facts.current_assignment(self.state.group_id, leaving)
+            return [Append((record,)), Reply(asked.caller, response)]
+        return [*self.remove(member_id, asked.now_ms), Reply(asked.caller, response)]
+
+    def remove(self, member_id: str, now_ms: int) -> list[Effect]:
+        """Its timers go on, in case this cannot be written; without a member they do nothing."""
+        draft = self.draft(now_ms)
+        draft.remove(member_id)
+        draft.follow_topics(is_resubscribed=True, are_regexes_stale=False)
+        return appended(draft)
+
+    def _on_session_timer(self, timer: TimerFired, member_id: str) -> list[Effect]:
+        """A member that was not heard of for too long is removed (NG-6)."""
+        member = self.state.members.get(member_id)
+        if member is None:
+            self._session_deadlines_ms.pop(member_id, None)
+            return []
+        deadline_ms = self._session_deadlines_ms.get(member_id)
+        if deadline_ms is None:
+            return self.time_session(member, timer.now_ms)
+        if timer.now_ms < deadline_ms:
+            return [SetTimer(timer.key, deadline_ms)]
+        return [*self.look_again(timer), *self.remove(member_id, timer.now_ms)]
+
+    def _on_revocation_timer(self, timer: TimerFired, member_id: str) -> list[Effect]:
+        """So is one that does not give back what it shall (NG-6)."""
+        member = self.state.members.get(member_id)
+        epoch, deadline_ms = self._revocation_deadlines_ms.get(member_id, (JOINING_EPOCH, 0))
+        if (
+            member is None
+            or member.state is not MemberState.UNREVOKED_PARTITIONS
+            or member.member_epoch != epoch
+        ):
+            self._revocation_deadlines_ms.pop(member_id, None)
+            return []
+        if timer.now_ms < deadline_ms:
+            return [SetTimer(timer.key, deadline_ms)]
+        return [*self.look_again(timer), *self.remove(member_id, timer.now_ms)]
+
+    def look_again(self, timer: TimerFired) -> list[Effect]:
+        """Before something is written that may fail."""
+        return [SetTimer(timer.key, timer.now_ms + self.settings.heartbeat_interval_ms)]
+
+    def time_session(self, member: ConsumerMember, now_ms: int) -> list[Effect]:
+        """Members of the classic protocol bring their own timeout."""
+        member_id, timeout_ms = member.member_id, self.settings.session_timeout_ms
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        deadline_ms = now_ms + timeout_ms
+        self._session_deadlines_ms[member_id] = deadline_ms
+        return [SetTimer(self.key(_SESSION, member_id), deadline_ms)]
+
+    def _time_revocation(self, member: ConsumerMember, now_ms: int) -> list[Effect]:
+        if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
+            return []
+        deadline_ms = now_ms + member.rebalance_timeout_ms
+        self._revocation_deadlines_ms[member.member_id] = (member.member_epoch, deadline_ms)
+        return [SetTimer(self.key(_REVOCATION, member.member_id), deadline_ms)]
+
+    def key(self, kind: str, member_id: str) -> TimerKey:
+        return (GROUP_TIMER, self.state.group_id, kind, member_id)
+
+    def draft(self, now_ms: int) -> GroupDraft:
+        return GroupDraft(
+            state=self.state,
+            image=self.image(),
+            settings=self.settings,
+            now_ms=now_ms,
+            epoch=self.state.epoch,
+        )
+
+    def _answer(
+        self, member: ConsumerMember, *, with_assignment: bool
+    ) -> ConsumerGroupHeartbeatResponse:
+        assignment = None
+        if with_assignment:
+            assignment = Assignment(
+                topic_partitions=tuple(
+                    TopicPartitions(topic_id=each.topic_id, partitions=each.partitions)
+                    for each in facts.by_topic(member.assigned)
+                )
+            )
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            heartbeat_interval_ms=self.settings.heartbeat_interval_ms,
+            assignment=assignment,
+        )
+
+
+def appended(draft: GroupDraft) -> list[Effect]:
+    return [Append(tuple(draft.records))] if draft.records else []
+
+
+def _refused(asked: Asked, refusal: Refusal) -> list[Effect]:
+    response = ConsumerGroupHeartbeatResponse(
+        error_code=refusal.error_code, error_message=refusal.message
+    )
+    return [Reply(asked.caller, response)]
+
+
+def wants_other_topics(before: ConsumerMember, member: ConsumerMember) -> bool:
+    return (
+        member.subscribed_topic_names != before.subscribed_topic_names
+        or member.subscribed_topic_regex != before.subscribed_topic_regex
+    )
+
+
+def _refuse_regex(before: ConsumerMember, member: ConsumerMember) -> Refusal | None:
+    """What is no regular expression (NG-9); what was one when it came is not asked again."""
+    regex = member.subscribed_topic_regex
+    if not regex or regex == before.subscribed_topic_regex:
+        return None
+    try:
+        TopicPattern(regex)
+    except InvalidPattern as error:
+        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r}: {error}")
+    return None
+
+
+def _refuse_unknown_state(member: ConsumerMember, owned: Partitions | None) -> Refusal | None:
+    """A newer broker left the member in a state that we do not know: it must begin anew."""
+    if member.state is MemberState.UNKNOWN and (owned is None or owned):
+        return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, "the member's state is not known here")
+    return None

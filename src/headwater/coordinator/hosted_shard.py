@@ -1,0 +1,428 @@
+"""One shard on its partition: it is loaded, hears events, and has its effects carried out.
+
+Events are taken one after the other, also when an answer brings about the next request at once.
+What a reader would get wrong is the order within one event: its records are written and replayed
+as the effects are gone through, but answers leave when all of them are done, and those that speak
+of something uncommitted wait for it (see `headwater.coordinator.effects`).
+
+A shard that fails by our own fault is thrown away and a second later loaded anew from its log,
+which has all of its state and nothing of what went wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from itertools import count
+from typing import Final, Generic, TypeVar
+
+from headwater.coordinator.append_errors import ends_leadership, told_to_client
+from headwater.coordinator.effects import (
+    Append,
+    Asked,
+    Caller,
+    CancelTimer,
+    Effect,
+    Loaded,
+    Reply,
+    SetTimer,
+    TimerFired,
+    TimerKey,
+    TransactionalProducer,
+)
+from headwater.coordinator.record_batches import batch_of, marker_of
+from headwater.coordinator.records.codec import RecordCodec
+from headwater.coordinator.shard import Shard
+from headwater.coordinator.shard_loading import ShardLoading
+from headwater.coordinator.shard_log import ShardLog
+from headwater.coordinator.shard_timers import ShardTimers
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError, TooMuchWork
+from headwater.model.ports import Clock
+from headwater.replication.deadlines import Deadlines
+from headwater.wire.api_key import ApiKey
+from headwater.wire.lifting import Message
+
+_log = logging.getLogger(__name__)
+
+Told = TypeVar("Told")
+Outcome = Message | ErrorCode
+Answer = Callable[[Outcome], None]
+
+_RELOAD: Final[TimerKey] = ("load again",)
+_RELOAD_MS: Final = 1_000
+
+
+class ShardState(Enum):
+    """Where a shard is in its life, and what a request hears then."""
+
+    QUEUED = "queued"
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+TRANSITIONS: Final[Mapping[ShardState, tuple[ShardState, ...]]] = {
+    ShardState.QUEUED: (ShardState.LOADING, ShardState.CLOSED),
+    ShardState.LOADING: (ShardState.ACTIVE, ShardState.FAILED, ShardState.CLOSED),
+    ShardState.ACTIVE: (ShardState.FAILED, ShardState.CLOSED),
+    ShardState.FAILED: (ShardState.LOADING, ShardState.CLOSED),
+    ShardState.CLOSED: (),
+}
+
+_REFUSALS: Final[Mapping[ShardState, ErrorCode]] = {
+    ShardState.QUEUED: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
+    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTools(Generic[Told]):
+    """What the shards of one topic share."""
+
+    topic: str
+    make: Callable[[int, int], Shard[Told]]
+    """A fresh machine for a partition and its leader epoch."""
+    codec: RecordCodec
+    clock: Clock
+    deadlines: Deadlines
+    perform: Callable[[HostedShard[Told], Effect], None]
+    """Carries out effects that reach beyond the shard, once all before them is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request that has no answer yet."""
+
+    api: ApiKey
+    answer: Answer
+
+
+class HostedShard(Generic[Told]):
+    """See the module. For the loop's thread only."""
+
+    def __init__(
+        self,
+        number: int,
+        open_log: Callable[[], ShardLog],
+        tools: ShardTools[Told],
+        *,
+        load_ended: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.state = ShardState.QUEUED
+        self._open_log = open_log
+        self._tools = tools
+        self._load_ended = load_ended
+        self._log: ShardLog | None = None
+        self._shard: Shard[Told] | None = None
+        self._loading: ShardLoading | None = None
+        self._timers = ShardTimers(tools.deadlines, tools.clock, self._timer_fired)
+        self._holds_slot = False
+        self._callers = count()
+        self._waiting: dict[Caller, _Waiting] = {}
+        # What waits for an offset to be committed, in the order of the offsets.
+        self._held: deque[tuple[int, Callable[[], None]]] = deque()
+        self._steps: deque[Callable[[], None]] = deque()
+        # Answers that may leave as soon as the present step is done.
+        self._leaving: deque[Callable[[], None]] = deque()
+        self._is_busy = False
+        self._asking: Caller | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self._tools.topic}-{self.number}"
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests without an answer."""
+        return len(self._waiting)
+
+    def load(self) -> None:
+        """Begin with an empty machine, and replay the log into it."""
+        self._holds_slot = True
+        self._run(self._begin_load)
+
+    def ask(
+        self,
+        request: Message,
+        *,
+        version: int,
+        client_id: str,
+        client_host: str,
+        answer: Answer,
+    ) -> None:
+        """Have a request decided; it is answered once, with a response or with an error."""
+        caller = self._note(request.api, answer)
+
+        def step() -> None:
+            self._asking = caller
+            self._decide(
+                Asked(
+                    request=request,
+                    version=version,
+                    caller=caller,
+                    client_id=client_id,
+                    client_host=client_host,
+                    now_ms=self._tools.clock.now_ms(),
+                )
+            )
+            self._asking = None
+
+        self._run(partial(self._if_active, caller, step))
+
+    def tell(self, event: Told) -> None:
+        """Something has happened that the machine should know, if it is there to hear it."""
+
+        def step() -> None:
+            if self.state is ShardState.ACTIVE:
+                self._decide(event)
+
+        self._run(step)
+
+    def end_transaction(
+        self,
+        producer: TransactionalProducer,
+        *,
+        coordinator_epoch: int,
+        is_commit: bool,
+        answer: Answer,
+    ) -> None:
+        """Write a transaction's marker and obey it; ErrorCode.NONE when it is committed (TX-6)."""
+        caller = self._note(ApiKey.WRITE_TXN_MARKERS, answer)
+
+        def step() -> None:
+            now_ms = self._tools.clock.now_ms()
+            marker = marker_of(producer, coordinator_epoch, is_commit=is_commit, now_ms=now_ms)
+            outcome = self._serving_log.append(marker, now_ms)
+            if isinstance(outcome, ErrorCode):
+                self._append_failed(outcome)
+                self._answer(caller, outcome)
+                return
+            self._machine.end_transaction(producer.producer_id, is_commit=is_commit)
+            self._hold(partial(self._answer, caller, ErrorCode.NONE))
+
+        self._run(partial(self._if_active, caller, step))
+
+    def close(self) -> None:
+        """Another broker coordinates from now on, or none (GR-17)."""
+        self._run(partial(self._leave, ShardState.CLOSED))
+
+    # Loading, and the end.
+
+    def _begin_load(self) -> None:
+        if self.state not in (ShardState.QUEUED, ShardState.FAILED):
+            return
+        self._go(ShardState.LOADING)
+        try:
+            log = self._open_log()
+        except HeadwaterError as error:
+            self._load_over(error)
+            return
+        log.watch(self._moved)
+        shard = self._tools.make(self.number, log.leader_epoch)
+        self._log, self._shard = log, shard
+        self._loading = ShardLoading(
+            self.name, log, shard, lambda error: self._run(partial(self._load_over, error))
+        )
+        self._loading.advance()
+
+    def _load_over(self, error: Exception | None) -> None:
+        if self.state is not ShardState.LOADING:
+            return
+        if error is not None:
+            _log.error("%s cannot be loaded: %s", self.name, error, exc_info=_traceback(error))
+            self._leave(ShardState.FAILED)
+            if isinstance(error, TooMuchWork):
+                self._load_later()
+            return
+        self._free_slot()
+        effects = self._machine.decide(Loaded(self._tools.clock.now_ms()))
+        self._go(ShardState.ACTIVE)
+        self._carry_out(effects)
+
+    def _load_later(self) -> None:
+        self._timers.set(_RELOAD, self._tools.clock.now_ms() + _RELOAD_MS)
+
+    def _leave(self, state: ShardState) -> None:
+        """Forget everything; whoever waits is sent to look for the coordinator."""
+        if self.state is ShardState.CLOSED:
+            return
+        self._go(state)
+        if self._log is not None:
+            self._log.unwatch()
+        self._log = self._shard = None
+        self._timers.clear()
+        self._held.clear()
+        for caller in self._waiting:
+            refusal = partial(self._answer, caller, ErrorCode.NOT_COORDINATOR)
+            self._leaving.append(refusal)
+        self._free_slot()
+
+    def _free_slot(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
+            self._loading = None
+        if self._holds_slot:
+            self._holds_slot = False
+            self._load_ended()
+
+    def _go(self, state: ShardState) -> None:
+        assert state in TRANSITIONS[self.state], f"{self.name} from {self.state} to {state}"
+        self.state = state
+
+    @property
+    def _machine(self) -> Shard[Told]:
+        assert self._shard is not None, f"{self.name} is {self.state.value}"
+        return self._shard
+
+    @property
+    def _serving_log(self) -> ShardLog:
+        assert self._log is not None, f"{self.name} is {self.state.value}"
+        return self._log
+
+    # Events, one at a time.
+
+    def _run(self, step: Callable[[], None]) -> None:
+        self._steps.append(step)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._steps or self._leaving:
+                while self._leaving:
+                    self._guarded(self._leaving.popleft(), self._delivery_failed)
+                if self._steps:
+                    self._guarded(self._steps.popleft(), self._step_failed)
+        finally:
+            self._is_busy = False
+
+    def _guarded(self, action: Callable[[], None], failed: Callable[[], None]) -> None:
+        """The top of the shell's loop: our own faults end here."""
+        try:
+            action()
+        except Exception:  # noqa: BLE001
+            failed()
+
+    def _delivery_failed(self) -> None:
+        _log.exception("an answer of %s could not be given", self.name)
+
+    def _step_failed(self) -> None:
+        _log.exception("%s failed, and is thrown away", self.name)
+        if self._asking is not None:
+            self._leaving.append(
+                partial(self._answer, self._asking, ErrorCode.UNKNOWN_SERVER_ERROR)
+            )
+            self._asking = None
+        if self.state is ShardState.ACTIVE:
+            self._leave(ShardState.FAILED)
+            self._load_later()
+        elif self.state is ShardState.LOADING:
+            self._leave(ShardState.FAILED)
+
+    def _if_active(self, caller: Caller, step: Callable[[], None]) -> None:
+        if self.state is ShardState.ACTIVE:
+            step()
+        else:
+            self._answer(caller, _REFUSALS[self.state])
+
+    def _timer_fired(self, key: TimerKey) -> None:
+        def step() -> None:
+            if self.state is ShardState.ACTIVE:
+                self._decide(TimerFired(key, self._tools.clock.now_ms()))
+            elif self.state is ShardState.FAILED and key == _RELOAD:
+                self._begin_load()
+
+        self._run(step)
+
+    def _moved(self) -> None:
+        """Something more is committed."""
+        if self._held:
+            self._run(self._release)
+
+    # Effects, in their order.
+
+    def _decide(self, event: Asked | TimerFired | Loaded | Told) -> None:
+        self._carry_out(self._machine.decide(event))
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        failure: ErrorCode | None = None
+        for effect in effects:
+            if self.state is not ShardState.ACTIVE:
+                # A failed append has ended it, and everybody who waits has heard of that.
+                return
+            match effect:
+                case Append():
+                    failure = failure or self._append(effect)
+                case Reply():
+                    outcome = effect.response if failure is None else failure
+                    self._hold(partial(self._answer, effect.to, outcome))
+                case SetTimer():
+                    self._timers.set(effect.key, effect.deadline_ms)
+                case CancelTimer():
+                    self._timers.cancel(effect.key)
+                case _:
+                    if failure is None:
+                        self._hold(partial(self._tools.perform, self, effect))
+
+    def _append(self, effect: Append) -> ErrorCode | None:
+        """Write the records and replay them; why they were not written, if they were not."""
+        if not effect.records:
+            return None
+        now_ms = self._tools.clock.now_ms()
+        batch = batch_of(effect.records, self._tools.codec, effect.producer, now_ms=now_ms)
+        outcome = self._serving_log.append(batch, now_ms)
+        if isinstance(outcome, ErrorCode):
+            self._append_failed(outcome)
+            return outcome
+        producer_id = effect.producer.producer_id if effect.producer is not None else None
+        for offset, record in enumerate(effect.records, outcome):
+            self._machine.replay(record, offset=offset, producer_id=producer_id)
+        return None
+
+    def _append_failed(self, error: ErrorCode) -> None:
+        _log.warning("%s could not be written to: %s", self.name, error.name)
+        if ends_leadership(error):
+            self._leave(ShardState.FAILED)
+            self._load_later()
+
+    def _hold(self, action: Callable[[], None]) -> None:
+        """Do this when all that has been written so far is committed."""
+        log = self._log
+        if self._held or (log is not None and log.committed_offset < log.end_offset):
+            assert log is not None
+            self._held.append((log.end_offset, action))
+        else:
+            self._leaving.append(action)
+
+    def _release(self) -> None:
+        if self._log is not None:
+            committed = self._log.committed_offset
+            while self._held and self._held[0][0] <= committed:
+                self._leaving.append(self._held.popleft()[1])
+
+    def _note(self, api: ApiKey, answer: Answer) -> Caller:
+        caller = Caller(next(self._callers))
+        self._waiting[caller] = _Waiting(api, answer)
+        return caller
+
+    def _answer(self, caller: Caller, outcome: Outcome) -> None:
+        # Who heard of a failed append has its answer, though the machine may not know that.
+        waiting = self._waiting.pop(caller, None)
+        if waiting is None:
+            return
+        if isinstance(outcome, ErrorCode) and waiting.api is not ApiKey.WRITE_TXN_MARKERS:
+            outcome = told_to_client(waiting.api, outcome)
+        waiting.answer(outcome)
+
+
+def _traceback(error: Exception) -> Exception | None:
+    """Worth telling only where the fault is ours."""
+    return None if isinstance(error, HeadwaterError) else error

@@ -1,0 +1,46 @@
+"""A classic group as one record of `__consumer_offsets`: all of it, each time.
+
+A null value says that there is no such group any more, or that it became one of another type.
+"""
+
+from dataclasses import dataclass
+
+from headwater.model.ids import NO_TIMESTAMP
+from headwater.wire.shape import many, one, shape
+
+
+@shape
+class GroupMetadataKey:
+    group: str = one("string", default="")
+
+
+@shape
+class MemberMetadata:
+    """Timeouts are in milliseconds; the names are Kafka's."""
+
+    member_id: str = one("string", default="")
+    group_instance_id: str | None = one(
+        "string", default=None, since=3, nullable_since=3, ignorable=True
+    )
+    client_id: str = one("string", default="")
+    client_host: str = one("string", default="")
+    rebalance_timeout: int = one("int32", default=-1, since=1, ignorable=True)
+    session_timeout: int = one("int32", default=0)
+    subscription: bytes = one("bytes", default=b"")
+    assignment: bytes = one("bytes", default=b"")
+
+
+@shape
+class GroupMetadataValue:
+    protocol_type: str = one("string", default="")
+    generation: int = one("int32", default=0)
+    protocol: str | None = one("string", default=None, nullable_since=0)
+    leader: str | None = one("string", default=None, nullable_since=0)
+    current_state_timestamp: int = one("int64", default=NO_TIMESTAMP, since=2, ignorable=True)
+    members: tuple[MemberMetadata, ...] = many(MemberMetadata, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataRecord:
+    key: GroupMetadataKey
+    value: GroupMetadataValue | None

@@ -1,0 +1,141 @@
+"""The leader's guard over the first batch of a transaction in one partition (KIP-890, TX-13).
+
+A transactional batch may only be written if its coordinator knows that the partition is in the
+transaction; otherwise no marker would ever come, and readers of committed records would wait for
+ever. So before the first batch the leader asks. Its question takes a ticket out, and the batch is
+written only if the ticket is still the one: a marker that arrives in between takes it away.
+
+What a reader would get wrong: a ticket is kept when the question fails. It remembers the lowest
+sequence that was refused, and batches behind that one, which the client has already sent, are out
+of order until it is written. Without that the second batch of a transaction could be its first.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import SequenceRefused, TransactionStateRefused
+
+_ABORTABLE_SINCE: Final = 11
+_ADDS_SINCE: Final = 12
+
+_RETRIED_BY_OLD_CLIENTS: Final = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Question(Enum):
+    """What a leader asks the coordinator, by the version of the Produce request."""
+
+    VERIFY = "verify"
+    VERIFY_ABORTABLE = "verify, for a client that knows TRANSACTION_ABORTABLE"
+    ADD = "add"
+
+    @property
+    def is_verify_only(self) -> bool:
+        return self is not Question.ADD
+
+
+def question_of(produce_version: int) -> Question:
+    if produce_version >= _ADDS_SINCE:
+        return Question.ADD
+    return Question.VERIFY_ABORTABLE if produce_version >= _ABORTABLE_SINCE else Question.VERIFY
+
+
+def produce_code(answer: ErrorCode, question: Question) -> ErrorCode:
+    """What a client is told when the coordinator's answer is no.
+
+    Clients do not expect errors of coordinators from a Produce, so these become one that makes
+    them try again without asking for metadata. Kafka does this (4.1).
+    """
+    if answer is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if answer is ErrorCode.TRANSACTION_ABORTABLE and question is Question.VERIFY:
+        return ErrorCode.INVALID_TXN_STATE
+    if answer in _RETRIED_BY_OLD_CLIENTS:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if answer is ErrorCode.CONCURRENT_TRANSACTIONS and question.is_verify_only:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The right to write the first batch, if it is still the one that the guard knows."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class _Asked:
+    ticket: Ticket
+    epoch: int
+    lowest_sequence: int
+    question: Question
+    asked_ms: int
+
+
+class TransactionGuard:
+    """The open questions of one partition, by producer. Ask only while no transaction is open."""
+
+    __slots__ = ("_asked", "_tickets")
+
+    def __init__(self) -> None:
+        self._asked: dict[int, _Asked] = {}
+        self._tickets = 0
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def ask(
+        self, producer_id: int, *, epoch: int, sequence: int, question: Question, now_ms: int
+    ) -> Ticket:
+        """The ticket for a batch whose transaction is not open here yet."""
+        asked = self._asked.get(producer_id)
+        if asked is None:
+            self._tickets += 1
+            asked = _Asked(Ticket(self._tickets), epoch, sequence, question, now_ms)
+            self._asked[producer_id] = asked
+        elif epoch > asked.epoch:
+            asked.epoch, asked.lowest_sequence = epoch, sequence
+        elif epoch == asked.epoch:
+            asked.lowest_sequence = min(asked.lowest_sequence, sequence)
+        return asked.ticket
+
+    def check(
+        self, producer_id: int, ticket: Ticket | None, *, sequence: int, knows_producer: bool
+    ) -> None:
+        """Refuse a batch that would open a transaction, right before it is written.
+
+        `knows_producer` says whether the log remembers anything of it.
+        """
+        asked = self._asked.get(producer_id)
+        if asked is None or asked.ticket != ticket:
+            raise TransactionStateRefused(
+                f"producer {producer_id} may not open a transaction that is not verified"
+            )
+        must_be_first = asked.question is Question.ADD and not knows_producer
+        if sequence > asked.lowest_sequence or (must_be_first and sequence != 0):
+            expected = 0 if must_be_first else asked.lowest_sequence
+            raise SequenceRefused(
+                f"producer {producer_id} sent sequence {sequence} to open a transaction, "
+                f"where {expected} comes next"
+            )
+
+    def forget(self, producer_id: int) -> None:
+        """A batch of the producer was written, or a marker: no ticket is good any more."""
+        self._asked.pop(producer_id, None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget questions that led to nothing, as long ago as producers are forgotten."""
+        old = [
+            producer_id
+            for producer_id, asked in self._asked.items()
+            if now_ms - asked.asked_ms >= expiration_ms
+        ]
+        for producer_id in old:
+            del self._asked[producer_id]

@@ -1,0 +1,173 @@
+"""NG-9. Which expressions are taken and which refused is what Apache Kafka 4.1 said to each."""
+
+import pytest
+
+from headwater.coordinator.topic_patterns.pattern import TopicPattern
+from headwater.model.failures import InvalidPattern
+
+TAKEN = [
+    "\\pL+",
+    "(?P<n>c)",
+    "(?<n>c)",
+    "a{,3}",
+    "\\Qa.b\\E",
+    "\\x{41}",
+    "\\101",
+    "(?i)C",
+    "(?U)a",
+    "(?m)a",
+    "[[:alpha:]]",
+    "[^\\w]",
+    "[]a]",
+    "a]",
+    "{",
+    "a{",
+    "a{x",
+    "\\z",
+    "\\A",
+    "\\b",
+    "\\B",
+    "\\f",
+    "a*?",
+    "a??",
+    "[\\d-a]",
+    "\\pN",
+    "\\p{^Lu}",
+    "\\PL",
+    "\\p{Latin}",
+    "[[:^alpha:]]",
+    "[[:word:]]",
+    "\\_",
+    "\\é",
+    "\\-",
+    "(?-i)a",
+    "(?i:a)",
+    "(?i-s:a)",
+    "(?)a",
+    "(?:)",
+    "()",
+    "",
+    "|",
+    "a||b",
+    "^*",
+    "$+",
+    "\\b+",
+    "[a&&b]",
+    "[^]]",
+    "\\0",
+    "\\08",
+    "\\07",
+    "\\x41",
+    "a{0}",
+    "a{2,}",
+    "a{1000}",
+    "(a{2}){600}",
+    "é",
+    "\\v",
+]
+
+REFUSED = [
+    "a{1001}",
+    "\\p{Foo}",
+    "a**",
+    "a+*",
+    "x{2,1}",
+    "\\1",
+    "(?x)a",
+    "[[:foo:]]",
+    "[z-a]",
+    "[a",
+    "*a",
+    "(",
+    ")",
+    "\\",
+    "\\Z",
+    "\\C",
+    "\\G",
+    "\\h",
+    "\\R",
+    "\\e",
+    "(?#c)a",
+    "a*+",
+    "[a-\\d]",
+    "\\cA",
+    "\\u0041",
+    "[",
+    "[^",
+    "(?P=n)",
+    "(?>a)",
+    "(?!a)",
+    "(?<=a)b",
+    "\\x4",
+    "\\x{}",
+    "\\x{110000}",
+    "[\\Q]\\E]",
+    "a{2}{3}",
+    "\\V",
+    "\\H",
+    "\\N",
+]
+
+OURS_ALONE = ["(a{100}){100}", "\\p{Greek}", "(" * 200 + ")" * 200]
+
+
+@pytest.mark.parametrize("regex", TAKEN)
+def test_what_kafka_takes_is_taken(regex: str) -> None:
+    TopicPattern(regex)
+
+
+@pytest.mark.parametrize("regex", REFUSED)
+def test_what_kafka_refuses_is_refused(regex: str) -> None:
+    with pytest.raises(InvalidPattern):
+        TopicPattern(regex)
+
+
+@pytest.mark.parametrize("regex", OURS_ALONE)
+def test_scripts_that_no_name_is_in_and_huge_expressions_are_refused_too(regex: str) -> None:
+    with pytest.raises(InvalidPattern):
+        TopicPattern(regex)
+
+
+@pytest.mark.parametrize(
+    ("regex", "name", "is_match"),
+    [
+        ("lick", "clicks", False),
+        (".lick.", "clicks", True),
+        ("c.*|v.*", "views", True),
+        ("", "", True),
+        ("(?i)CLICKS", "clicks", True),
+        ("(?i:C)licks", "clicks", True),
+        ("(?i:c)LICKS", "clicks", False),
+        ("[[:lower:]]+", "clicks", True),
+        ("[^[:lower:]]+", "clicks", False),
+        (r"\Qa.b\E", "a.b", True),
+        (r"\Qa.b\E", "axb", False),
+        (r"\x{63}licks", "clicks", True),
+        (r"\143licks", "clicks", True),
+        (r"\pL+-\d{2}", "log-07", True),
+        (r"\PL+", "log", False),
+        (r"\p{^Lu}+", "log", True),
+        (r"^clicks$", "clicks", True),
+        (r"a\b.b", "a.b", True),
+        (r"a\b.b", "aab", False),
+        (r"a\B.b", "aab", True),
+        (r"a$b", "ab", False),
+        ("a{,3}", "aa", False),
+        ("a{2,3}", "aaaa", False),
+        ("a{2,3}", "aaa", True),
+        ("(a|b)*abb", "ababb", True),
+        ("a{1000}", "a" * 249, False),
+        ("(a?){1000}", "a" * 249, True),
+        ("[a-cx]+", "abcx", True),
+        ("[]a]+", "a", True),
+        ("[a-]+", "a-a", True),
+        (r"[\w.]+", "a_1.b", True),
+        ("a||b", "", True),
+    ],
+)
+def test_a_name_matches_as_a_whole(regex: str, name: str, is_match: bool) -> None:
+    assert TopicPattern(regex).matches(name) is is_match
+
+
+def test_an_expression_that_makes_others_backtrack_is_decided_at_once() -> None:
+    assert not TopicPattern("(a+)+(a+)+(a*)*b").matches("a" * 249)

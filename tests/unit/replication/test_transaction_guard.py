@@ -1,0 +1,125 @@
+"""The leader's guard over the first batch of a transaction."""
+
+import pytest
+
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import SequenceRefused, TransactionStateRefused
+from headwater.replication.transaction_guard import (
+    Question,
+    Ticket,
+    TransactionGuard,
+    produce_code,
+    question_of,
+)
+
+
+def ask(
+    guard: TransactionGuard, sequence: int, epoch: int = 0, question: Question = Question.VERIFY
+) -> Ticket:
+    return guard.ask(9, epoch=epoch, sequence=sequence, question=question, now_ms=100)
+
+
+def check(
+    guard: TransactionGuard, ticket: Ticket | None, sequence: int, *, knows_producer: bool = True
+) -> None:
+    guard.check(9, ticket, sequence=sequence, knows_producer=knows_producer)
+
+
+def test_without_a_ticket_no_transaction_is_opened() -> None:
+    """TX-13."""
+    guard = TransactionGuard()
+    with pytest.raises(TransactionStateRefused):
+        check(guard, None, 0)
+    with pytest.raises(TransactionStateRefused):
+        check(guard, Ticket(1), 0)
+    check(guard, ask(guard, 0), 0)
+
+
+def test_a_marker_between_question_and_answer_takes_the_ticket_away() -> None:
+    """TX-13. Also when the next transaction has asked in the meantime."""
+    guard = TransactionGuard()
+    ticket = ask(guard, 0)
+    guard.forget(9)
+    with pytest.raises(TransactionStateRefused):
+        check(guard, ticket, 0)
+    newer = ask(guard, 0)
+    with pytest.raises(TransactionStateRefused):
+        check(guard, ticket, 0)
+    check(guard, newer, 0)
+
+
+def test_batches_sent_together_share_a_ticket_and_come_in_order() -> None:
+    """TX-13, IDP-6. The second waits until the first, whose question failed, is written."""
+    guard = TransactionGuard()
+    first, second = ask(guard, 5), ask(guard, 8)
+    assert first == second
+    with pytest.raises(SequenceRefused):
+        check(guard, second, 8)
+    check(guard, first, 5)
+    guard.forget(9)
+    assert len(guard) == 0
+
+
+def test_a_lower_sequence_or_a_newer_epoch_is_what_comes_first() -> None:
+    """TX-13."""
+    guard = TransactionGuard()
+    ticket = ask(guard, 5)
+    ask(guard, 3)
+    with pytest.raises(SequenceRefused):
+        check(guard, ticket, 5)
+    ask(guard, 7, epoch=1)
+    check(guard, ticket, 7)
+    ask(guard, 0, epoch=0)
+    check(guard, ticket, 7)
+
+
+def test_an_unknown_producer_of_version_2_begins_at_sequence_0() -> None:
+    """IDP-6."""
+    guard = TransactionGuard()
+    ticket = ask(guard, 5, question=Question.ADD)
+    check(guard, ticket, 5)
+    with pytest.raises(SequenceRefused):
+        check(guard, ticket, 5, knows_producer=False)
+    older = TransactionGuard()
+    check(older, ask(older, 5), 5, knows_producer=False)
+
+
+def test_questions_that_led_to_nothing_are_forgotten() -> None:
+    guard = TransactionGuard()
+    ask(guard, 0)
+    guard.expire(now_ms=199, expiration_ms=100)
+    assert len(guard) == 1
+    guard.expire(now_ms=200, expiration_ms=100)
+    assert len(guard) == 0
+
+
+def test_the_version_of_produce_says_what_is_asked() -> None:
+    """TX-13, TX-14."""
+    questions = [question_of(version) for version in (10, 11, 12, 13)]
+    abortable = Question.VERIFY_ABORTABLE
+    assert questions == [Question.VERIFY, abortable, Question.ADD, Question.ADD]
+
+
+@pytest.mark.parametrize(
+    ("answer", "codes"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, ("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE")),
+        (ErrorCode.PRODUCER_FENCED, ("INVALID_PRODUCER_EPOCH",) * 2),
+        (ErrorCode.NOT_COORDINATOR, ("NOT_ENOUGH_REPLICAS",) * 2),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ("NOT_ENOUGH_REPLICAS",) * 2),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ("NOT_ENOUGH_REPLICAS",) * 2),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ("INVALID_PRODUCER_ID_MAPPING",) * 2),
+    ],
+)
+def test_clients_hear_a_refusal_in_words_they_know(
+    answer: ErrorCode, codes: tuple[str, str]
+) -> None:
+    """TX-13."""
+    questions = (Question.VERIFY, Question.VERIFY_ABORTABLE)
+    assert tuple(produce_code(answer, each).name for each in questions) == codes
+
+
+def test_a_client_of_version_2_is_told_to_wait_for_its_last_transaction() -> None:
+    """TX-14."""
+    concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
+    assert produce_code(concurrent, Question.ADD) is concurrent
