@@ -1,12 +1,13 @@
 """Where a broker listens, what it tells clients of that, and the limits of its sockets."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Final
 
 from headwater.cluster import image
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import InvalidSetting
+from headwater.net.admission import parse_overrides
 from headwater.net.endpoint import Endpoint, parse_endpoints
 from headwater.net.settings import NetworkSettings
 
@@ -59,17 +60,5 @@ def network_settings(settings: BrokerSettings) -> NetworkSettings:
         for each in fields(NetworkSettings)
         if each.name in own and each.name != "max_connections_per_ip_overrides"
     }
-    overrides = _overrides(settings.max_connections_per_ip_overrides)
+    overrides = parse_overrides(",".join(settings.max_connections_per_ip_overrides))
     return NetworkSettings(max_connections_per_ip_overrides=overrides, **values)
-
-
-def _overrides(pairs: Sequence[str]) -> Mapping[str, int]:
-    overrides = {}
-    for pair in pairs:
-        address, _, count = pair.rpartition(":")
-        if not address or not count.isdigit():
-            raise InvalidSetting(
-                f"max.connections.per.ip.overrides takes address:count, and not {pair!r}"
-            )
-        overrides[address] = int(count)
-    return overrides

@@ -24,10 +24,6 @@ class MigrationPolicy(Enum):
     def allows_upgrade(self) -> bool:
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
-    @property
-    def allows_downgrade(self) -> bool:
-        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSettings:
