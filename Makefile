@@ -8,8 +8,10 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/headwater/records/*.px?)
 PIP := $(BIN)/pip --disable-pip-version-check -q
 
 SEED ?= 1
+SIM ?=
+MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-peers test-lowest peers check format sim bench clean
+.PHONY: help setup run demo test test-slow test-peers test-lowest peers check format sim sim-night bench clean
 
 help:
 	@echo "make run         a broker on 127.0.0.1:9092 with its data in ./data"
@@ -19,7 +21,8 @@ help:
 	@echo "make test-lowest all tests on the oldest versions that pyproject.toml allows"
 	@echo "make check       format, lint, types, layers"
 	@echo "make format      rewrite the sources in the house format"
-	@echo "make sim         storage on a disk that forgets and tears; SEED=n replays a run"
+	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
+	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
 	@echo "make bench       every benchmark; make bench-log for the one called log, bench-broker, bench-cold"
 	@echo "make peers       fetch Apache Kafka with Maven into a cache folder; needs Java 17 to run"
 	@echo "make demo        the pipelines, once there are some"
@@ -85,7 +88,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 sim: $(VENV)/.dev
-	$(BIN)/python -m tests.sim.storage --seed $(SEED)
+	$(BIN)/python -m tests.sim $(SIM) --seed $(SEED)
+
+sim-night: $(VENV)/.dev
+	$(BIN)/python -m tests.sim.night $(SIM) --minutes $(MINUTES)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

@@ -187,6 +187,7 @@ def _open(
     events = LogEvents(
         failed=_fail,
         recovery_point_lowered=lambda: None,
+        segments_flushed=lambda: None,
         log_start_lowered=lambda: None,
         first_dirty_lowered=lambda: None,
     )

@@ -41,6 +41,7 @@ _ENCODERS: Final = "Other encoders, other sizes"
 _NOT_YET: Final = "Not yet there"
 _NOT_HERE: Final = "Not here"
 _ELIGIBLE: Final = "No eligible leader replicas"
+_NOTHING_LEFT: Final = "A group of which nothing is left is gone"
 _GONE: Final = "Deleted records are not found"
 
 _TOPIC_CREATIONS: Final = (
@@ -132,7 +133,6 @@ _ABOUT_METADATA: Final = (
         path=r"a name that differs in _ and \. only\..*",
     ),
     Intended(reason=_NOT_YET, scenario="frames-broken-frames", path="SaslHandshake"),
-    Intended(reason=_NOT_YET, scenario="cluster-features", path=r"(lower|the same)\..*"),
 )
 
 _ABOUT_TOPICS: Final = (
@@ -172,6 +172,11 @@ _ABOUT_CONFIGS: Final = (
         path=r"client metrics\..*",
     ),
     Intended(
+        reason=_NOT_YET,
+        scenario="group-configs-of-one-group",
+        path=r".*\.configs\.(share|streams)\..*",
+    ),
+    Intended(
         reason=_NO_CRASH,
         scenario="configs-incremental-changes",
         path=r"an operation that is none\..*",
@@ -188,10 +193,29 @@ _ABOUT_CONFIGS: Final = (
     ),
 )
 
+_ABOUT_GROUPS: Final = (
+    Intended(
+        reason=_NOTHING_LEFT,
+        scenario="groups-deleted-offsets",
+        path=r"delete the group\.results\[0\]\.error_code",
+    ),
+)
+
+_ABOUT_TRANSACTIONS: Final = (
+    Intended(
+        reason=_SAYS_WHY,
+        scenario="transactions-life-of-version-2",
+        path=r"not at the beginning\..*\.error_message",
+        kafka=None,
+    ),
+)
+
 INTENDED: Final[tuple[Intended, ...]] = (
     *_ABOUT_PRODUCE,
     *_ABOUT_READING,
     *_ABOUT_METADATA,
     *_ABOUT_TOPICS,
     *_ABOUT_CONFIGS,
+    *_ABOUT_GROUPS,
+    *_ABOUT_TRANSACTIONS,
 )

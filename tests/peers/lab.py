@@ -45,7 +45,14 @@ _SCENARIO_MS: Final = 100_000
 _CLOSED: Final = "(the connection was closed)"
 _TEXTS: Final = frozenset({"error_message", "batch_index_error_message"})
 _TIMES: Final = frozenset(
-    {"timestamp", "base_timestamp", "max_timestamp", "last_timestamp", "log_append_time_ms"}
+    {
+        "timestamp",
+        "base_timestamp",
+        "max_timestamp",
+        "last_timestamp",
+        "log_append_time_ms",
+        "transaction_start_time_ms",
+    }
 )
 
 

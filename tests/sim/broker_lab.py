@@ -11,16 +11,21 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Final, TypeVar
 
+from headwater.broker.announcement import announcement
 from headwater.broker.broker import Broker
 from headwater.broker.dispatch import Dispatch
 from headwater.broker.group_coordinator import GroupCoordinator
+from headwater.broker.marker_sending import MarkerSending
+from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
-from headwater.broker.routes import ANNOUNCED
+from headwater.broker.transaction_coordinator import TransactionCoordinator
+from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.controller import Controller
 from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact
+from headwater.cluster.features import of_new_cluster
 from headwater.cluster.image import ClusterImage, Endpoint
 from headwater.cluster.local import LocalStore
 from headwater.cluster.store import Registration
@@ -46,7 +51,6 @@ from headwater.storage.log_directory import DirectoryTools
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.range_reader import RangeReader
 from headwater.wire.api_table import APIS
-from headwater.wire.api_versions import api_versions_answers
 from headwater.wire.headers import read_correlation_id, request_frame, response_body_position
 from headwater.wire.lifting import Message
 from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -176,11 +180,12 @@ class BrokerLab:
         self._soon: list[Callable[[], None]] = []
         self._store_work = _Switch()
         self.store = LocalStore.open(
-            self.disk, self._store_work, DATA, cluster_id=CLUSTER_ID, first=()
+            self.disk, self._store_work, DATA, cluster_id=CLUSTER_ID, first=of_new_cluster()
         )
         self.broker = self._broker(authorizer or AllowAll(), paths)
         self._join()
-        self.dispatch = Dispatch(self.broker, api_versions_answers(ANNOUNCED), unstable=False)
+        answers = announcement(self.broker.image, unstable=False)
+        self.dispatch = Dispatch(self.broker, answers, unstable=False)
 
     def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
         """Give a request to the broker as its frame; the newest version that is stable if none."""
@@ -267,6 +272,48 @@ class BrokerLab:
         directories.open(self.clock.now_ms())
         controller = Controller(self.store, image, self._changed)
         deadlines = Deadlines()
+        groups = GroupCoordinator(
+            static,
+            clock=self.clock,
+            dice=self.dice,
+            executor=self.executor,
+            deadlines=deadlines,
+            partitions=partitions,
+            image=lambda: controller.image,
+        )
+        producer_ids = ProducerIdBlock(static.node_id, controller)
+        markers = MarkerWriting(
+            partitions=partitions,
+            groups=groups,
+            clock=self.clock,
+            deadlines=deadlines,
+            timeout_ms=static.settings.request_timeout_ms,
+        )
+        transactions = TransactionCoordinator(
+            static,
+            clock=self.clock,
+            executor=self.executor,
+            deadlines=deadlines,
+            partitions=partitions,
+            image=lambda: controller.image,
+            producer_ids=producer_ids,
+            markers=MarkerSending(
+                node_id=static.node_id,
+                writing=markers,
+                image=lambda: controller.image,
+                clock=self.clock,
+                colleagues=None,
+                timeout_ms=static.settings.request_timeout_ms,
+            ),
+        )
+        questions = TransactionQuestions(
+            static,
+            coordinator=transactions,
+            clock=self.clock,
+            deadlines=deadlines,
+            partitions=partitions,
+            image=lambda: controller.image,
+        )
         return Broker(
             static=static,
             clock=self.clock,
@@ -280,16 +327,11 @@ class BrokerLab:
             deadlines=deadlines,
             authorizer=authorizer,
             metadata=MetadataAnswers(),
-            producer_ids=ProducerIdBlock(static.node_id, controller),
-            groups=GroupCoordinator(
-                static,
-                clock=self.clock,
-                dice=self.dice,
-                executor=self.executor,
-                deadlines=deadlines,
-                partitions=partitions,
-                image=lambda: controller.image,
-            ),
+            producer_ids=producer_ids,
+            groups=groups,
+            transactions=transactions,
+            questions=questions,
+            markers=markers,
             soon=self._soon_append,
         )
 
@@ -299,6 +341,7 @@ class BrokerLab:
     def _changed(self, image: ClusterImage, facts: Iterable[Fact]) -> None:
         self.broker.partitions.changed(image, list(facts))
         self.broker.groups.changed(image, list(facts))
+        self.broker.transactions.changed(image)
 
     def _join(self) -> None:
         node_id = self.static.node_id
@@ -309,6 +352,7 @@ class BrokerLab:
         image = _read(self.store)
         self.broker.controller.take_over(image)
         self.broker.partitions.changed(image, ())
+        self.broker.transactions.changed(image)
 
 
 class _Switch:

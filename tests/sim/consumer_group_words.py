@@ -1,4 +1,6 @@
-"""Heartbeats and their answers in few words."""
+"""Heartbeats, their answers and what consumers subscribe with, in few words."""
+
+from struct import pack
 
 from headwater.model.ids import TopicId
 from headwater.wire.messages.consumer_group_heartbeat import (
@@ -58,3 +60,15 @@ def told(
         heartbeat_interval_ms=5_000,
         assignment=None if assignment is None else Assignment(topic_partitions=assignment),
     )
+
+
+def subscription(*topics: str, owned: dict[str, tuple[int, ...]] | None = None) -> bytes:
+    """Version 1, as cooperative consumers send it, written by hand."""
+    data = pack(">hi", 1, len(topics))
+    for topic in topics:
+        data += pack(">h", len(topic)) + topic.encode()
+    data += pack(">ii", -1, len(owned or {}))
+    for topic, partitions in (owned or {}).items():
+        data += pack(">h", len(topic)) + topic.encode()
+        data += pack(f">i{len(partitions)}i", len(partitions), *partitions)
+    return data

@@ -12,6 +12,8 @@ under way at a time. One that comes when its sender has reached a later epoch is
 
 import random
 import re
+import traceback
+from dataclasses import dataclass
 
 from headwater.coordinator.assignors.spec import (
     NO_PARTITIONS,
@@ -32,6 +34,7 @@ from tests.sim.consumer_group_lab import GroupLab
 TOPICS = ("audits", "bids", "clicks", "views")
 REGEXES = ("", "", "[ab].*", ".*s")
 MOST_CLIENTS = 6
+DEFAULT_STEPS = 200
 SETTINGS = ConsumerGroupSettings(session_timeout_ms=15_000, heartbeat_interval_ms=1_000)
 
 
@@ -255,3 +258,23 @@ ACTIONS = [
     (World.fail_to_write, 2),
     (World.restart, 2),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended; `failure` is None when every check held."""
+
+    seed: int
+    trace: list[str]
+    failure: str | None
+
+
+def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
+    """Live one seed's life and say how it went."""
+    world = World(seed)
+    failure: str | None = None
+    try:
+        world.run(steps)
+    except Exception:  # noqa: BLE001, whatever a group raises is the finding
+        failure = traceback.format_exc()
+    return Outcome(seed=seed, trace=world.trace, failure=failure)

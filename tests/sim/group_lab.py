@@ -31,6 +31,7 @@ class GroupLab:
         settings: OffsetSettings | None = None,
         limits: ClassicLimits | None = None,
         image: ClusterImage | None = None,
+        consumer: ConsumerGroupSettings | None = None,
     ) -> None:
         self.log = SketchShardLog(GROUP_RECORDS)
         self.clock = ScriptedClock()
@@ -38,7 +39,7 @@ class GroupLab:
         self._settings = settings or OffsetSettings()
         self._making = GroupMaking(
             classic=limits or ClassicLimits(initial_rebalance_delay_ms=0),
-            consumer=ConsumerGroupSettings(),
+            consumer=consumer or ConsumerGroupSettings(),
             dice=LoadedDice(random.Random(5)),
             image=lambda: self.image,
         )

@@ -74,7 +74,7 @@ class HostedTransactions:
 
     def _make(self, number: int, leader_epoch: int) -> TransactionShard:
         assert number == 0
-        self.shard = TransactionShard(SETTINGS, leader_epoch)
+        self.shard = TransactionShard(lambda: SETTINGS, leader_epoch)
         return self.shard
 
     def _perform(self, shard: HostedShard[Told], effect: Effect) -> None:

@@ -81,6 +81,7 @@ class LogLab:
         self.report = loaded.report
         events = LogEvents(
             failed=self.failures.append,
+            segments_flushed=lambda: None,
             recovery_point_lowered=self.checkpoint,
             log_start_lowered=self.checkpoint,
             first_dirty_lowered=self.checkpoint,

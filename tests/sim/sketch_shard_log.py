@@ -4,11 +4,13 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from headwater.coordinator.effects import TransactionalProducer
 from headwater.coordinator.log_replay import LogSlice, read_slice
 from headwater.coordinator.records.codec import RecordCodec
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
 from headwater.records.header import BatchHeader, read_header
+from headwater.replication.transaction_guard import Ticket
 
 
 class SketchShardLog:
@@ -64,6 +66,24 @@ class SketchShardLog:
         if self.commits_at_once:
             self.commit()
         return base_offset
+
+    def append_in_transaction(
+        self,
+        batch: bytearray,
+        producer: TransactionalProducer,  # noqa: ARG002
+        ticket: Ticket | None,  # noqa: ARG002
+        now_ms: int,
+    ) -> int | ErrorCode:
+        return self.append(batch, now_ms)
+
+    def append_marker(
+        self,
+        batch: bytearray,
+        producer: TransactionalProducer,  # noqa: ARG002
+        client_version: int,  # noqa: ARG002
+        now_ms: int,
+    ) -> int | ErrorCode:
+        return self.append(batch, now_ms)
 
     def read(
         self,

@@ -270,11 +270,11 @@ class StorageSteps:
         directory = self.dice.choice(serving)
         match self.dice.randint(0, 2):
             case 0:
-                directory.save_recovery_points()
+                directory.save_recovery_points_later()
             case 1:
-                directory.save_log_starts()
+                directory.save_log_starts_later()
             case _:
-                directory.save_high_watermarks()
+                directory.save_high_watermarks_later()
         return directory.path.name
 
     def _look(self) -> str:

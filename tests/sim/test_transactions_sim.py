@@ -20,7 +20,7 @@ def live(first_seed: int, count: int) -> None:
         assert outcome.failure is None, f"seed {seed}\n{outcome.failure}"
 
 
-@pytest.mark.parametrize("first_seed", range(1, 101, CHUNK))
+@pytest.mark.parametrize("first_seed", range(1, 201, CHUNK))
 def test_every_transaction_is_whole_or_absent_over_crashes_and_zombies(first_seed: int) -> None:
     """TX-1 to TX-9, TX-13, TX-14."""
     live(first_seed, CHUNK)

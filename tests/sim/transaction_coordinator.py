@@ -65,7 +65,7 @@ class SimCoordinator:
         """Load what the log holds, under a new coordinator epoch."""
         self.life += 1
         self.is_up = True
-        self._shard = TransactionShard(self.settings, self.life)
+        self._shard = TransactionShard(lambda: self.settings, self.life)
         self._committed = len(self.log)
         self._waiting, self._callers, self._timers = [], {}, {}
         for offset, each in enumerate(self.log):

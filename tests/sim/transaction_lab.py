@@ -91,7 +91,7 @@ class TransactionLab:
 
     def reload(self) -> list[Effect]:
         """A new coordinator reads the log, from its bytes."""
-        self.shard = TransactionShard(self.settings, COORDINATOR_EPOCH)
+        self.shard = TransactionShard(lambda: self.settings, COORDINATOR_EPOCH)
         for record in self.records:
             read = TRANSACTION_RECORDS.decode(*TRANSACTION_RECORDS.encode(record))
             assert isinstance(read, TransactionLogRecord)

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from headwater.broker.call import Call
 from headwater.broker.group_coordinator import GroupCoordinator
+from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.transaction_coordinator import TransactionCoordinator
+from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.controller import Controller
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.image import ClusterImage
@@ -45,6 +48,9 @@ class Broker:
     metadata: MetadataAnswers
     producer_ids: ProducerIdBlock
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    questions: TransactionQuestions
+    markers: MarkerWriting
     # Runs something when the present callbacks of the loop have run.
     soon: Callable[[Callable[[], None]], object]
 

@@ -50,6 +50,10 @@ class Dispatch:
         self._counters = {key: RequestCounters(APIS[key].newest) for key in SERVED}
         self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in SERVED}
 
+    def announce(self, api_versions: ApiVersionsAnswers) -> None:
+        """The features of the cluster have changed."""
+        self._api_versions = api_versions
+
     @property
     def counters(self) -> dict[ApiKey, RequestCounters]:
         return self._counters

@@ -5,6 +5,8 @@ each may have a shard of its own, and the answers are put together in the order 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from headwater.broker.broker import Broker
@@ -55,6 +57,46 @@ def answering(call: Call, refused: Callable[[ErrorCode], Message]) -> Callable[[
         call.answer(outcome)
 
     return answer
+
+
+def serves_consumer_groups(broker: Broker) -> bool:
+    """Where an operator wants the classic protocol alone, the other one is as if never written."""
+    return "consumer" in broker.settings.group_coordinator_rebalance_protocols
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EachGroup(Generic[T]):
+    """How a request about many groups is asked of each, and what is made of the answers."""
+
+    operation: Operation
+    ask: Callable[[str], Message]
+    result: Callable[[Message], T]
+    refused: Callable[[str, ErrorCode], T]
+    respond: Callable[[Sequence[T]], Message]
+
+
+def ask_each(
+    broker: Broker, call: Call, group_ids: Sequence[str], each: EachGroup[T]
+) -> Message | None:
+    """Ask every group's shard. What one of them refuses is no matter of the others."""
+    if not group_ids:
+        return each.respond(())
+    gathering = Gathering[T](len(group_ids), lambda results: call.answer(each.respond(results)))
+
+    def gather(index: int, group_id: str, outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            gathering.put(index, each.refused(group_id, outcome))
+        else:
+            gathering.put(index, each.result(outcome))
+
+    for index, group_id in enumerate(group_ids):
+        answer = partial(gather, index, group_id)
+        if may_group(broker, call, each.operation, group_id):
+            broker.groups.ask(group_id, each.ask(group_id), call, answer)
+        else:
+            answer(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return None
 
 
 class Gathering(Generic[T]):

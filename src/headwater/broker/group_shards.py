@@ -8,10 +8,13 @@ from typing import Final
 
 from headwater.cluster.image import ClusterImage
 from headwater.coordinator.groups.classic_rebalance import ClassicLimits
-from headwater.coordinator.groups.consumer_group_settings import ConsumerGroupSettings
+from headwater.coordinator.groups.consumer_group_settings import (
+    ConsumerGroupSettings,
+    MigrationPolicy,
+)
 from headwater.coordinator.groups.group_shard import GroupShard, OffsetSettings
 from headwater.coordinator.groups.known_groups import GroupMaking
-from headwater.model.broker_settings import BrokerSettings
+from headwater.model.broker_settings import ASSIGNOR_CLASSES, BrokerSettings
 from headwater.model.ports import Dice
 
 _MINUTE_MS: Final = 60_000
@@ -28,12 +31,25 @@ def new_group_shard(
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             max_size=settings.group_max_size,
         ),
-        consumer=ConsumerGroupSettings(),
+        consumer=_consumer_settings(settings),
         dice=dice,
         image=image,
     )
     offsets = OffsetSettings(
         metadata_max_bytes=settings.offset_metadata_max_bytes,
         retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
+        check_interval_ms=settings.offsets_retention_check_interval_ms,
     )
     return GroupShard(making, offsets)
+
+
+def _consumer_settings(settings: BrokerSettings) -> ConsumerGroupSettings:
+    named = (ASSIGNOR_CLASSES.get(each, each) for each in settings.group_consumer_assignors)
+    return ConsumerGroupSettings(
+        session_timeout_ms=settings.group_consumer_session_timeout_ms,
+        heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+        max_size=settings.group_consumer_max_size,
+        assignors=tuple(dict.fromkeys(named)),
+        migration_policy=MigrationPolicy(settings.group_consumer_migration_policy),
+        regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
+    )

@@ -16,25 +16,30 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from headwater.broker.announcement import announcement
 from headwater.broker.broker import Broker
 from headwater.broker.dispatch import Dispatch
 from headwater.broker.exposition import Family
 from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.broker.listeners import advertised, network_settings, own_endpoints
 from headwater.broker.live_settings import LiveSettings
+from headwater.broker.marker_sending import MarkerSending
+from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
-from headwater.broker.routes import ANNOUNCED
 from headwater.broker.system import SystemClock, SystemDice
+from headwater.broker.transaction_coordinator import TransactionCoordinator
+from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster import local
 from headwater.cluster.adoption import adopt
 from headwater.cluster.controller import Controller
 from headwater.cluster.effective import StaticConfig
-from headwater.cluster.facts import Fact
+from headwater.cluster.facts import Fact, FeatureFinalized
+from headwater.cluster.features import of_new_cluster
 from headwater.cluster.image import ClusterImage, Version
 from headwater.cluster.leadership import renew_leaderships
 from headwater.cluster.local import LocalStore
@@ -64,7 +69,6 @@ from headwater.storage.os_disk import OsDisk
 from headwater.storage.range_reader import RangeReader
 from headwater.storage.residency import Residency, probe_residency
 from headwater.storage.thread_executor import ThreadExecutor
-from headwater.wire.api_versions import api_versions_answers
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +107,7 @@ class Node:
         _log.info("stopping")
         # Members hear that they must look for another coordinator.
         self._groups.close()
+        self._transactions.close()
         # A fetch may have minutes left. Its answer goes out before its connection is closed.
         self.broker.deadlines.expire_all()
         await self.server.stop(drain_ms=_DRAIN_MS)
@@ -136,7 +141,7 @@ class Node:
             self._executor,
             self._paths[0],
             cluster_id=self.cluster_id,
-            first=self._adopted(),
+            first=[*of_new_cluster(), *self._adopted()],
         )
         self._open_logs(await self._read_image())
         bound = self._bind()
@@ -186,15 +191,7 @@ class Node:
             self._changed,
         )
         deadlines = Deadlines()
-        self._groups = GroupCoordinator(
-            self._static,
-            clock=self._clock,
-            dice=self._dice,
-            executor=self._executor,
-            deadlines=deadlines,
-            partitions=self._partitions,
-            image=lambda: self._controller.image,
-        )
+        markers = self._make_coordinators(deadlines)
         self.broker = Broker(
             static=self._static,
             clock=self._clock,
@@ -213,13 +210,18 @@ class Node:
             deadlines=deadlines,
             authorizer=AllowAll(),
             metadata=MetadataAnswers(),
-            producer_ids=ProducerIdBlock(self._static.node_id, self._controller),
+            producer_ids=self._producer_ids,
             groups=self._groups,
+            transactions=self._transactions,
+            questions=self._questions,
+            markers=markers,
             soon=self._loop.call_soon,
         )
         unstable = settings.unstable_api_versions_enable
         self.dispatch = Dispatch(
-            self.broker, api_versions_answers(ANNOUNCED, unstable=unstable), unstable=unstable
+            self.broker,
+            announcement(self._controller.image, unstable=unstable),
+            unstable=unstable,
         )
         self.server = SocketServer(
             self._loop,
@@ -235,6 +237,53 @@ class Node:
         if self._metrics_port is not None:
             self._held.callback(self._metrics_port.close)
         return self.server.bind(self._endpoints)
+
+    def _make_coordinators(self, deadlines: Deadlines) -> MarkerWriting:
+        """Groups, transactions, and what writes their markers."""
+        settings = self._static.settings
+        self._groups = GroupCoordinator(
+            self._static,
+            clock=self._clock,
+            dice=self._dice,
+            executor=self._executor,
+            deadlines=deadlines,
+            partitions=self._partitions,
+            image=lambda: self._controller.image,
+        )
+        self._producer_ids = ProducerIdBlock(self._static.node_id, self._controller)
+        markers = MarkerWriting(
+            partitions=self._partitions,
+            groups=self._groups,
+            clock=self._clock,
+            deadlines=deadlines,
+            timeout_ms=settings.request_timeout_ms,
+        )
+        self._transactions = TransactionCoordinator(
+            self._static,
+            clock=self._clock,
+            executor=self._executor,
+            deadlines=deadlines,
+            partitions=self._partitions,
+            image=lambda: self._controller.image,
+            producer_ids=self._producer_ids,
+            markers=MarkerSending(
+                node_id=self._static.node_id,
+                writing=markers,
+                image=lambda: self._controller.image,
+                clock=self._clock,
+                colleagues=None,
+                timeout_ms=settings.request_timeout_ms,
+            ),
+        )
+        self._questions = TransactionQuestions(
+            self._static,
+            coordinator=self._transactions,
+            clock=self._clock,
+            deadlines=deadlines,
+            partitions=self._partitions,
+            image=lambda: self._controller.image,
+        )
+        return markers
 
     async def _join(self, bound: Sequence[Endpoint]) -> None:
         """Be there, decide for the cluster, and keep house from now on."""
@@ -261,12 +310,16 @@ class Node:
         if not all(each.was_clean for each in self._directories.serving()):
             await self._renew_leaderships()
         self._groups.changed(self._controller.image, ())
+        self._transactions.changed(self._controller.image)
+        self._announce()
         self._upkeep = Upkeep(
             self._loop,
             self._clock,
             directories=self._directories,
             partitions=self._partitions,
             groups=self._groups,
+            transactions=self._transactions,
+            questions=self._questions,
             cleaner=self._cleaner,
             deadlines=self.broker.deadlines,
             server=self.server,
@@ -280,12 +333,20 @@ class Node:
         """The cluster has agreed on something."""
         self._partitions.changed(image, facts)
         self._groups.changed(image, facts)
+        self._transactions.changed(image)
+        if any(isinstance(fact, FeatureFinalized) for fact in facts):
+            self._announce()
         self._live_settings.changed(image, facts)
+
+    def _announce(self) -> None:
+        unstable = self._static.settings.unstable_api_versions_enable
+        self.dispatch.announce(announcement(self._controller.image, unstable=unstable))
 
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
         self.server.configure(network_settings(settings))
         self._directories.configure(settings.storage())
+        self._questions.configure(settings)
         if self._cleaner is not None:
             self._cleaner.configure(settings.storage())
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from headwater.broker.group_coordinator import GroupCoordinator
+from headwater.broker.transaction_coordinator import TransactionCoordinator
+from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.local import LocalStore
 from headwater.model.ports import Clock
 from headwater.net.http_port import HttpPort
@@ -39,6 +41,8 @@ class Upkeep:
         directories: LogDirectories,
         partitions: HostedPartitions,
         groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
+        questions: TransactionQuestions,
         cleaner: LogCleaner | None,
         deadlines: Deadlines,
         server: SocketServer,
@@ -51,6 +55,8 @@ class Upkeep:
         self._directories = directories
         self._partitions = partitions
         self._groups = groups
+        self._transactions = transactions
+        self._questions = questions
         self._cleaner = cleaner
         self._deadlines = deadlines
         self._server = server
@@ -76,6 +82,8 @@ class Upkeep:
         now_ms = self._clock.now_ms()
         self._partitions.open_some(_OPENING_MS)
         self._groups.load_some(_OPENING_MS)
+        self._transactions.load_some(_OPENING_MS)
+        self._questions.tick(now_ms)
         self._directories.tick(now_ms)
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)

@@ -19,13 +19,14 @@ from headwater.model.broker_settings import Reach
 from headwater.model.config_terms import ConfigOperation, ConfigType, ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidSetting, UnknownSetting
+from headwater.model.group_settings import GROUP_SETTINGS, GroupSettings
 from headwater.model.ids import NodeId
 from headwater.model.setting_kinds import format_value, split_list
 from headwater.model.topic_settings import KINDS
 from headwater.wire.messages import alter_configs as whole
 from headwater.wire.messages import incremental_alter_configs as incremental
 
-_SUPPORTED: Final = (ResourceType.TOPIC, ResourceType.BROKER)
+_SUPPORTED: Final = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP)
 
 Values = dict[str, str]
 
@@ -120,6 +121,9 @@ def _refuse_resource(image: ClusterImage, resource_type: int, name: str) -> Refu
         if name not in image.topics:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
         return None
+    if resource_type == ResourceType.GROUP:
+        # It need not be there yet.
+        return None if name else Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
     if name == ALL_BROKERS:
         return None
     if not (name.isascii() and name.isdecimal()):
@@ -182,6 +186,8 @@ def _refuse_twice(names: Sequence[str]) -> Refusal | None:
 def _type_of(resource: ConfigResource, name: str) -> ConfigType | None:
     if resource.resource_type is ResourceType.TOPIC:
         return KINDS[name].config_type if name in KINDS else None
+    if resource.resource_type is ResourceType.GROUP:
+        return GROUP_SETTINGS[name].kind.config_type if name in GROUP_SETTINGS else None
     known = known_settings()
     return known[name].kind.config_type if name in known else None
 
@@ -215,6 +221,8 @@ def _judged(
     try:
         if resource.resource_type is ResourceType.TOPIC:
             topic_defaults_for(image, static).with_overrides(values)
+        elif resource.resource_type is ResourceType.GROUP:
+            GroupSettings.of(static.settings).with_overrides(values).check(static.settings)
         else:
             _check_broker_values(resource, values, image.configs_of(*resource))
             topic_defaults_for(apply(image, [change], image.version), static)
@@ -222,8 +230,8 @@ def _judged(
         return Refusal(error.code, str(error))
     except InvalidSetting as error:
         # Kafka (4.1) calls a bad value of a broker a bad request.
-        is_topic = resource.resource_type is ResourceType.TOPIC
-        code = error.code if is_topic else ErrorCode.INVALID_REQUEST
+        is_broker = resource.resource_type is ResourceType.BROKER
+        code = ErrorCode.INVALID_REQUEST if is_broker else error.code
         return Refusal(code, str(error))
     return change
 

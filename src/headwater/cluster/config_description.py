@@ -16,6 +16,7 @@ from headwater.model.broker_properties import known_settings, parse_broker_value
 from headwater.model.broker_settings import Reach
 from headwater.model.config_terms import ConfigSource, ResourceType
 from headwater.model.errors import ErrorCode
+from headwater.model.group_settings import GROUP_SETTINGS, GroupSettings
 from headwater.model.setting_kinds import format_value
 from headwater.model.topic_settings import KINDS, TopicSettings, parse_value
 from headwater.model.topic_synonyms import TOPIC_SETTINGS
@@ -92,6 +93,10 @@ def _describe(
         case ResourceType.BROKER:
             reason = f"this is broker {static.node_id}, which knows nothing of broker {name!r}"
             return Refusal(ErrorCode.INVALID_REQUEST, reason)
+        case ResourceType.GROUP if name:
+            return tuple(_group_entries(image, name, static))
+        case ResourceType.GROUP:
+            return Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
         case other:
             return Refusal(ErrorCode.INVALID_REQUEST, f"resource type {other} has no configs here")
 
@@ -139,6 +144,27 @@ def _all_brokers_entries(image: ClusterImage) -> Iterator[DescribeConfigsResourc
             synonyms=(DescribeConfigsSynonym(name=name, value=value, source=source),),
             config_type=setting.kind.config_type,
             documentation=setting.doc,
+        )
+
+
+def _group_entries(
+    image: ClusterImage, group_id: str, static: StaticConfig
+) -> Iterator[DescribeConfigsResourceResult]:
+    """A group need not be there to have configs. What the broker's settings say is shown as a
+    default, and not by its own name: Kafka does this (4.1).
+    """
+    own = image.configs_of(ResourceType.GROUP, group_id)
+    settings = GroupSettings.of(static.settings).with_overrides(own)
+    for name, setting in GROUP_SETTINGS.items():
+        value = format_value(getattr(settings, name.replace(".", "_")))
+        source = ConfigSource.GROUP_CONFIG if name in own else ConfigSource.DEFAULT_CONFIG
+        yield DescribeConfigsResourceResult(
+            name=name,
+            value=value,
+            config_source=source,
+            synonyms=(DescribeConfigsSynonym(name=name, value=value, source=source),),
+            config_type=setting.kind.config_type,
+            documentation=known_settings()[setting.synonym].doc,
         )
 
 

@@ -44,6 +44,7 @@ from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, TooMuchWork
 from headwater.model.ports import Clock
 from headwater.replication.deadlines import Deadlines
+from headwater.replication.transaction_guard import Ticket
 from headwater.wire.api_key import ApiKey
 from headwater.wire.lifting import Message
 
@@ -135,10 +136,15 @@ class HostedShard(Generic[Told]):
         self._leaving: deque[Callable[[], None]] = deque()
         self._is_busy = False
         self._asking: Caller | None = None
+        self._ticket: Ticket | None = None
 
     @property
     def name(self) -> str:
         return f"{self._tools.topic}-{self.number}"
+
+    @property
+    def topic(self) -> str:
+        return self._tools.topic
 
     @property
     def waiting_count(self) -> int:
@@ -158,12 +164,16 @@ class HostedShard(Generic[Told]):
         client_id: str,
         client_host: str,
         answer: Answer,
+        ticket: Ticket | None = None,
     ) -> None:
-        """Have a request decided; it is answered once, with a response or with an error."""
+        """Have a request decided; it is answered once, with a response or with an error.
+
+        A ticket lets it write into a producer's transaction that is not open here yet (TX-13).
+        """
         caller = self._note(request.api, answer)
 
         def step() -> None:
-            self._asking = caller
+            self._asking, self._ticket = caller, ticket
             self._decide(
                 Asked(
                     request=request,
@@ -174,7 +184,7 @@ class HostedShard(Generic[Told]):
                     now_ms=self._tools.clock.now_ms(),
                 )
             )
-            self._asking = None
+            self._asking = self._ticket = None
 
         self._run(partial(self._if_active, caller, step))
 
@@ -187,11 +197,22 @@ class HostedShard(Generic[Told]):
 
         self._run(step)
 
+    def hearing(self) -> Callable[[Told], None]:
+        """As `tell`, for answers to what the present machine has ordered, and for it only."""
+        machine = self._machine
+
+        def tell(event: Told) -> None:
+            if self._shard is machine:
+                self.tell(event)
+
+        return tell
+
     def end_transaction(
         self,
         producer: TransactionalProducer,
         *,
         coordinator_epoch: int,
+        client_version: int,
         is_commit: bool,
         answer: Answer,
     ) -> None:
@@ -201,7 +222,7 @@ class HostedShard(Generic[Told]):
         def step() -> None:
             now_ms = self._tools.clock.now_ms()
             marker = marker_of(producer, coordinator_epoch, is_commit=is_commit, now_ms=now_ms)
-            outcome = self._serving_log.append(marker, now_ms)
+            outcome = self._serving_log.append_marker(marker, producer, client_version, now_ms)
             if isinstance(outcome, ErrorCode):
                 self._append_failed(outcome)
                 self._answer(caller, outcome)
@@ -320,7 +341,7 @@ class HostedShard(Generic[Told]):
             self._leaving.append(
                 partial(self._answer, self._asking, ErrorCode.UNKNOWN_SERVER_ERROR)
             )
-            self._asking = None
+            self._asking = self._ticket = None
         if self.state is ShardState.ACTIVE:
             self._leave(ShardState.FAILED)
             self._load_later()
@@ -378,11 +399,15 @@ class HostedShard(Generic[Told]):
             return None
         now_ms = self._tools.clock.now_ms()
         batch = batch_of(effect.records, self._tools.codec, effect.producer, now_ms=now_ms)
-        outcome = self._serving_log.append(batch, now_ms)
+        log, producer = self._serving_log, effect.producer
+        if producer is None:
+            outcome = log.append(batch, now_ms)
+        else:
+            outcome = log.append_in_transaction(batch, producer, self._ticket, now_ms)
         if isinstance(outcome, ErrorCode):
             self._append_failed(outcome)
             return outcome
-        producer_id = effect.producer.producer_id if effect.producer is not None else None
+        producer_id = producer.producer_id if producer is not None else None
         for offset, record in enumerate(effect.records, outcome):
             self._machine.replay(record, offset=offset, producer_id=producer_id)
         return None

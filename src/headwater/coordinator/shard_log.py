@@ -8,11 +8,16 @@ high watermark, and, where `flush.messages` asks for it, the disk too.
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from headwater.coordinator.effects import TransactionalProducer
 from headwater.coordinator.log_replay import LogSlice, read_slice
 from headwater.coordinator.records.codec import RecordCodec
+from headwater.coordinator.transactions.marker_delivery import refuse_late
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, StorageError
+from headwater.model.ids import NO_SEQUENCE
 from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.transaction_guard import Ticket
+from headwater.replication.transactional_batches import check_ticket, written
 from headwater.storage.disk import File
 from headwater.storage.executor import Executor
 from headwater.storage.partition_log import PartitionLog, ReadBound
@@ -40,6 +45,24 @@ class ShardLog(Protocol):
 
     def append(self, batch: bytearray, now_ms: int) -> int | ErrorCode:
         """Write a batch; the offset of its first record, or why it was not written."""
+
+    def append_in_transaction(
+        self,
+        batch: bytearray,
+        producer: TransactionalProducer,
+        ticket: Ticket | None,
+        now_ms: int,
+    ) -> int | ErrorCode:
+        """Write a batch of a producer's transaction, which needs a ticket if it opens it here."""
+
+    def append_marker(
+        self,
+        batch: bytearray,
+        producer: TransactionalProducer,
+        client_version: int,
+        now_ms: int,
+    ) -> int | ErrorCode:
+        """Write the end of a producer's transaction, unless it comes late."""
 
     def read(
         self,
@@ -89,6 +112,45 @@ class PartitionShardLog:
         if self._flushed_first > log.recovery_point:
             return min(log.high_watermark, log.recovery_point)
         return log.high_watermark
+
+    def append_in_transaction(
+        self,
+        batch: bytearray,
+        producer: TransactionalProducer,
+        ticket: Ticket | None,
+        now_ms: int,
+    ) -> int | ErrorCode:
+        try:
+            check_ticket(
+                self._partition,
+                self._log,
+                ticket,
+                producer_id=producer.producer_id,
+                epoch=producer.epoch,
+                sequence=NO_SEQUENCE,
+            )
+        except HeadwaterError as error:
+            return error.code
+        outcome = self.append(batch, now_ms)
+        if not isinstance(outcome, ErrorCode):
+            written(self._partition, producer.producer_id)
+        return outcome
+
+    def append_marker(
+        self,
+        batch: bytearray,
+        producer: TransactionalProducer,
+        client_version: int,
+        now_ms: int,
+    ) -> int | ErrorCode:
+        is_open = self._log.producers.has_open_transaction(producer.producer_id, producer.epoch)
+        late = refuse_late(client_version, has_open_transaction=is_open)
+        if late is not None:
+            return late
+        outcome = self.append(batch, now_ms)
+        if not isinstance(outcome, ErrorCode):
+            written(self._partition, producer.producer_id)
+        return outcome
 
     def append(self, batch: bytearray, now_ms: int) -> int | ErrorCode:
         partition, log = self._partition, self._log

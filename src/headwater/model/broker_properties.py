@@ -10,6 +10,7 @@ from functools import cache
 
 from headwater.model.broker_settings import BrokerSetting, BrokerSettings, settings_of_brokers
 from headwater.model.failures import InvalidSetting, UnknownSetting
+from headwater.model.group_settings import GroupSettings
 from headwater.model.setting_kinds import Value
 from headwater.model.topic_settings import TopicSettings
 from headwater.model.topic_synonyms import TOPIC_SETTINGS, all_broker_settings, in_topic_text
@@ -91,7 +92,14 @@ def _check_together(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
     if "broker.id" in texts and settings.broker_id not in (-1, settings.node_id):
         raise InvalidSetting("node.id and broker.id are two names of one setting, and differ")
     _check_protocols(settings)
+    _check_groups(settings)
     topic_defaults(texts)
+
+
+def _check_groups(settings: BrokerSettings) -> None:
+    if "classic" not in settings.group_coordinator_rebalance_protocols:
+        raise InvalidSetting("group.coordinator.rebalance.protocols cannot do without classic")
+    GroupSettings.of(settings).check(settings)
 
 
 def _check_protocols(settings: BrokerSettings) -> None:

@@ -6,9 +6,10 @@ Those that topics inherit are in `topic_synonyms`. That a setting is known here 
 that something obeys it yet: docs/SETTINGS.md says which are.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from headwater.model.setting_kinds import (
     INT_MAX,
@@ -20,17 +21,26 @@ from headwater.model.setting_kinds import (
     counts_by_name,
     double,
     integer,
+    list_of,
     long,
     names,
     one_of,
     optional,
     rate,
+    some_of,
     text,
+    word,
 )
 from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_settings import kafka_name
 
 T = TypeVar("T")
+
+ASSIGNOR_CLASSES: Final[Mapping[str, str]] = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+"""A file of Kafka's may name assignors by their classes."""
 
 
 class Reach(Enum):
@@ -219,6 +229,9 @@ class BrokerSettings:
     offsets_retention_minutes: int = _setting(
         integer(1), 10_080, "How long committed offsets outlive their group."
     )
+    offsets_retention_check_interval_ms: int = _setting(
+        long(1), 600_000, "How often offsets past their time are searched for."
+    )
     offset_metadata_max_bytes: int = _setting(
         integer(0), 4_096, "The longest text that may go with a committed offset."
     )
@@ -231,7 +244,52 @@ class BrokerSettings:
     group_initial_rebalance_delay_ms: int = _setting(
         integer(0), 3_000, "How long a new group waits for more members."
     )
-    group_max_size: int = _setting(integer(1), INT_MAX, "Members that a group may have.")
+    group_max_size: int = _setting(integer(1), INT_MAX, "Members that a classic group may have.")
+    group_coordinator_rebalance_protocols: tuple[str, ...] = _setting(
+        list_of("classic", "consumer", "share", "streams"),
+        ("classic", "consumer", "streams"),
+        "Protocols that groups may speak; only classic and consumer are served.",
+    )
+    group_coordinator_threads: int = _setting(
+        integer(1), 4, "Taken for compatibility; one loop serves all."
+    )
+    group_coordinator_append_linger_ms: int = _setting(
+        integer(0), 5, "Taken for compatibility; a coordinator's records are written at once."
+    )
+    group_consumer_session_timeout_ms: int = _setting(
+        integer(1), 45_000, "After which silence a member of a consumer group is removed."
+    )
+    group_consumer_min_session_timeout_ms: int = _setting(
+        integer(1), 45_000, "The shortest session that a consumer group may have of its own."
+    )
+    group_consumer_max_session_timeout_ms: int = _setting(
+        integer(1), 60_000, "The longest session that a consumer group may have of its own."
+    )
+    group_consumer_heartbeat_interval_ms: int = _setting(
+        integer(1), 5_000, "How often a member of a consumer group is told to be heard of."
+    )
+    group_consumer_min_heartbeat_interval_ms: int = _setting(
+        integer(1), 5_000, "The shortest interval that a consumer group may have of its own."
+    )
+    group_consumer_max_heartbeat_interval_ms: int = _setting(
+        integer(1), 15_000, "The longest interval that a consumer group may have of its own."
+    )
+    group_consumer_max_size: int = _setting(
+        integer(1), INT_MAX, "Members that a consumer group may have."
+    )
+    group_consumer_assignors: tuple[str, ...] = _setting(
+        some_of("uniform", "range", *ASSIGNOR_CLASSES),
+        ("uniform", "range"),
+        "What consumer groups may be assigned by; the first is for members who do not say.",
+    )
+    group_consumer_migration_policy: str = _setting(
+        word("bidirectional", "upgrade", "downgrade", "disabled"),
+        "bidirectional",
+        "Whether a group with members may change between the classic and the consumer protocol.",
+    )
+    group_consumer_regex_refresh_interval_ms: int = _setting(
+        integer(10_000), 600_000, "How often the topics of regular expressions are looked up anew."
+    )
     transaction_state_log_num_partitions: int = _setting(
         integer(1), 50, "Partitions of __transaction_state."
     )
@@ -249,6 +307,21 @@ class BrokerSettings:
     )
     transactional_id_expiration_ms: int = _setting(
         integer(1), 604_800_000, "How long an idle transactional id is remembered."
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _setting(
+        integer(1), 10_000, "When an overdue transaction is tried again that could not be aborted."
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _setting(
+        integer(1), 3_600_000, "How often idle transactional ids are searched for."
+    )
+    transaction_partition_verification_enable: bool = _wide(
+        boolean(), True, "Whether a transaction's first batch in a partition is verified."
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = _setting(
+        integer(1), 20, "When a partition is added again to a transaction that is being ended."
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = _setting(
+        integer(0), 100, "For how long that is tried before the client hears of it."
     )
 
     # Replication.

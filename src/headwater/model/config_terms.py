@@ -1,7 +1,7 @@
 """The words of the config APIs: what a config belongs to, where its value comes from, its type.
 
-`ConfigSource` is ordered by precedence for a reader of the numbers only by chance: a topic's own
-value wins over everything, then the lower number wins.
+`ConfigSource` is ordered by precedence for a reader of the numbers only by chance: a topic's or a
+group's own value wins over everything, then the lower number wins.
 """
 
 from enum import IntEnum
@@ -25,6 +25,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    GROUP_CONFIG = 8
 
 
 class ConfigType(IntEnum):

@@ -200,6 +200,12 @@ class TransactionStateRefused(HeadwaterError):
     code = ErrorCode.INVALID_TXN_STATE
 
 
+class ProducerMappingRefused(HeadwaterError):
+    """A producer id is not the one that its transactional id has."""
+
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
 class CoordinatorFenced(HeadwaterError):
     """A transaction marker came from a coordinator that has been replaced."""
 

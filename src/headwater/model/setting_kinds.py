@@ -80,6 +80,12 @@ def one_of(*choices: str) -> SettingKind[str]:
     return SettingKind(ConfigType.STRING, parse)
 
 
+def word(*choices: str) -> SettingKind[str]:
+    """One of the choices, in letters of any case."""
+    lower = one_of(*choices)
+    return SettingKind(ConfigType.STRING, lambda text: lower.parse(text.lower()))
+
+
 def list_of(*choices: str) -> SettingKind[tuple[str, ...]]:
     """Any of the choices, parted by commas; none at all is fine."""
 
@@ -87,6 +93,19 @@ def list_of(*choices: str) -> SettingKind[tuple[str, ...]]:
         items = split_list(text)
         if any(item not in choices for item in items):
             raise ValueError(f"must be a list of {', '.join(choices)}")
+        return items
+
+    return SettingKind(ConfigType.LIST, parse)
+
+
+def some_of(*choices: str) -> SettingKind[tuple[str, ...]]:
+    """At least one of the choices, and none twice."""
+    any_of = list_of(*choices)
+
+    def parse(text: str) -> tuple[str, ...]:
+        items = any_of.parse(text)
+        if not items or len(set(items)) < len(items):
+            raise ValueError("must have at least one item, and none twice")
         return items
 
     return SettingKind(ConfigType.LIST, parse)

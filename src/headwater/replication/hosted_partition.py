@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from headwater.cluster.image import Partition
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId, TopicId, TopicPartition
+from headwater.replication.transaction_guard import TransactionGuard
 from headwater.security.authorization import Resource, ResourceKind
 from headwater.storage.partition_log import PartitionLog
 
@@ -51,6 +52,7 @@ class HostedPartition:
         "_is_led",
         "_node_id",
         "_open_log",
+        "guard",
         "is_deleted",
         "log",
         "name",
@@ -75,6 +77,8 @@ class HostedPartition:
         self.readers: dict[Reader, None] = {}
         # Batches that are being prepared, and those that came after them (see `preparing`).
         self.waiting: deque[WaitingBatch] = deque()
+        # Made with the first transaction (see `transactional_batches`).
+        self.guard: TransactionGuard | None = None
         self.is_deleted = False
         self._node_id = node_id
         self._open_log = open_log

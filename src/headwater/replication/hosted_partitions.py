@@ -127,6 +127,12 @@ class HostedPartitions:
             if self._clock.steady_ms() >= until_ms:
                 return
 
+    def expire_questions(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget questions about transactions that led to nothing (IDP-8)."""
+        for partition in self:
+            if partition.guard is not None:
+                partition.guard.expire(now_ms, expiration_ms)
+
     def _host(self, topic: Topic, first: int, partitions: Iterable[Partition]) -> None:
         hosted = self._by_name.get(topic.name)
         if hosted is None:

@@ -16,9 +16,12 @@ from typing import Final
 
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import SequenceRefused, TransactionStateRefused
+from headwater.model.ids import NO_SEQUENCE
 
 _ABORTABLE_SINCE: Final = 11
 _ADDS_SINCE: Final = 12
+_COMMIT_ABORTABLE_SINCE: Final = 4
+_COMMIT_ADDS_SINCE: Final = 5
 
 _RETRIED_BY_OLD_CLIENTS: Final = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -46,20 +49,40 @@ def question_of(produce_version: int) -> Question:
     return Question.VERIFY_ABORTABLE if produce_version >= _ABORTABLE_SINCE else Question.VERIFY
 
 
+def question_of_commit(commit_version: int) -> Question:
+    """The same for TxnOffsetCommit."""
+    if commit_version >= _COMMIT_ADDS_SINCE:
+        return Question.ADD
+    is_new = commit_version >= _COMMIT_ABORTABLE_SINCE
+    return Question.VERIFY_ABORTABLE if is_new else Question.VERIFY
+
+
+def commit_code(answer: ErrorCode, question: Question) -> ErrorCode:
+    """What a TxnOffsetCommit is told when the coordinator's answer is no. Kafka does this (4.1)."""
+    if answer is ErrorCode.NETWORK_EXCEPTION:
+        # Older clients know no such error here, and this one makes them try again.
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return _known_to_producers(answer, question)
+
+
 def produce_code(answer: ErrorCode, question: Question) -> ErrorCode:
-    """What a client is told when the coordinator's answer is no.
+    """What a Produce is told when the coordinator's answer is no.
 
     Clients do not expect errors of coordinators from a Produce, so these become one that makes
     them try again without asking for metadata. Kafka does this (4.1).
     """
-    if answer is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if answer is ErrorCode.TRANSACTION_ABORTABLE and question is Question.VERIFY:
-        return ErrorCode.INVALID_TXN_STATE
     if answer in _RETRIED_BY_OLD_CLIENTS:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if answer is ErrorCode.CONCURRENT_TRANSACTIONS and question.is_verify_only:
         return ErrorCode.NOT_ENOUGH_REPLICAS
+    return _known_to_producers(answer, question)
+
+
+def _known_to_producers(answer: ErrorCode, question: Question) -> ErrorCode:
+    if answer is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if answer is ErrorCode.TRANSACTION_ABORTABLE and question is Question.VERIFY:
+        return ErrorCode.INVALID_TXN_STATE
     return answer
 
 
@@ -111,13 +134,16 @@ class TransactionGuard:
     ) -> None:
         """Refuse a batch that would open a transaction, right before it is written.
 
-        `knows_producer` says whether the log remembers anything of it.
+        `knows_producer` says whether the log remembers anything of it. A coordinator's batch has
+        no sequence that could be wrong (IDP-9).
         """
         asked = self._asked.get(producer_id)
         if asked is None or asked.ticket != ticket:
             raise TransactionStateRefused(
                 f"producer {producer_id} may not open a transaction that is not verified"
             )
+        if sequence == NO_SEQUENCE:
+            return
         must_be_first = asked.question is Question.ADD and not knows_producer
         if sequence > asked.lowest_sequence or (must_be_first and sequence != 0):
             expected = 0 if must_be_first else asked.lowest_sequence

@@ -120,6 +120,12 @@ def make_directory_durably(disk: Disk, path: PurePath) -> None:
 
 def write_atomically(disk: Disk, path: PurePath, content: bytes) -> None:
     """Replace a small file so that a crash leaves either the old or the new content."""
+    disk.rename(write_aside(disk, path, content), path)
+    disk.sync_directory(path.parent)
+
+
+def write_aside(disk: Disk, path: PurePath, content: bytes) -> PurePath:
+    """Write what is to replace a small file; where it is, synced, to be renamed by the caller."""
     temporary = path.with_name(path.name + TEMPORARY)
     disk.remove(temporary)
     file = disk.open(temporary, create=True)
@@ -128,8 +134,7 @@ def write_atomically(disk: Disk, path: PurePath, content: bytes) -> None:
         file.sync()
     finally:
         file.close()
-    disk.rename(temporary, path)
-    disk.sync_directory(path.parent)
+    return temporary
 
 
 def read_whole(disk: Disk, path: PurePath) -> bytes | None:

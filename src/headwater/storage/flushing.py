@@ -17,7 +17,11 @@ from headwater.storage.segmented_log import SegmentedLog
 
 
 class Flushing:
-    """The flushes of one log. `failed` hears of a disk that does not sync."""
+    """The flushes of one log.
+
+    `segments_flushed` hears when the recovery point has left a segment behind, and `failed` of a
+    disk that does not sync.
+    """
 
     def __init__(
         self,
@@ -26,12 +30,14 @@ class Flushing:
         *,
         executor: Executor,
         recovery_point: int,
+        segments_flushed: Callable[[], None],
         failed: Callable[[StorageError], None],
     ) -> None:
         self.recovery_point = recovery_point
         self._body = body
         self._epochs = epochs
         self._executor = executor
+        self._segments_flushed = segments_flushed
         self._failed = failed
         self._waiters: list[Callable[[], None]] = []
         self._snapshots: list[File] = []
@@ -95,7 +101,7 @@ class Flushing:
                 # A segment that was closed meanwhile got a last index entry, which is not synced.
                 rolled = self._body.segments.active is not active
                 safe = active.base_offset if rolled else target
-                self.recovery_point = max(self.recovery_point, safe)
+                self._raise(safe)
             for waiter in waiters:
                 waiter()
             if self._is_wanted and not (self._is_running or self._is_stopped):
@@ -111,6 +117,15 @@ class Flushing:
         except TooMuchWork:
             # Then whoever fills the log has to wait for the disk, here and now.
             InlineExecutor().submit(job, then=done, otherwise=failed)
+
+    def _raise(self, offset: int) -> None:
+        """Vouch for more, if it is more."""
+        before = self.recovery_point
+        if offset > before:
+            self.recovery_point = offset
+            segments = self._body.segments
+            if segments.index_of(offset) > segments.index_of(before):
+                self._segments_flushed()
 
     def _submit_again(self) -> None:
         """For those who came while a flush ran. Without a descriptor they wait for the next."""

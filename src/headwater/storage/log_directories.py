@@ -139,6 +139,7 @@ class LogDirectories:
                 directory, partial(directory.open_some, _OPENED_PER_TICK, now_ms=now_ms)
             )
             directory.remove_due(now_ms)
+            directory.save_flushed_segments(now_ms)
         for each in self._rounds:
             each.go_on(now_ms)
 
@@ -177,14 +178,16 @@ class LogDirectories:
             for_logs(settings.log_flush_scheduler_interval_ms, PartitionLog.flush_if_old),
             for_logs(settings.producer_id_expiration_check_interval_ms, self._expire_producers),
             for_directories(
-                settings.log_flush_offset_checkpoint_interval_ms, LogDirectory.save_recovery_points
+                settings.log_flush_offset_checkpoint_interval_ms,
+                LogDirectory.save_recovery_points_later,
             ),
             for_directories(
-                settings.log_flush_start_offset_checkpoint_interval_ms, LogDirectory.save_log_starts
+                settings.log_flush_start_offset_checkpoint_interval_ms,
+                LogDirectory.save_log_starts_later,
             ),
             for_directories(
                 settings.replica_high_watermark_checkpoint_interval_ms,
-                LogDirectory.save_high_watermarks,
+                LogDirectory.save_high_watermarks_later,
             ),
         ]
 

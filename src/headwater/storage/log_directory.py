@@ -31,14 +31,13 @@ from headwater.model.ids import TopicId, TopicPartition
 from headwater.model.ports import Dice
 from headwater.model.topic_settings import TopicSettings
 from headwater.storage import (
-    checkpoints,
     clean_shutdown,
     meta_properties,
     partition_metadata,
     segment_files,
 )
 from headwater.storage.directory_checkpoints import DirectoryCheckpoints
-from headwater.storage.disk import Disk, Volume, make_directory_durably, write_atomically
+from headwater.storage.disk import Disk, Volume, make_directory_durably
 from headwater.storage.executor import Executor
 from headwater.storage.loading import LoadReport, LogPlace, Remembered, load_log, new_log
 from headwater.storage.meta_properties import MetaProperties
@@ -60,6 +59,8 @@ SettingsFor = Callable[[str], TopicSettings]
 # A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
 _FILES_REMOVED_AT_ONCE = 1_000
 _TREES_REMOVED_AT_ONCE = 200
+# Even a broker with ten thousand busy partitions spends less than a hundredth of its time on this.
+_BETWEEN_EARLY_SAVES_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +91,16 @@ class LogDirectory:
         self._unopened: dict[TopicPartition, PurePath] = {}
         self._file_removals = PendingRemovals()
         self._tree_removals = PendingRemovals()
-        self._checkpoints = DirectoryCheckpoints(tools.disk, path)
+        self._checkpoints = DirectoryCheckpoints(
+            tools.disk, path, executor=tools.executor, failed=self.fence
+        )
         self._was_clean = True
-        self._is_saving = False
+        self._has_flushed_segments = False
+        self._next_early_save_ms = 0
         self._events = LogEvents(
             failed=self.fence,
             recovery_point_lowered=self.save_recovery_points,
+            segments_flushed=self._note_flushed_segments,
             log_start_lowered=self.save_log_starts,
             first_dirty_lowered=self.save_cleaner_offsets,
         )
@@ -257,31 +262,33 @@ class LogDirectory:
 
     def save_recovery_points(self) -> None:
         """Write them here and now: a lowered one must be on disk before the log is cut."""
-        self._checkpoints.save_recovery_points(self._logs.values())
+        self._checkpoints.note_recovery_points(self._logs.values()).save()
+
+    def save_recovery_points_later(self) -> None:
+        """Write them off the loop: raised ones only spare the next start some work."""
+        if self._checkpoints.note_recovery_points(self._logs.values()).save_later():
+            self._has_flushed_segments = False
+
+    def save_flushed_segments(self, now_ms: int) -> None:
+        """Write soon that segments were flushed: what the checkpoint has not heard of is checked.
+
+        Not at once, because many logs that roll together share one write.
+        """
+        if self._has_flushed_segments and now_ms >= self._next_early_save_ms:
+            self._next_early_save_ms = now_ms + _BETWEEN_EARLY_SAVES_MS
+            self.save_recovery_points_later()
 
     def save_log_starts(self) -> None:
-        self._checkpoints.save_log_starts(self._logs.values())
+        self._checkpoints.note_log_starts(self._logs.values()).save()
+
+    def save_log_starts_later(self) -> None:
+        self._checkpoints.note_log_starts(self._logs.values()).save_later()
 
     def save_cleaner_offsets(self) -> None:
-        self._checkpoints.save_cleaner_offsets(self._logs.values())
+        self._checkpoints.note_cleaner_offsets(self._logs.values()).save()
 
-    def save_high_watermarks(self) -> None:
-        """Every few seconds, so off the loop; one that is still being written is not overtaken."""
-        if self._is_saving:
-            return
-        self._is_saving = True
-        disk, path = self._tools.disk, self.path / checkpoints.HIGH_WATERMARKS
-        content = self._checkpoints.note_high_watermarks(self._logs.values())
-
-        def saved(_: None) -> None:
-            self._is_saving = False
-
-        try:
-            self._tools.executor.submit(
-                lambda: write_atomically(disk, path, content), then=saved, otherwise=self.fence
-            )
-        except TooMuchWork:
-            self._is_saving = False
+    def save_high_watermarks_later(self) -> None:
+        self._checkpoints.note_high_watermarks(self._logs.values()).save_later()
 
     def close(self, *, broker_epoch: int) -> None:
         """Flush everything and say so; the executor has nothing of ours left to do."""
@@ -289,11 +296,11 @@ class LogDirectory:
             return
         for log in self._logs.values():
             log.close()
-        assert not self._is_saving, "the executor is drained before directories are closed"
+        assert not self._checkpoints.is_saving, "the executor is drained before this"
         self.save_recovery_points()
         self.save_log_starts()
         self.save_cleaner_offsets()
-        self._checkpoints.save_high_watermarks(self._logs.values())
+        self._checkpoints.note_high_watermarks(self._logs.values()).save()
         for path in self._file_removals.take_all():
             self._tools.disk.remove(path)
         clean_shutdown.save(self._tools.disk, self.path, broker_epoch)
@@ -309,6 +316,9 @@ class LogDirectory:
         if self.failure is not None:
             raise StorageError(f"{self.path} is offline: {self.failure}")
 
+    def _note_flushed_segments(self) -> None:
+        self._has_flushed_segments = True
+
     def _place(self, partition: TopicPartition, folder: PurePath) -> LogPlace:
         return LogPlace(
             disk=self._tools.disk,
@@ -323,16 +333,16 @@ class LogDirectory:
         known = self._checkpoints
         remembered = Remembered(
             was_clean=self._was_clean,
-            recovery_point=known.recovery_points.get(partition, 0),
-            log_start_offset=known.log_starts.get(partition, 0),
-            first_dirty_offset=known.cleaner_offsets.get(partition),
+            recovery_point=known.recovery_points.offsets.get(partition, 0),
+            log_start_offset=known.log_starts.offsets.get(partition, 0),
+            first_dirty_offset=known.cleaner_offsets.offsets.get(partition),
             is_foreign=known.lacks_recovery_points,
         )
         settings = self._tools.settings_for(partition.topic)
         place = self._place(partition, folder)
         loaded = load_log(place, settings, remembered, now_ms=now_ms)
         log = self._serve(loaded.parts)
-        log.raise_high_watermark(known.high_watermarks.get(partition, 0))
+        log.raise_high_watermark(known.high_watermarks.offsets.get(partition, 0))
         self.reports[partition] = loaded.report
         if log.recovery_point < remembered.recovery_point:
             # The log is shorter than was promised. What is appended next was never flushed, and

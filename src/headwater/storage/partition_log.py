@@ -66,6 +66,8 @@ class LogEvents:
     # Called before content is cut: a recovery point on disk above the cut would let the next
     # start trust bytes that were never flushed.
     recovery_point_lowered: Callable[[], None]
+    # The recovery point has left a segment behind, which the next start need not check any more.
+    segments_flushed: Callable[[], None]
     # Called before the cut log is used again: a start on disk above what is appended next would
     # let the next start take that for deleted.
     log_start_lowered: Callable[[], None]
@@ -108,6 +110,7 @@ class PartitionLog:
             parts.epochs,
             executor=executor,
             recovery_point=parts.recovery_point,
+            segments_flushed=events.segments_flushed,
             failed=self._flush_failed,
         )
         self._appending = Appending(

@@ -11,14 +11,30 @@ from tests.peers.scenarios import (
     configs,
     fetch,
     frames,
+    group_configs,
+    groups,
     metadata,
     offsets,
     produce,
     topics,
+    transactions,
 )
 
 Scenario = Callable[[Lab], None]
-_MODULES = (metadata, topics, configs, produce, fetch, offsets, cluster, frames, clients)
+_MODULES = (
+    metadata,
+    topics,
+    configs,
+    group_configs,
+    groups,
+    produce,
+    fetch,
+    offsets,
+    cluster,
+    frames,
+    clients,
+    transactions,
+)
 
 
 def _of(module: ModuleType) -> Iterator[tuple[str, Scenario]]:

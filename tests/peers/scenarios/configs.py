@@ -33,7 +33,7 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-def _describe(
+def describe(
     kind: int,
     name: str,
     keys: Iterable[str] | None = None,
@@ -51,7 +51,7 @@ def _describe(
     )
 
 
-def _by_name(lab: Lab, request: DescribeConfigsRequest, version: int = 4) -> Plain:
+def by_name(lab: Lab, request: DescribeConfigsRequest, version: int = 4) -> Plain:
     """A description whose configs are found by name: a missing one must not shift the others."""
     answer = lab.get(request, DescribeConfigsResponse, version)
     (result,) = answer.results
@@ -67,7 +67,7 @@ def _by_name(lab: Lab, request: DescribeConfigsRequest, version: int = 4) -> Pla
     return {**shown, "configs": configs}
 
 
-def _alter(
+def alter(
     kind: int, name: str, *configs: tuple[int, str, str | None]
 ) -> IncrementalAlterConfigsRequest:
     changes = tuple(
@@ -78,7 +78,7 @@ def _alter(
     return IncrementalAlterConfigsRequest(resources=(resource,))
 
 
-def _replace(kind: int, name: str, **configs: str | None) -> AlterConfigsRequest:
+def replacing(kind: int, name: str, **configs: str | None) -> AlterConfigsRequest:
     changes = tuple(
         AlterableConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
     )
@@ -90,7 +90,7 @@ def _replace(kind: int, name: str, **configs: str | None) -> AlterConfigsRequest
 def _await(lab: Lab, topic: str, key: str, value: str) -> None:
     """A change of configs reaches the broker some time after the controller has said yes."""
     lab.until(
-        _describe(TOPIC, topic, [key]),
+        describe(TOPIC, topic, [key]),
         DescribeConfigsResponse,
         lambda answer: [each.value for each in answer.results[0].configs] == [value],
     )
@@ -99,18 +99,18 @@ def _await(lab: Lab, topic: str, key: str, value: str) -> None:
 def topic_defaults(lab: Lab) -> None:
     topic = lab.topic()
     for version in (1, 2, 3, 4):
-        lab.note(f"version {version}", _by_name(lab, _describe(TOPIC, topic), version))
-    full = _describe(TOPIC, topic, synonyms=True, documentation=True)
-    lab.note("with synonyms and documentation", _by_name(lab, full))
+        lab.note(f"version {version}", by_name(lab, describe(TOPIC, topic), version))
+    full = describe(TOPIC, topic, synonyms=True, documentation=True)
+    lab.note("with synonyms and documentation", by_name(lab, full))
 
 
 def topic_with_own_values(lab: Lab) -> None:
     topic = lab.topic(retention_ms="5000", cleanup_policy="compact", segment_bytes="1048576")
-    full = _describe(TOPIC, topic, synonyms=True)
-    lab.note("all", _by_name(lab, full))
-    some = _describe(TOPIC, topic, ["retention.ms", "cleanup.policy", "no.such.config"])
-    lab.note("some", _by_name(lab, some))
-    lab.note("no keys", _by_name(lab, _describe(TOPIC, topic, [])))
+    full = describe(TOPIC, topic, synonyms=True)
+    lab.note("all", by_name(lab, full))
+    some = describe(TOPIC, topic, ["retention.ms", "cleanup.policy", "no.such.config"])
+    lab.note("some", by_name(lab, some))
+    lab.note("no keys", by_name(lab, describe(TOPIC, topic, [])))
 
 
 def resources_that_are_not_there(lab: Lab) -> None:
@@ -126,10 +126,10 @@ def resources_that_are_not_there(lab: Lab) -> None:
         ("empty group", GROUP, ""),
         ("unknown logger broker", LOGGER, "77"),
     ):
-        lab.show(label, _describe(kind, name))
+        lab.show(label, describe(kind, name))
     lab.show("none", DescribeConfigsRequest())
     topic = lab.topic()
-    twice = _describe(TOPIC, topic, ["retention.ms"])
+    twice = describe(TOPIC, topic, ["retention.ms"])
     doubled = DescribeConfigsRequest(resources=twice.resources * 2)
     lab.show("the same twice", doubled)
 
@@ -157,16 +157,16 @@ def broker_configs(lab: Lab) -> None:
         "connections.max.idle.ms",
         "max.incremental.fetch.session.cache.slots",
     )
-    described = _describe(BROKER, "1", names, synonyms=True)
-    lab.note("broker 1", _by_name(lab, described))
-    lab.note("all brokers", _by_name(lab, _describe(BROKER, "", synonyms=True)))
+    described = describe(BROKER, "1", names, synonyms=True)
+    lab.note("broker 1", by_name(lab, described))
+    lab.note("all brokers", by_name(lab, describe(BROKER, "", synonyms=True)))
 
 
 def incremental_changes(lab: Lab) -> None:
     topic = lab.topic()
 
     def change(label: str, *configs: tuple[int, str, str | None]) -> None:
-        lab.show(label, _alter(TOPIC, topic, *configs))
+        lab.show(label, alter(TOPIC, topic, *configs))
 
     change("set", (SET, "retention.ms", "1234"), (SET, "cleanup.policy", "compact"))
     change("append", (APPEND, "cleanup.policy", "delete"))
@@ -175,7 +175,7 @@ def incremental_changes(lab: Lab) -> None:
     change("subtract", (SUBTRACT, "cleanup.policy", "compact"))
     _await(lab, topic, "cleanup.policy", "delete")
     change("subtract what is not there", (SUBTRACT, "cleanup.policy", "compact"))
-    lab.note("now", _by_name(lab, _describe(TOPIC, topic, ["retention.ms", "cleanup.policy"])))
+    lab.note("now", by_name(lab, describe(TOPIC, topic, ["retention.ms", "cleanup.policy"])))
     change("delete", (DELETE, "retention.ms", None))
     _await(lab, topic, "retention.ms", "604800000")
     change("delete again", (DELETE, "retention.ms", None))
@@ -201,12 +201,12 @@ def incremental_changes(lab: Lab) -> None:
     change("nothing")
     change("subtract the last", (SUBTRACT, "cleanup.policy", "delete"))
     _await(lab, topic, "cleanup.policy", "")
-    lab.note("at last", _by_name(lab, _describe(TOPIC, topic, ["retention.ms", "cleanup.policy"])))
-    checked = _alter(TOPIC, topic, (SET, "retention.ms", "99"))
+    lab.note("at last", by_name(lab, describe(TOPIC, topic, ["retention.ms", "cleanup.policy"])))
+    checked = alter(TOPIC, topic, (SET, "retention.ms", "99"))
     checked = IncrementalAlterConfigsRequest(resources=checked.resources, validate_only=True)
     lab.show("validate only", checked)
-    lab.note("not changed", _by_name(lab, _describe(TOPIC, topic, ["retention.ms"])))
-    lab.show("version 0", _alter(TOPIC, topic, (SET, "retention.ms", "98")), 0)
+    lab.note("not changed", by_name(lab, describe(TOPIC, topic, ["retention.ms"])))
+    lab.show("version 0", alter(TOPIC, topic, (SET, "retention.ms", "98")), 0)
 
 
 def changes_of_other_resources(lab: Lab) -> None:
@@ -221,9 +221,9 @@ def changes_of_other_resources(lab: Lab) -> None:
         ("read-only cluster-wide", BROKER, "", (SET, "log.dirs", "/x")),
         ("a logger that is none", LOGGER, "1", (SET, "no.such.Logger", "DEBUG")),
     ):
-        lab.show(label, _alter(kind, name, change))
+        lab.show(label, alter(kind, name, change))
     topic = lab.topic()
-    doubled = _alter(TOPIC, topic, retention)
+    doubled = alter(TOPIC, topic, retention)
     lab.show("twice", IncrementalAlterConfigsRequest(resources=doubled.resources * 2))
     lab.show("none", IncrementalAlterConfigsRequest())
 
@@ -233,38 +233,38 @@ def dynamic_broker_configs(lab: Lab) -> None:
     key = "log.flush.interval.messages"
 
     def show(label: str) -> None:
-        described = _describe(BROKER, "1", [key], synonyms=True)
-        lab.note(label, _by_name(lab, described))
-        topic_key = _describe(TOPIC, topic, ["flush.messages"], synonyms=True)
-        lab.note(f"{label}: a topic", _by_name(lab, topic_key))
+        described = describe(BROKER, "1", [key], synonyms=True)
+        lab.note(label, by_name(lab, described))
+        topic_key = describe(TOPIC, topic, ["flush.messages"], synonyms=True)
+        lab.note(f"{label}: a topic", by_name(lab, topic_key))
 
     topic = lab.topic()
     show("before")
-    lab.show("set for all", _alter(BROKER, "", (SET, key, "5555")))
+    lab.show("set for all", alter(BROKER, "", (SET, key, "5555")))
     _await(lab, topic, "flush.messages", "5555")
     show("for all")
-    lab.show("set for one", _alter(BROKER, "1", (SET, key, "6666")))
+    lab.show("set for one", alter(BROKER, "1", (SET, key, "6666")))
     _await(lab, topic, "flush.messages", "6666")
     show("for one")
-    lab.show("put back for one", _alter(BROKER, "1", (DELETE, key, None)))
-    lab.show("put back for all", _alter(BROKER, "", (DELETE, key, None)))
+    lab.show("put back for one", alter(BROKER, "1", (DELETE, key, None)))
+    lab.show("put back for all", alter(BROKER, "", (DELETE, key, None)))
     _await(lab, topic, "flush.messages", "9223372036854775807")
     show("after")
 
 
 def replacing_changes(lab: Lab) -> None:
     topic = lab.topic(cleanup_policy="compact")
-    lab.show("replace", _replace(TOPIC, topic, retention_ms="4321"))
+    lab.show("replace", replacing(TOPIC, topic, retention_ms="4321"))
     _await(lab, topic, "retention.ms", "4321")
     keys = ["retention.ms", "cleanup.policy"]
-    lab.note("what was not named is gone", _by_name(lab, _describe(TOPIC, topic, keys)))
-    lab.show("null", _replace(TOPIC, topic, retention_ms=None))
-    lab.show("bad value", _replace(TOPIC, topic, retention_ms="soon"))
-    lab.show("unknown name", _replace(TOPIC, topic, no_such_config="1"))
-    lab.show("unknown topic", _replace(TOPIC, lab.named("nowhere"), retention_ms="1"))
+    lab.note("what was not named is gone", by_name(lab, describe(TOPIC, topic, keys)))
+    lab.show("null", replacing(TOPIC, topic, retention_ms=None))
+    lab.show("bad value", replacing(TOPIC, topic, retention_ms="soon"))
+    lab.show("unknown name", replacing(TOPIC, topic, no_such_config="1"))
+    lab.show("unknown topic", replacing(TOPIC, lab.named("nowhere"), retention_ms="1"))
     for version in range(3):
-        lab.show(f"version {version}", _replace(TOPIC, topic, retention_ms="5"), version)
-    lab.show("nothing", _replace(TOPIC, topic))
+        lab.show(f"version {version}", replacing(TOPIC, topic, retention_ms="5"), version)
+    lab.show("nothing", replacing(TOPIC, topic))
     _await(lab, topic, "retention.ms", "604800000")
 
 
@@ -288,7 +288,7 @@ def config_resources(lab: Lab) -> None:
 def altered_configs_take_effect(lab: Lab) -> None:
     topic = lab.topic()
     lab.show("a large record", produce(topic, lab.batch("x" * 1000)), BY_NAME)
-    lab.show("alter", _alter(TOPIC, topic, (SET, "max.message.bytes", "500")))
+    lab.show("alter", alter(TOPIC, topic, (SET, "max.message.bytes", "500")))
     lab.until(
         produce(topic, lab.batch("x" * 1000)),
         ProduceResponse,

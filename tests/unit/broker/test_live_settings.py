@@ -32,9 +32,12 @@ def test_a_change_for_a_broker_is_told_and_one_for_a_topic_is_not() -> None:
 
 
 def test_what_may_change_while_a_broker_runs_is_obeyed_by_somebody_who_is_told() -> None:
-    """No setting is taken and then ignored: it reaches the sockets, the storage or the topics."""
+    """No setting is taken and then ignored: it reaches the sockets, the storage, the topics, or
+    those who ask about transactions.
+    """
     inherited = {name for setting in TOPIC_SETTINGS.values() for name in setting.synonyms}
-    reached = {*NetworkSettings.__slots__, *StorageSettings.__slots__}
+    asked_about = "transaction_partition_verification_enable"
+    reached = {*NetworkSettings.__slots__, *StorageSettings.__slots__, asked_about}
     changeable = {
         name for name, setting in known_settings().items() if setting.reach is not Reach.READ_ONLY
     }

@@ -29,6 +29,7 @@ from tests.unit.broker.test_routes import BY_KEY, errors_in
 TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+TRANSACTION = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 OPERATIONS = tuple(Operation)
 
@@ -54,6 +55,15 @@ REFUSALS = [
     (ApiKey.UNREGISTER_BROKER, [Operation.ALTER], {CLUSTER}),
     (ApiKey.LIST_CONFIG_RESOURCES, [Operation.DESCRIBE_CONFIGS], {CLUSTER}),
     (ApiKey.DESCRIBE_TOPIC_PARTITIONS, [Operation.DESCRIBE], {TOPIC}),
+    # From leaders, in the newest version.
+    (ApiKey.ADD_PARTITIONS_TO_TXN, [Operation.CLUSTER_ACTION], {CLUSTER}),
+    (ApiKey.ADD_OFFSETS_TO_TXN, [Operation.WRITE], {TRANSACTION}),
+    (ApiKey.ADD_OFFSETS_TO_TXN, [Operation.READ], {GROUP}),
+    (ApiKey.END_TXN, [Operation.WRITE], {TRANSACTION}),
+    (ApiKey.WRITE_TXN_MARKERS, [Operation.ALTER, Operation.CLUSTER_ACTION], {CLUSTER}),
+    (ApiKey.TXN_OFFSET_COMMIT, [Operation.WRITE], {TRANSACTION}),
+    (ApiKey.TXN_OFFSET_COMMIT, [Operation.READ], {GROUP}),
+    (ApiKey.DESCRIBE_TRANSACTIONS, [Operation.DESCRIBE], {TRANSACTION}),
 ]
 
 

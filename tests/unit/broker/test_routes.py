@@ -14,6 +14,8 @@ from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.lifting import Message
 from headwater.wire.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -30,7 +32,9 @@ from headwater.wire.messages import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
@@ -43,6 +47,7 @@ from headwater.wire.messages import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -51,8 +56,10 @@ from headwater.wire.messages import (
     produce,
     push_telemetry,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.wire.translation import response_shape, write
@@ -86,6 +93,36 @@ REQUESTS: list[Message] = [
     delete_groups.DeleteGroupsRequest(groups_names=("g",)),
     consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group_id="g"),
     consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",)),
+    add_partitions_to_txn.AddPartitionsToTxnRequest(
+        transactions=(
+            add_partitions_to_txn.AddPartitionsToTxnTransaction(
+                transactional_id="x",
+                topics=(add_partitions_to_txn.AddPartitionsToTxnTopic(name="t", partitions=(3,)),),
+            ),
+        )
+    ),
+    add_offsets_to_txn.AddOffsetsToTxnRequest(transactional_id="x", group_id="g"),
+    end_txn.EndTxnRequest(transactional_id="x"),
+    write_txn_markers.WriteTxnMarkersRequest(
+        markers=(
+            write_txn_markers.WritableTxnMarker(
+                topics=(
+                    write_txn_markers.WritableTxnMarkerTopic(name="t", partition_indexes=(3,)),
+                ),
+            ),
+        )
+    ),
+    txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        topics=(
+            txn_offset_commit.TxnOffsetCommitRequestTopic(
+                name="t", partitions=(txn_offset_commit.TxnOffsetCommitRequestPartition(),)
+            ),
+        ),
+    ),
+    describe_transactions.DescribeTransactionsRequest(transactional_ids=("x",)),
+    list_transactions.ListTransactionsRequest(),
     produce.ProduceRequest(
         acks=1,
         topic_data=(
@@ -178,14 +215,14 @@ BY_KEY = {request.api: request for request in REQUESTS}
 
 
 def errors_in(part: object) -> Iterator[object]:
-    """Every field called error_code, however deep."""
+    """Every field called error_code, or that of a partition, however deep."""
     if isinstance(part, tuple):
         for each in part:
             yield from errors_in(each)
     elif is_dataclass(part):
         for each in fields(part):
             value = getattr(part, each.name)
-            if each.name == "error_code":
+            if each.name in ("error_code", "partition_error_code"):
                 yield value
             else:
                 yield from errors_in(value)

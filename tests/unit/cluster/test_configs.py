@@ -29,6 +29,7 @@ from headwater.wire.messages.describe_configs import (
 from tests.sim.cluster_lab import STATIC, after, dice, lone_broker, topic
 
 ORDERS = ConfigResource(ResourceType.TOPIC, "orders")
+READERS = ConfigResource(ResourceType.GROUP, "readers")
 BROKER_0 = ConfigResource(ResourceType.BROKER, "0")
 ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
 
@@ -101,6 +102,9 @@ def test_lists_grow_and_shrink_from_the_value_in_force(image: ClusterImage) -> N
 @pytest.mark.parametrize(
     ("resource", "changes", "code", "reason"),
     [
+        (READERS, {"retention.ms": (SET, "1")}, "INVALID_CONFIG", "unknown group setting"),
+        (READERS, {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_CONFIG", "between 45000"),
+        ((32, ""), {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_REQUEST", "has a name"),
         (ORDERS, {"retention.ms": (SET, "-2")}, "INVALID_CONFIG", "must be between -1"),
         (ORDERS, {"retention.sm": (SET, "1")}, "INVALID_CONFIG", "did you mean retention.ms"),
         (ORDERS, {"retention.ms": (APPEND, "1")}, "INVALID_CONFIG", "no list"),
@@ -255,4 +259,20 @@ def test_a_broker_shows_itself_and_what_all_brokers_share(image: ClusterImage) -
     assert described(image, (4, "7")).error_code is ErrorCode.INVALID_REQUEST
     assert described(image, (2, "gone")).error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert described(image, (2, "a b")).error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert described(image, (32, "g")).error_code is ErrorCode.INVALID_REQUEST
+    assert described(image, (16, "m")).error_code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_group_that_is_not_there_yet_has_configs_which_the_broker_bounds(
+    image: ClusterImage,
+) -> None:
+    """CF-1. The broker's values are told as defaults, under the group's names."""
+    name = "consumer.session.timeout.ms"
+    image = changed(image, READERS, {name: (SET, "50000")})
+    entries = {entry.name: entry for entry in described(image, READERS).configs}
+    assert entries[name].value == "50000"
+    assert entries[name].config_source is ConfigSource.GROUP_CONFIG
+    interval = entries["consumer.heartbeat.interval.ms"]
+    assert (interval.value, interval.config_source) == ("5000", ConfigSource.DEFAULT_CONFIG)
+    image = changed(image, READERS, {name: (DELETE, None)})
+    assert READERS not in image.configs
+    assert described(image, (32, "")).error_code is ErrorCode.INVALID_REQUEST

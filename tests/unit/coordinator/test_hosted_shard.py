@@ -400,7 +400,9 @@ def test_a_marker_is_written_and_obeyed(lab: Lab) -> None:
     """TX-12."""
     lab.log.commits_at_once = False
     answers: list[Outcome] = []
-    lab.shard.end_transaction(PRODUCER, coordinator_epoch=4, is_commit=True, answer=answers.append)
+    lab.shard.end_transaction(
+        PRODUCER, coordinator_epoch=4, client_version=0, is_commit=True, answer=answers.append
+    )
     assert lab.machine.ended == [(ProducerId(7), True)]
     assert answers == []
     lab.log.commit()
@@ -413,7 +415,9 @@ def test_a_marker_that_is_refused_is_not_obeyed(lab: Lab) -> None:
     """TX-6: the transaction's coordinator hears what the log said."""
     lab.log.append_errors.append(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
     answers: list[Outcome] = []
-    lab.shard.end_transaction(PRODUCER, coordinator_epoch=4, is_commit=True, answer=answers.append)
+    lab.shard.end_transaction(
+        PRODUCER, coordinator_epoch=4, client_version=0, is_commit=True, answer=answers.append
+    )
     assert answers == [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
     assert lab.machine.ended == []
 
@@ -423,7 +427,11 @@ def test_a_fresh_machine_replays_all_that_was_written(lab: Lab) -> None:
         lab.ask(writes(number, PRODUCER if number % 7 == 3 else None))
         if number % 10 == 5:
             lab.shard.end_transaction(
-                PRODUCER, coordinator_epoch=4, is_commit=number > 20, answer=lambda _: None
+                PRODUCER,
+                client_version=0,
+                coordinator_epoch=4,
+                is_commit=number > 20,
+                answer=lambda _: None,
             )
     lab.log.leader_epoch = 6
     again = Lab(lab.log).load()

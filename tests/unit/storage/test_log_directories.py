@@ -127,6 +127,32 @@ def test_a_crash_recovers_every_log_and_keeps_the_high_watermark() -> None:
     assert sum(report.recovered_segments for report in reports) > 0
 
 
+def test_a_segment_that_was_flushed_is_not_checked_again_even_after_a_kill() -> None:
+    """RC-1. The next regular save of the recovery points would be a minute away."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.append(log, 9)
+    assert len(log.body.segments) > 3
+    broker.pass_time(100)
+    broker.crash()
+    report = broker.logs.directories[0].reports[log.partition]
+    assert (report.recovered_segments, broker.log("orders").end_offset) == (1, 9)
+
+
+def test_logs_that_roll_often_share_the_writing_of_their_recovery_points() -> None:
+    broker = Broker(ONE)
+    jobs = broker.executor = HeldExecutor(random.Random(1))
+    broker.start()
+    log = broker.create("orders")
+    for _ in range(20):
+        broker.append(log, 3)
+        jobs.finish()
+        broker.pass_time(10)
+    assert jobs.waiting_count == 0
+    broker.pass_time(1_000)
+    assert jobs.waiting_count == 1
+
+
 def test_what_the_checkpoints_said_of_unopened_logs_is_not_lost() -> None:
     broker = Broker(ONE)
     broker.append(broker.create("orders"), 5)

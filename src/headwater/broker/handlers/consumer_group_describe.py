@@ -1,16 +1,15 @@
 """ConsumerGroupDescribe: state, members and assignments of groups of the new protocol."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.broker.group_requests import Gathering, may_group
+from headwater.broker.group_requests import EachGroup, ask_each, serves_consumer_groups
 from headwater.cluster.decision import Refusal
-from headwater.coordinator.hosted_shard import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import Operation
+from headwater.wire.lifting import Message
 from headwater.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -18,47 +17,33 @@ from headwater.wire.messages.consumer_group_describe import (
 )
 
 
-def handle(
-    broker: Broker, request: ConsumerGroupDescribeRequest, call: Call
-) -> ConsumerGroupDescribeResponse | None:
-    if not request.group_ids:
-        return ConsumerGroupDescribeResponse()
-
-    def done(groups: Sequence[DescribedGroup]) -> None:
-        call.answer(ConsumerGroupDescribeResponse(groups=tuple(groups)))
-
-    gathering = Gathering(len(request.group_ids), done)
-    for index, group_id in enumerate(request.group_ids):
-        put = partial(gathering.put, index)
-        if may_group(broker, call, Operation.DESCRIBE, group_id):
-            one = replace(request, group_ids=(group_id,))
-            broker.groups.ask(group_id, one, call, _putting(call, group_id, put))
-        else:
-            call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            put(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    return None
+def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) -> Message | None:
+    if not serves_consumer_groups(broker):
+        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
+        return refuse(request, Refusal(ErrorCode.UNSUPPORTED_VERSION, None))
+    each = EachGroup(
+        operation=Operation.DESCRIBE,
+        ask=lambda group_id: replace(request, group_ids=(group_id,)),
+        result=_described,
+        refused=_refused,
+        respond=_respond,
+    )
+    return ask_each(broker, call, request.group_ids, each)
 
 
 def refuse(
     request: ConsumerGroupDescribeRequest, refusal: Refusal
 ) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(
-        groups=tuple(_refused(group_id, refusal.code) for group_id in request.group_ids)
-    )
+    return _respond([_refused(group_id, refusal.code) for group_id in request.group_ids])
 
 
-def _putting(
-    call: Call, group_id: str, put: Callable[[DescribedGroup], None]
-) -> Callable[[Outcome], None]:
-    def gathered(outcome: Outcome) -> None:
-        if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            put(_refused(group_id, outcome))
-        else:
-            assert isinstance(outcome, ConsumerGroupDescribeResponse)
-            put(outcome.groups[0])
+def _respond(groups: Sequence[DescribedGroup]) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
-    return gathered
+
+def _described(answer: Message) -> DescribedGroup:
+    assert isinstance(answer, ConsumerGroupDescribeResponse)
+    return answer.groups[0]
 
 
 def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:

@@ -2,7 +2,7 @@
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.broker.group_requests import ask_member
+from headwater.broker.group_requests import ask_member, serves_consumer_groups
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
 from headwater.wire.lifting import Message
@@ -13,6 +13,9 @@ from headwater.wire.messages.consumer_group_heartbeat import (
 
 
 def handle(broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call) -> Message | None:
+    if not serves_consumer_groups(broker):
+        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
     return ask_member(broker, call, request, request.group_id, _refused)
 
 

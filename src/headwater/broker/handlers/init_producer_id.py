@@ -1,25 +1,29 @@
-"""InitProducerId: an id for an idempotent producer. There are no transactional ids yet.
+"""InitProducerId: an id for an idempotent producer, or who writes under a transactional id.
 
-What a reader would get wrong: a producer that sends the id and epoch it has, to go on after an
-error, gets a fresh id all the same. Kafka does this (4.1) where there is no transactional id.
+What a reader would get wrong: a producer without a transactional id that sends the id and epoch it
+has, to go on after an error, gets a fresh id all the same. Kafka does this (4.1).
 """
 
 from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
+from headwater.broker.transaction_requests import ask_coordinator, may_transact
 from headwater.cluster.decision import Refusal
+from headwater.coordinator.transactions.initialising import refusal as refused_with
+from headwater.coordinator.transactions.initialising import refuse_request
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_EPOCH, NO_PRODUCER, ProducerId
-from headwater.security.authorization import CLUSTER, Operation, Resource, ResourceKind
+from headwater.security.authorization import CLUSTER, Operation
+from headwater.wire.lifting import Message
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _FIRST_EPOCH: Final = 0
 
 
-def handle(
-    broker: Broker, request: InitProducerIdRequest, call: Call
-) -> InitProducerIdResponse | None:
+def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Message | None:
+    if request.transactional_id is not None:
+        return _initialise(broker, request, call, request.transactional_id)
     code = _why_not(broker, request, call)
     if code is not None:
         call.note_error(code)
@@ -40,23 +44,28 @@ def refuse(_: InitProducerIdRequest, refusal: Refusal) -> InitProducerIdResponse
     return _refused(refusal.code)
 
 
+def _initialise(
+    broker: Broker, request: InitProducerIdRequest, call: Call, transactional_id: str
+) -> Message | None:
+    """What is wrong with the request itself is said by whoever is asked, coordinator or not."""
+
+    def refused(code: ErrorCode) -> InitProducerIdResponse:
+        return refused_with(call.version, code)
+
+    code = refuse_request(request, broker.transactions.settings)
+    if code is not None and may_transact(broker, call, transactional_id):
+        call.note_error(code)
+        return refused(code)
+    return ask_coordinator(broker, call, request, transactional_id, refused)
+
+
 def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
-    transactional_id = request.transactional_id
-    if transactional_id is None:
-        if not broker.may(call, Operation.IDEMPOTENT_WRITE, CLUSTER):
-            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif not broker.may(
-        call, Operation.WRITE, Resource(ResourceKind.TRANSACTIONAL_ID, transactional_id)
-    ):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not broker.may(call, Operation.IDEMPOTENT_WRITE, CLUSTER):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     has_id, has_epoch = request.producer_id >= 0, request.producer_epoch >= 0
-    if has_id != has_epoch or request.producer_id < NO_PRODUCER or transactional_id == "":
+    if has_id != has_epoch or request.producer_id < NO_PRODUCER:
         return ErrorCode.INVALID_REQUEST
-    if transactional_id is None:
-        return None
-    if not 0 < request.transaction_timeout_ms <= broker.settings.transaction_max_timeout_ms:
-        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return None
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:

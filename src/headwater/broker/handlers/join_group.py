@@ -1,6 +1,11 @@
-"""JoinGroup: become a member of a classic group, or begin its next generation."""
+"""JoinGroup: become a member of a classic group, or begin its next generation.
+
+A refusal from here says nothing of members or protocols, as Kafka's (4.1): whoever refuses does not
+know them. Versions before 7 cannot say that there is no protocol, and are told an empty one.
+"""
 
 from functools import partial
+from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
@@ -10,14 +15,17 @@ from headwater.model.errors import ErrorCode
 from headwater.wire.lifting import Message
 from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
+_NAMELESS_PROTOCOL_SINCE: Final = 7
+
 
 def handle(broker: Broker, request: JoinGroupRequest, call: Call) -> Message | None:
-    return ask_member(broker, call, request, request.group_id, partial(_refused, request))
+    return ask_member(broker, call, request, request.group_id, partial(_refused, call.version))
 
 
-def refuse(request: JoinGroupRequest, refusal: Refusal) -> JoinGroupResponse:
-    return _refused(request, refusal.code)
+def refuse(_: JoinGroupRequest, refusal: Refusal) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=refusal.code)
 
 
-def _refused(request: JoinGroupRequest, error: ErrorCode) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, member_id=request.member_id)
+def _refused(version: int, error: ErrorCode) -> JoinGroupResponse:
+    nameless = version >= _NAMELESS_PROTOCOL_SINCE
+    return JoinGroupResponse(error_code=error, protocol_name=None if nameless else "")

@@ -1,7 +1,7 @@
 """ListConfigResources: names of what has configs.
 
-All topics and all brokers have, whether or not somebody set any: Kafka does this (4.1). Loggers,
-groups and subscriptions to client metrics have none here yet.
+All topics and all brokers have, whether or not somebody set any: Kafka does this (4.1). Of groups
+those are told for which somebody did. Loggers and subscriptions to client metrics have none here.
 """
 
 from collections.abc import Iterable
@@ -50,5 +50,9 @@ def _names(image: ClusterImage, resource_type: int) -> Iterable[str]:
             return sorted(image.topics)
         case ResourceType.BROKER:
             return map(str, sorted(image.brokers))
+        case ResourceType.GROUP:
+            return sorted(
+                each.name for each in image.configs if each.resource_type is ResourceType.GROUP
+            )
         case _:
             return ()

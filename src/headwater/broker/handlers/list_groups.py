@@ -8,8 +8,8 @@ from functools import partial
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.broker.group_coordinator import ask_shard
 from headwater.broker.group_requests import Gathering, may_group
+from headwater.broker.led_shards import ask_shard
 from headwater.cluster.decision import Refusal
 from headwater.coordinator.hosted_shard import Outcome
 from headwater.model.errors import ErrorCode

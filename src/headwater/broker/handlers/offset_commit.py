@@ -1,9 +1,10 @@
 """OffsetCommit: a group's offsets, each partition for itself (GR-11).
 
-Topics that the caller may not read, or that do not exist, are refused here; the rest goes to the
-group's shard. Which partitions a topic has is nobody's question: Kafka does not ask it either.
+Topics that the caller may not read, and topics and partitions that do not exist, are refused here;
+the rest goes to the group's shard. A topic stands in the answer once, with all its partitions.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headwater.broker.broker import Broker
@@ -13,6 +14,7 @@ from headwater.cluster.decision import Refusal
 from headwater.coordinator.groups.offset_commits import refused_commit
 from headwater.coordinator.hosted_shard import Outcome
 from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicId
 from headwater.security.authorization import Operation
 from headwater.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -35,8 +37,14 @@ def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCo
         if isinstance(named, ErrorCode):
             call.note_error(named)
             refused += refused_commit(replace(request, topics=(topic,)), named).topics
-        else:
-            accepted.append(named)
+            continue
+        there, missing = _parted(broker, named)
+        if missing is not None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            call.note_error(error)
+            refused += refused_commit(replace(request, topics=(missing,)), error).topics
+        if there is not None:
+            accepted.append(there)
     if not accepted:
         return OffsetCommitResponse(topics=tuple(refused))
     passed_on = replace(request, topics=tuple(accepted))
@@ -46,7 +54,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCo
             call.note_error(outcome)
             outcome = refused_commit(passed_on, outcome)
         assert isinstance(outcome, OffsetCommitResponse)
-        call.answer(replace(outcome, topics=(*refused, *outcome.topics)))
+        call.answer(_merged(refused, outcome) if refused else outcome)
 
     broker.groups.ask(request.group_id, passed_on, call, gathered)
     return None
@@ -66,3 +74,29 @@ def _named(
             return ErrorCode.UNKNOWN_TOPIC_ID
         topic = replace(topic, name=found.name)
     return topic_error(broker, call, topic.name) or topic
+
+
+def _parted(
+    broker: Broker, topic: OffsetCommitRequestTopic
+) -> tuple[OffsetCommitRequestTopic | None, OffsetCommitRequestTopic | None]:
+    """The topic with its partitions that are there, and with those that are not."""
+    count = len(broker.image.topics[topic.name].partitions)
+    there = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
+    if len(there) == len(topic.partitions):
+        return topic, None
+    missing = tuple(each for each in topic.partitions if each not in there)
+    return (
+        replace(topic, partitions=there) if there else None,
+        replace(topic, partitions=missing),
+    )
+
+
+def _merged(
+    refused: Sequence[OffsetCommitResponseTopic], outcome: OffsetCommitResponse
+) -> OffsetCommitResponse:
+    topics: dict[tuple[str, TopicId], OffsetCommitResponseTopic] = {}
+    for each in (*refused, *outcome.topics):
+        before = topics.get((each.name, each.topic_id))
+        partitions = each.partitions if before is None else before.partitions + each.partitions
+        topics[each.name, each.topic_id] = replace(each, partitions=partitions)
+    return replace(outcome, topics=tuple(topics.values()))

@@ -10,10 +10,17 @@ from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
+from headwater.broker.transaction_requests import may_transact
+from headwater.broker.transactional_produce import (
+    Records,
+    TransactionalBatch,
+    TransactionalProduce,
+)
 from headwater.cluster.decision import Refusal
 from headwater.cluster.topic_names import INTERNAL_TOPICS
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
+    BatchError,
     HeadwaterError,
     InvalidRecord,
     InvalidTimestamp,
@@ -57,6 +64,12 @@ _ADMIN_CLIENT: Final = "__admin_client"
 
 # What Kafka finds only when it holds a batch against its log, and then tells where that begins.
 _AGAINST_THE_LOG: Final = (InvalidRecord, InvalidTimestamp, SequenceRefused, ProducerEpochRefused)
+
+# With words for those whose clients would take them for something else. Kafka does this (4.1).
+_UNVERIFIED: Final = {
+    ErrorCode.INVALID_TXN_STATE: "the partition is not in the transaction",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "whether the partition is in the transaction is not known yet",
+}
 
 Place = tuple[list[PartitionProduceResponse], int]
 
@@ -115,7 +128,9 @@ def handle_at_once(broker: Broker, call: Call, frame: memoryview) -> bytes | Non
 
 def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | None:
     now_ms = broker.clock.now_ms()
-    gathering = _Gathering(request, call)
+    gathering = _Gathering(broker, request, call)
+    if gathering.transaction is not None:
+        _look_for_producers(request, gathering.transaction)
     for topic in request.topic_data:
         gathering.begin(topic)
         partitions, missing = _partitions_of(broker, topic, call)
@@ -125,6 +140,8 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
                 gathering.put(gathering.refused(data.index, missing))
             else:
                 _put(broker, hosted, data, gathering, now_ms)
+    if gathering.transaction is not None:
+        gathering.transaction.ask()
     return gathering.finish()
 
 
@@ -164,13 +181,14 @@ class _Gathering:
         "_is_late",
         "_missing",
         "_topics",
-        "_transactional_id",
         "acks",
+        "transaction",
     )
 
-    def __init__(self, request: ProduceRequest, call: Call) -> None:
+    def __init__(self, broker: Broker, request: ProduceRequest, call: Call) -> None:
         self.acks = request.acks
-        self._transactional_id = request.transactional_id
+        # Set where the request's client may write transactional batches.
+        self.transaction = _transaction_of(broker, request, call)
         self._call = call
         self._answers: list[PartitionProduceResponse] = []
         self._topics: list[tuple[TopicProduceData, list[PartitionProduceResponse]]] = []
@@ -205,11 +223,8 @@ class _Gathering:
         if not records:
             return ErrorCode.INVALID_RECORD
         flags = records[FLAGS_POSITION] if len(records) > FLAGS_POSITION else 0
-        if flags & _SPECIAL_FLAGS:
-            if self._transactional_id is None:
-                return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            # Nobody coordinates transactions yet, so this one would never end.
-            return ErrorCode.INVALID_TXN_STATE
+        if flags & TRANSACTIONAL_FLAG and self.transaction is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if flags & CODEC_MASK == Codec.ZSTD and self._call.version < _ZSTD_SINCE:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return None
@@ -273,6 +288,26 @@ class _Gathering:
         )
 
 
+def _transaction_of(
+    broker: Broker, request: ProduceRequest, call: Call
+) -> TransactionalProduce | None:
+    transactional_id = request.transactional_id
+    if transactional_id is None or not may_transact(broker, call, transactional_id):
+        return None
+    return TransactionalProduce(broker, transactional_id, call.version)
+
+
+def _look_for_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None and _is_transactional(data.records):
+                transaction.look_at(data.records)
+
+
+def _is_transactional(records: memoryview) -> bool:
+    return len(records) > FLAGS_POSITION and bool(records[FLAGS_POSITION] & TRANSACTIONAL_FLAG)
+
+
 def _partitions_of(
     broker: Broker, topic: TopicProduceData, call: Call
 ) -> tuple[Mapping[int, HostedPartition], ErrorCode]:
@@ -314,34 +349,86 @@ def _put(
         return
     if gathering.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
         gathering.put(gathering.refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
+    elif _is_transactional(records):
+        _put_transactional(broker, hosted, log, data.index, records, gathering)
     elif hosted.waiting or log.needs_preparation(records):
-        place, index = gathering.place(), data.index
-
-        def append(ready: Ready) -> None:
-            now_ms = broker.clock.now_ms()
-            gathering.fill(place, _append_ready(hosted, index, ready, gathering, now_ms))
-
-        append_in_turn(
-            hosted,
-            log,
-            bytearray(records),
-            executor=broker.executor,
-            now_ms=now_ms,
-            then=append,
-        )
+        _put_in_turn(broker, hosted, log, data.index, records, gathering, gathering.place())
     else:
         gathering.put(_append(hosted, log, data.index, records, gathering, now_ms))
 
 
+def _put_transactional(
+    broker: Broker,
+    hosted: HostedPartition,
+    log: PartitionLog,
+    index: int,
+    records: memoryview,
+    gathering: _Gathering,
+) -> None:
+    """Append a batch of a transaction, as soon as its transaction may be opened here (TX-13)."""
+    place = gathering.place()
+
+    def append(batch: TransactionalBatch, records: Records) -> None:
+        if hosted.waiting or log.needs_preparation(records):
+            _put_in_turn(broker, hosted, log, index, records, gathering, place, batch)
+            return
+        now_ms = broker.clock.now_ms()
+        ready = _append_ready(hosted, index, records, gathering, now_ms, batch)
+        gathering.fill(place, ready)
+
+    def refuse_batch(code: ErrorCode) -> None:
+        gathering.fill(place, gathering.refused(index, code, _UNVERIFIED.get(code)))
+
+    assert gathering.transaction is not None, "else the batch was refused"
+    try:
+        gathering.transaction.take(hosted, log, records, append=append, refuse=refuse_batch)
+    except BatchError as error:
+        gathering.fill(place, _refused(error, log, index, gathering))
+
+
+def _put_in_turn(
+    broker: Broker,
+    hosted: HostedPartition,
+    log: PartitionLog,
+    index: int,
+    records: Records,
+    gathering: _Gathering,
+    place: Place,
+    batch: TransactionalBatch | None = None,
+) -> None:
+    """Append a batch when a thread has opened it and its turn has come."""
+
+    def append(ready: Ready) -> None:
+        now_ms = broker.clock.now_ms()
+        gathering.fill(place, _append_ready(hosted, index, ready, gathering, now_ms, batch))
+
+    append_in_turn(
+        hosted,
+        log,
+        bytearray(records),
+        executor=broker.executor,
+        now_ms=broker.clock.now_ms(),
+        then=append,
+    )
+
+
 def _append_ready(
-    hosted: HostedPartition, index: int, ready: Ready, gathering: _Gathering, now_ms: int
+    hosted: HostedPartition,
+    index: int,
+    ready: Ready | memoryview,
+    gathering: _Gathering,
+    now_ms: int,
+    batch: TransactionalBatch | None,
 ) -> PartitionProduceResponse:
-    log = hosted.log
+    """Append a batch that has waited: meanwhile its partition may have gone, or its leadership."""
+    log, refusal = hosted.log, hosted.refuse()
     if log is None:
         return gathering.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if refusal is not None:
+        return gathering.refused(index, refusal)
     if isinstance(ready, HeadwaterError):
         return _refused(ready, log, index, gathering)
-    return _append(hosted, log, index, ready, gathering, now_ms)
+    return _append(hosted, log, index, ready, gathering, now_ms, batch)
 
 
 def _append(
@@ -351,9 +438,12 @@ def _append(
     batch: memoryview | bytearray | PreparedBatch,
     gathering: _Gathering,
     now_ms: int,
+    transactional: TransactionalBatch | None = None,
 ) -> PartitionProduceResponse:
     epoch = hosted.leader_epoch
     try:
+        if transactional is not None:
+            transactional.check(hosted, log)
         if isinstance(batch, PreparedBatch):
             appended = log.append_prepared(batch, leader_epoch=epoch, now_ms=now_ms)
             size_bytes = batch.header.size_bytes
@@ -363,6 +453,8 @@ def _append(
     except HeadwaterError as error:
         return _refused(error, log, index, gathering)
     if not appended.is_duplicate:
+        if transactional is not None:
+            transactional.written(hosted)
         _note(hosted, log, appended, size_bytes)
         if log.needs_flush:
             gathering.await_flush(log)

@@ -7,6 +7,7 @@ a group which already prepares its next generation knows more than the record of
 only takes note that it has been written.
 """
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from headwater.coordinator.effects import Append, Asked, Effect, Reply, TimerFired
@@ -73,12 +74,34 @@ class ClassicGroup:
 
     def loaded(self, now_ms: int) -> list[Effect]:
         """All records are replayed: members have a session to be heard of again (GR-17)."""
+        # If the limit was lowered meanwhile, those that join last will not get in.
+        is_too_large = len(self._core.roster) > self._core.limits.max_size
+        return self.resume(now_ms, rebalances=is_too_large)
+
+    def take_over(
+        self, members: Sequence[ClassicMember], *, generation: int, now_ms: int
+    ) -> GroupMetadataRecord:
+        """Be a settled group of consumers with these members, who came from one of another type.
+
+        Returns the record of it, which is still to be written.
+        """
+        core = self._core
+        for member in members:
+            core.roster.add(member)
+        core.protocol_type = CONSUMER_PROTOCOL_TYPE
+        core.protocol = core.roster.choose_protocol()
+        core.generation = generation
+        core.state_since_ms = now_ms
+        record = core.record({member.member_id: member.assignment for member in members})
+        assert record.value is not None
+        core.adopt(record.value)
+        return record
+
+    def resume(self, now_ms: int, *, rebalances: bool) -> list[Effect]:
+        """Expect to hear of all members, and have them join again, if there is a reason."""
         core = self._core
         effects = [e for member in core.roster.all() for e in core.expect(member, now_ms)]
-        if len(core.roster) > core.limits.max_size:
-            # The limit was lowered meanwhile; those that join last will not get in.
-            effects += core.begin(now_ms)
-        return effects
+        return effects + core.begin(now_ms) if rebalances else effects
 
     def close(self, error: ErrorCode) -> list[Effect]:
         """This coordinator no longer has the group: answer whoever waits (GR-17)."""

@@ -43,7 +43,6 @@ from headwater.coordinator.groups.consumer_member import (
 )
 from headwater.coordinator.groups.group import GROUP_TIMER
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
-from headwater.coordinator.topic_patterns.pattern import TopicPattern
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidPattern
 from headwater.model.ids import TopicId
@@ -55,12 +54,10 @@ from headwater.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-REGEX_REFRESH_MS: Final = 600_000
-"""Regular expressions are resolved anew this often, even if no topic seems to have changed."""
-
 REGEX_REFRESH_PAUSE_MS: Final = 10_000
-"""And not more often than this, however many topics come and go."""
+"""Regular expressions are not resolved more often, however many topics come and go."""
 
+_QUOTED: Final = 100
 _SESSION: Final = "session"
 _REVOCATION: Final = "revocation"
 
@@ -76,9 +73,8 @@ class ConsumerGroup(ConsumerGroupQuestions):
         dice: Dice,
         image: Callable[[], ClusterImage],
     ) -> None:
-        super().__init__(ConsumerGroupState(group_id), settings)
+        super().__init__(ConsumerGroupState(group_id), settings, image)
         self._dice = dice
-        self.image = image
         self._session_deadlines_ms: dict[str, int] = {}
         self._revocation_deadlines_ms: dict[str, tuple[int, int]] = {}
         self._settled_version: Version | None = None
@@ -129,7 +125,7 @@ class ConsumerGroup(ConsumerGroupQuestions):
         if isinstance(before, Refusal):
             return _refused(asked, before)
         member = before.updated_by(asked, request)
-        refusal = _refuse_regex(before, member) or _refuse_unknown_state(before, owned)
+        refusal = _refuse_regex(draft, before, member) or _refuse_unknown_state(before, owned)
         if refusal is not None:
             return _refused(asked, refusal)
         draft.put(before, member)
@@ -209,7 +205,7 @@ class ConsumerGroup(ConsumerGroupQuestions):
             return True
         age_ms = now_ms - self._regexes_refreshed_ms
         is_due = version != self._regexes_version and age_ms >= REGEX_REFRESH_PAUSE_MS
-        return is_due or age_ms >= REGEX_REFRESH_MS
+        return is_due or age_ms >= self.settings.regex_refresh_interval_ms
 
     def _on_leave(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> list[Effect]:
         member_id, instance_id = request.member_id, request.instance_id
@@ -335,15 +331,17 @@ def wants_other_topics(before: ConsumerMember, member: ConsumerMember) -> bool:
     )
 
 
-def _refuse_regex(before: ConsumerMember, member: ConsumerMember) -> Refusal | None:
-    """What is no regular expression (NG-9); what was one when it came is not asked again."""
+def _refuse_regex(
+    draft: GroupDraft, before: ConsumerMember, member: ConsumerMember
+) -> Refusal | None:
+    """What is no regular expression, or takes too much to match (NG-9)."""
     regex = member.subscribed_topic_regex
-    if not regex or regex == before.subscribed_topic_regex:
+    if not regex or regex == before.subscribed_topic_regex or regex in draft.state.regexes:
         return None
     try:
-        TopicPattern(regex)
+        draft.match(regex)
     except InvalidPattern as error:
-        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r}: {error}")
+        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex[:_QUOTED]!r}: {error}")
     return None
 
 

@@ -29,6 +29,7 @@ from headwater.coordinator.records.consumer_group_records import (
     ConsumerGroupRegularExpressionValue,
 )
 from headwater.coordinator.topic_patterns.pattern import TopicPattern
+from headwater.model.failures import InvalidPattern
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class GroupDraft:
     _members: dict[str, ConsumerMember | None] = field(default_factory=dict)
     _targets: dict[str, Partitions] = field(default_factory=dict)
     _regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _matched: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def members(self) -> Iterator[ConsumerMember]:
         for member_id, member in self.state.members.items():
@@ -110,7 +112,9 @@ class GroupDraft:
             if before is not None and not are_stale:
                 self._regexes[regex] = before.topics
                 continue
-            topics = self._matching(regex)
+            topics = self._matched.get(regex)
+            if topics is None:
+                topics = self._matching(regex, () if before is None else before.topics)
             self._regexes[regex] = topics
             if before is None or before.topics != topics:
                 value = ConsumerGroupRegularExpressionValue(
@@ -121,9 +125,21 @@ class GroupDraft:
             if regex not in wanted:
                 self.records.append(facts.resolved_regex(group_id, regex, None))
 
-    def _matching(self, regex: str) -> tuple[str, ...]:
+    def match(self, regex: str) -> None:
+        """Find the topics of an expression that is new here; InvalidPattern, if it is none."""
         pattern = TopicPattern(regex)
-        return tuple(sorted(name for name in self.image.topics if pattern.matches(name)))
+        found = tuple(sorted(name for name in self.image.topics if pattern.matches(name)))
+        self._matched[regex] = found
+
+    def _matching(self, regex: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        """What was taken by another coordinator, or for other topics, may be too much for us now.
+        Then it stays with what is known of it, since its member has done nothing wrong.
+        """
+        try:
+            self.match(regex)
+        except InvalidPattern:
+            return known
+        return self._matched[regex]
 
     def _image_version(self) -> int:
         version = self.image.version

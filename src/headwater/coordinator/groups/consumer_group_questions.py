@@ -3,8 +3,9 @@
 # Some of what a group may be asked is the same for all consumer groups.
 # ruff: noqa: ARG002
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from headwater.cluster.image import ClusterImage
 from headwater.coordinator.effects import Effect
 from headwater.coordinator.groups import consumer_group_facts as facts
 from headwater.coordinator.groups.consumer_group_checks import (
@@ -17,15 +18,28 @@ from headwater.coordinator.groups.consumer_group_settings import ConsumerGroupSe
 from headwater.coordinator.groups.consumer_group_state import ConsumerGroupState
 from headwater.coordinator.groups.group import GroupType
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
+from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 
 
 class ConsumerGroupQuestions:
     """A group's durable state and settings, as others may ask for them."""
 
-    def __init__(self, state: ConsumerGroupState, settings: ConsumerGroupSettings) -> None:
+    def __init__(
+        self,
+        state: ConsumerGroupState,
+        settings: ConsumerGroupSettings,
+        image: Callable[[], ClusterImage],
+    ) -> None:
         self.state = state
-        self.settings = settings
+        self.image = image
+        self._broker_settings = settings
+
+    @property
+    def settings(self) -> ConsumerGroupSettings:
+        """What holds now: the group's own configs may change at any time."""
+        own = self.image().configs_of(ResourceType.GROUP, self.state.group_id)
+        return self._broker_settings.of_group(own)
 
     @property
     def group_id(self) -> str:

@@ -1,13 +1,14 @@
 """The settings of consumer groups, by Kafka's names; a group may have its own values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Final, Self
 
 from headwater.coordinator.assignors.range_assignor import assign_ranges
 from headwater.coordinator.assignors.spec import Assignor
 from headwater.coordinator.assignors.uniform import assign_uniformly
+from headwater.model.group_settings import GroupSettings
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
 
@@ -24,6 +25,10 @@ class MigrationPolicy(Enum):
     def allows_upgrade(self) -> bool:
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSettings:
@@ -34,3 +39,19 @@ class ConsumerGroupSettings:
     max_size: int = 2**31 - 1
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    regex_refresh_interval_ms: int = 600_000
+
+    def of_group(self, own: Mapping[str, str]) -> Self:
+        """With a group's own configs, by their names."""
+        if not own:
+            return self
+        broker = GroupSettings(
+            consumer_heartbeat_interval_ms=self.heartbeat_interval_ms,
+            consumer_session_timeout_ms=self.session_timeout_ms,
+        )
+        settings = broker.with_overrides(own)
+        return replace(
+            self,
+            heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+            session_timeout_ms=settings.consumer_session_timeout_ms,
+        )

@@ -78,6 +78,10 @@ def _described(group_id: str, groups: KnownGroups, version: int) -> classic_desc
 def _described_consumers(
     group_id: str, groups: KnownGroups, image: ClusterImage
 ) -> consumer_describe.DescribedGroup:
+    if not group_id:
+        return consumer_describe.DescribedGroup(
+            group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID
+        )
     group = groups.find(group_id)
     if isinstance(group, ConsumerGroup):
         return consumer_group_description.describe(group, image)

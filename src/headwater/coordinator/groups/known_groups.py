@@ -14,6 +14,12 @@ from headwater.cluster.image import ClusterImage
 from headwater.coordinator.groups.classic_group import ClassicGroup
 from headwater.coordinator.groups.classic_rebalance import ClassicLimits
 from headwater.coordinator.groups.committed_offsets import CommittedOffsets
+from headwater.coordinator.groups.consumer_downgrade import (
+    Downgrade,
+    Remainder,
+    downgrade,
+    may_downgrade,
+)
 from headwater.coordinator.groups.consumer_group_settings import ConsumerGroupSettings
 from headwater.coordinator.groups.group import Group
 from headwater.coordinator.groups.mixed_consumer_group import MixedConsumerGroup
@@ -41,12 +47,14 @@ class GroupMaking:
 class KnownGroups:
     """See the module."""
 
-    __slots__ = ("_machines", "_making", "_offsets")
+    __slots__ = ("_machines", "_making", "_offsets", "_successors")
 
     def __init__(self, making: GroupMaking, offsets: CommittedOffsets) -> None:
         self._making = making
         self._offsets = offsets
         self._machines: dict[str, Machine] = {}
+        # Classic groups that take the place of consumer groups when their records are replayed.
+        self._successors: dict[str, tuple[GroupMetadataRecord, ClassicGroup]] = {}
 
     def __iter__(self) -> Iterator[Group]:
         """All of them, by id."""
@@ -75,8 +83,22 @@ class KnownGroups:
     def new_consumer(self, group_id: str) -> MixedConsumerGroup:
         making = self._making
         return MixedConsumerGroup(
-            group_id, settings=making.consumer, dice=making.dice, image=making.image
+            group_id,
+            settings=making.consumer,
+            dice=making.dice,
+            image=making.image,
+            downgrading=self._downgrade,
         )
+
+    def _downgrade(self, remainder: Remainder, now_ms: int) -> Downgrade | None:
+        making = self._making
+        if not may_downgrade(remainder, making.consumer, making.classic):
+            return None
+        made = self.new_classic(remainder.group_id)
+        change = downgrade(remainder, made, making.image(), now_ms)
+        if change is not None:
+            self._successors[remainder.group_id] = change.record, made
+        return change
 
     def keep(self, machine: Machine) -> None:
         """It is about to write its first record."""
@@ -91,8 +113,15 @@ class KnownGroups:
                 del self._machines[group_id]
             return
         if not isinstance(machine, ClassicGroup):
-            machine = self._machines[group_id] = self.new_classic(group_id)
+            machine = self._machines[group_id] = self._successor(record)
         machine.replay(record)
+
+    def _successor(self, record: GroupMetadataRecord) -> ClassicGroup:
+        """The group that this very record was written for, or one that has all to learn."""
+        expected, made = self._successors.pop(record.key.group, (None, None))
+        if made is None or expected is not record:
+            return self.new_classic(record.key.group)
+        return made
 
     def replay_consumer(self, record: ConsumerGroupRecord) -> None:
         group_id = record.key.group_id

@@ -6,18 +6,20 @@ the join is answered at once with its member epoch for a generation, and the syn
 given. Nobody leads, and nobody waits for the others.
 
 What a reader would get wrong: a classic member says what it owns only when it joins. So a heartbeat
-sends it to join whenever there is a step to take, and a member that does not come is removed.
+sends it to join whenever there is a step to take, and a member that does not come is removed. When
+only classic members are left, the group becomes a classic one again (see `consumer_downgrade`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, assert_never
 
 from headwater.cluster.image import ClusterImage
-from headwater.coordinator.effects import Asked, Effect, Reply, SetTimer, TimerFired
+from headwater.coordinator.effects import Append, Asked, Effect, Reply, SetTimer, TimerFired
 from headwater.coordinator.groups import classic_answers as answers
 from headwater.coordinator.groups.classic_answers import ClassicRequest
 from headwater.coordinator.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
+from headwater.coordinator.groups.consumer_downgrade import Downgrading, Remainder
 from headwater.coordinator.groups.consumer_group import (
     ConsumerGroup,
     appended,
@@ -60,8 +62,10 @@ class MixedConsumerGroup(ConsumerGroup):
         settings: ConsumerGroupSettings,
         dice: Dice,
         image: Callable[[], ClusterImage],
+        downgrading: Downgrading,
     ) -> None:
         super().__init__(group_id, settings=settings, dice=dice, image=image)
+        self._downgrading = downgrading
         self._steps_ms: dict[tuple[str, str], int] = {}
 
     def decide(self, asked: Asked) -> list[Effect]:
@@ -86,6 +90,43 @@ class MixedConsumerGroup(ConsumerGroup):
                 return self._on_step_timer(timer, kind, member_id)
             case _:
                 return super().on_timer(timer)
+
+    def remove(self, member_id: str, now_ms: int) -> list[Effect]:
+        change = self._downgraded_without((member_id,), now_ms)
+        return super().remove(member_id, now_ms) if change is None else change
+
+    def _downgraded_without(self, gone: Collection[str], now_ms: int) -> list[Effect] | None:
+        """What makes it a classic group again, if these were what kept it from being one."""
+        members = [each for each in self.state.members.values() if each.member_id not in gone]
+        targets = {each.member_id: self.state.target_of(each.member_id) for each in members}
+        remainder = Remainder(
+            group_id=self.state.group_id,
+            members=members,
+            targets=targets,
+            epoch=self.state.epoch,
+            is_complete=False,
+        )
+        return self._downgraded(remainder, now_ms)
+
+    def _downgraded_by(self, draft: GroupDraft, instance_id: str | None) -> list[Effect] | None:
+        """The same, by a static member who has come back with the classic protocol."""
+        if instance_id is None or self.state.static_member(instance_id) is None:
+            return None
+        members = list(draft.members())
+        remainder = Remainder(
+            group_id=self.state.group_id,
+            members=members,
+            targets={each.member_id: draft.target_of(each.member_id) for each in members},
+            epoch=draft.epoch,
+            is_complete=True,
+        )
+        return self._downgraded(remainder, draft.now_ms)
+
+    def _downgraded(self, remainder: Remainder, now_ms: int) -> list[Effect] | None:
+        change = self._downgrading(remainder, now_ms)
+        if change is None:
+            return None
+        return [Append((*self.tombstones(), change.record)), *change.effects]
 
     def _on_join(self, asked: Asked, request: JoinGroupRequest) -> list[Effect]:
         subscription = self._subscription(request)
@@ -114,12 +155,14 @@ class MixedConsumerGroup(ConsumerGroup):
             leader=None,
         )
         self._steps_ms.pop((_JOIN, after.member_id), None)
-        return [
-            *appended(draft),
-            *self.time_session(after, asked.now_ms),
-            *self._time_step(_SYNC, after, asked.now_ms),
-            answers.admit(asked, after.member_id, terms),
-        ]
+        effects = self._downgraded_by(draft, request.group_instance_id)
+        if effects is None:
+            effects = [
+                *appended(draft),
+                *self.time_session(after, asked.now_ms),
+                *self._time_step(_SYNC, after, asked.now_ms),
+            ]
+        return [*effects, answers.admit(asked, after.member_id, terms)]
 
     def _subscription(self, request: JoinGroupRequest) -> Subscription | None:
         """What it wants, if it can be understood and all classic members share a protocol."""
@@ -247,10 +290,11 @@ class MixedConsumerGroup(ConsumerGroup):
                 gone[member_id] = None
                 draft.remove(member_id)
             responses.append(replace(answers.left(identity, error), member_id=member_id))
-        if gone:
+        effects = self._downgraded_without(gone, asked.now_ms) if gone else []
+        if effects is None:
             draft.follow_topics(is_resubscribed=True, are_regexes_stale=False)
-        response = LeaveGroupResponse(members=tuple(responses))
-        return [*appended(draft), Reply(asked.caller, response)]
+            effects = appended(draft)
+        return [*effects, Reply(asked.caller, LeaveGroupResponse(members=tuple(responses)))]
 
     def _time_step(self, kind: str, member: ConsumerMember, now_ms: int) -> list[Effect]:
         deadline_ms = now_ms + member.rebalance_timeout_ms

@@ -2,7 +2,9 @@
 
 The tree becomes an automaton that is in many states at once, and sets of states become the states
 of a second one as they are met, so that most characters cost one look into a table. The time for a
-name grows with its length, whatever the expression. What a reader would get wrong: an edge such as
+name grows with its length, whatever the expression; and what an expression may cost in all, to be
+read and to be matched with any number of names, has limits, since a stranger sends it and everybody
+waits. What a reader would get wrong: an edge such as
 `\\b` depends on the characters on both sides, so what follows a state without a character is only
 worked out when the next character is known.
 """
@@ -24,8 +26,14 @@ from headwater.coordinator.topic_patterns.nodes import (
 from headwater.coordinator.topic_patterns.syntax import parse
 from headwater.model.failures import InvalidPattern
 
-LARGEST_AUTOMATON: Final = 2_000
-"""States. Kafka takes larger ones, such as `(a{100}){100}`."""
+LONGEST_REGEX: Final = 10_000
+"""Characters. Kafka has no such limit, nor the two below."""
+
+LARGEST_AUTOMATON: Final = 10_000
+"""States: room for some five hundred names beside each other, and not for `(a{100}){101}`."""
+
+MOST_WORK: Final = 200_000
+"""States that may be gone through, for all names together: some tens of milliseconds."""
 
 _MOST_REMEMBERED: Final = 20_000
 _ACCEPT: Final = 0
@@ -43,13 +51,17 @@ class TopicPattern:
     """A regular expression that names match as a whole."""
 
     def __init__(self, regex: str) -> None:
-        """InvalidPattern, if it is none."""
+        """InvalidPattern, if it is none, or too large a one."""
+        if len(regex) > LONGEST_REGEX:
+            raise InvalidPattern("it is too long")
         self._automaton = _Automaton()
         first = self._automaton.add(parse(regex), _ACCEPT)
         self._first = (frozenset((first,)), _Side.NOTHING)
         self._steps: dict[tuple[_Place, str], _Place] = {}
+        self._ends: dict[_Place, bool] = {}
 
     def matches(self, name: str) -> bool:
+        """InvalidPattern, if finding out takes too much work."""
         place = self._first
         for character in name:
             step = self._steps.get((place, character))
@@ -58,12 +70,17 @@ class TopicPattern:
             if not step[0]:
                 return False
             place = step
-        states, before = place
-        return _ACCEPT in self._automaton.reach(states, before, _Side.NOTHING)
+        is_end = self._ends.get(place)
+        if is_end is None:
+            states, before = place
+            is_end = _ACCEPT in self._automaton.reach(states, before, _Side.NOTHING)
+            self._ends[place] = is_end
+        return is_end
 
     def _step(self, place: "_Place", character: str) -> "_Place":
         if len(self._steps) >= _MOST_REMEMBERED:
             self._steps.clear()
+            self._ends.clear()
         states, before = place
         side = _Side.WORD if character in WORD_CHARACTERS else _Side.OTHER
         reached = self._automaton.reach(states, before, side)
@@ -83,6 +100,7 @@ class _Automaton:
         self._takes: list[frozenset[str] | None] = [None]
         self._waits_for: list[Edge | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
+        self._work_left = MOST_WORK
 
     def add(self, node: Node, then: int) -> int:
         """The state before `node`, of which the state behind is `then`."""
@@ -142,6 +160,9 @@ class _Automaton:
                     if each not in reached:
                         reached[each] = None
                         waiting.append(each)
+        self._work_left -= len(reached)
+        if self._work_left < 0:
+            raise InvalidPattern("it takes too much work to match")
         return reached
 
     def consume(self, states: dict[int, None], character: str) -> frozenset[int]:

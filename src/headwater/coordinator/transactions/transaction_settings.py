@@ -3,12 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-EXPIRY_INTERVAL_MS: Final = 3_600_000
-"""How often old transactional ids are looked for. Kafka's default."""
-
-ABORT_RETRY_MS: Final = 10_000
-"""When an overdue transaction could not be aborted, it is tried again. Kafka looks this often."""
-
 MARKER_RETRY_MS: Final = 100
 MARKER_RETRY_MAX_MS: Final = 5_000
 """Markers that failed are sent again after a time that doubles up to the maximum."""
@@ -20,10 +14,14 @@ TOMBSTONES_PER_APPEND: Final = 1_000
 class TransactionSettings:
     """`server_version` is the finalized transaction.version; it says how the broker itself aborts.
 
-    `offsets_partition_count` is how many partitions __consumer_offsets has.
+    `offsets_partition_count` is how many partitions __consumer_offsets has. Old ids are looked for
+    every `expiry_interval_ms`. An overdue transaction is aborted when its time is over; if that
+    fails, it is tried again after `abort_retry_ms`.
     """
 
     max_timeout_ms: int
     expiration_ms: int
     offsets_partition_count: int
     server_version: int
+    expiry_interval_ms: int = 3_600_000
+    abort_retry_ms: int = 10_000

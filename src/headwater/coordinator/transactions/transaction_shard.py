@@ -11,6 +11,7 @@ What a reader would get wrong:
   fails leaves nobody behind, and a timer that finds nothing to do does nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import assert_never
@@ -41,8 +42,6 @@ from headwater.coordinator.transactions.transaction_metadata import (
     tombstone_of,
 )
 from headwater.coordinator.transactions.transaction_settings import (
-    ABORT_RETRY_MS,
-    EXPIRY_INTERVAL_MS,
     MARKER_RETRY_MS,
     TOMBSTONES_PER_APPEND,
     TransactionSettings,
@@ -78,9 +77,12 @@ Event = Asked | TimerFired | Loaded | Told
 
 @dataclass(slots=True)
 class TransactionShard:
-    """See the module. `coordinator_epoch` is the leader epoch of the shard's partition."""
+    """See the module. `coordinator_epoch` is the leader epoch of the shard's partition.
 
-    settings: TransactionSettings
+    `current_settings` gives what is in force: the cluster may change its mind about some of it.
+    """
+
+    current_settings: Callable[[], TransactionSettings]
     coordinator_epoch: int
     _transactions: dict[str, TransactionMetadata] = field(default_factory=dict)
     # What was decided last about an id. It is the same as the record that is about to be
@@ -90,6 +92,10 @@ class TransactionShard:
 
     def __post_init__(self) -> None:
         self._markers = OwedMarkers(self.coordinator_epoch)
+
+    @property
+    def settings(self) -> TransactionSettings:
+        return self.current_settings()
 
     def replay(self, record: StateRecord, *, offset: int, producer_id: ProducerId | None) -> None:  # noqa: ARG002
         """Where a record stands does not matter here, only that it is the newest of its id."""
@@ -254,7 +260,7 @@ class TransactionShard:
 
     def _on_loaded(self, now_ms: int) -> list[Effect]:
         """What was decided before goes on, and what was open is watched over again."""
-        effects: list[Effect] = [SetTimer(_EXPIRY, now_ms + EXPIRY_INTERVAL_MS)]
+        effects: list[Effect] = [SetTimer(_EXPIRY, now_ms + self.settings.expiry_interval_ms)]
         effects += [
             _watch(transaction)
             for transaction in self._transactions.values()
@@ -286,7 +292,7 @@ class TransactionShard:
 
     def _on_expiry(self, now_ms: int) -> list[Effect]:
         """Ids that nobody has used for long are forgotten (TX-10)."""
-        effects: list[Effect] = [SetTimer(_EXPIRY, now_ms + EXPIRY_INTERVAL_MS)]
+        effects: list[Effect] = [SetTimer(_EXPIRY, now_ms + self.settings.expiry_interval_ms)]
         oldest_ms = now_ms - self.settings.expiration_ms
         tombstones = (
             tombstone_of(transactional_id)
@@ -338,7 +344,8 @@ class TransactionShard:
         replies = [] if reply is None else [reply]
         retry: list[Effect] = []
         if reply is None:
-            retry.append(SetTimer(_overdue_key(decided.transactional_id), now_ms + ABORT_RETRY_MS))
+            again_ms = now_ms + self.settings.abort_retry_ms
+            retry.append(SetTimer(_overdue_key(decided.transactional_id), again_ms))
         if not decided.partitions:
             completed = decided.completed(now_ms)
             self._decided[decided.transactional_id] = completed

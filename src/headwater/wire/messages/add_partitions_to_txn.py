@@ -93,7 +93,8 @@ class AddPartitionsToTxnResponseUpToV3:
 
     @classmethod
     def lower(cls, message: "AddPartitionsToTxnResponse") -> Self:
-        if message.error_code:
+        """An error on top is left out where each partition has it too."""
+        if message.error_code and not message.results_by_transaction:
             raise UnsupportedInVersion("up to version 3 each partition has its own error")
         result = the_only(message.results_by_transaction)
         return cls(

@@ -109,7 +109,8 @@ def test_a_bad_value_of_a_topic_is_a_bad_config_and_of_a_broker_a_bad_request() 
     # Kafka takes an unknown broker setting, and nobody obeys it.
     assert change(lab, "no.such", "x", resource=(4, "0")) is ErrorCode.INVALID_CONFIG
     assert change(lab, "a", "b", resource=(2, "a b")) is ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert change(lab, "a", "b", resource=(32, "group")) is ErrorCode.INVALID_REQUEST
+    assert change(lab, "a", "b", resource=(32, "group")) is ErrorCode.INVALID_CONFIG
+    assert change(lab, "a", "b", resource=(16, "mine")) is ErrorCode.INVALID_REQUEST
 
 
 def test_what_cannot_change_while_a_broker_runs_is_shown_as_read_only() -> None:

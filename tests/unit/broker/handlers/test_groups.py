@@ -248,3 +248,33 @@ def test_shards_are_loaded_bit_by_bit(lab: BrokerLab) -> None:
     assert broker.groups.runtime.is_loading
     broker.groups.load_some(1_000)
     assert not broker.groups.runtime.is_loading
+
+
+def test_offsets_of_partitions_that_are_not_there_are_refused_and_the_others_kept(
+    lab: BrokerLab,
+) -> None:
+    """GR-11. Kafka does this (4.1): a topic stands in the answer once."""
+    places = tuple(
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=5)
+        for index in (0, 9, -1)
+    )
+    topic = OffsetCommitRequestTopic(name="orders", partitions=places)
+    request = OffsetCommitRequest(group_id="g", topics=(topic,))
+    (answered,) = lab.ask(request, OffsetCommitResponse).topics
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    errors = {each.partition_index: each.error_code for each in answered.partitions}
+    assert errors == {0: ErrorCode.NONE, 9: missing, -1: missing}
+    assert fetch(lab, "g") == [("g", 5, ErrorCode.NONE)]
+    deleted = OffsetDeleteRequestTopic(
+        name="orders",
+        partitions=(
+            OffsetDeleteRequestPartition(partition_index=0),
+            OffsetDeleteRequestPartition(partition_index=9),
+        ),
+    )
+    gone = lab.ask(OffsetDeleteRequest(group_id="g", topics=(deleted,)), OffsetDeleteResponse)
+    errors = {each.partition_index: each.error_code for each in gone.topics[0].partitions}
+    assert errors == {0: ErrorCode.NONE, 9: missing}
+    assert fetch(lab, "g") == [("g", -1, ErrorCode.NONE)]
+    nameless = lab.ask(OffsetDeleteRequest(group_id="", topics=(deleted,)), OffsetDeleteResponse)
+    assert nameless.error_code is ErrorCode.INVALID_GROUP_ID

@@ -223,7 +223,7 @@ def test_every_producer_gets_an_id_of_its_own_whatever_it_had() -> None:
         ),
         (
             InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1),
-            "COORDINATOR_NOT_AVAILABLE",
+            "NOT_COORDINATOR",
         ),
     ],
 )

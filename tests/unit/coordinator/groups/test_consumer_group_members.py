@@ -4,6 +4,7 @@ import pytest
 
 from headwater.coordinator.groups import consumer_group_facts as facts
 from headwater.coordinator.groups.consumer_group_description import describe
+from headwater.coordinator.groups.consumer_member import ConsumerMember
 from headwater.coordinator.groups.group import Group, GroupType
 from headwater.coordinator.records.consumer_group_records import (
     ConsumerGroupPartitionMetadataRecord,
@@ -121,6 +122,25 @@ def test_an_expression_that_nobody_wants_any_more_is_forgotten() -> None:
     assert sorted(lab.group.state.regexes) == ["[abc].*", "c.*"]
     lab.heartbeat(beat("a", -1))
     assert sorted(lab.group.state.regexes) == ["[abc].*"]
+
+
+def test_an_expression_that_costs_too_much_is_refused_to_who_brings_it_and_nobody_else() -> None:
+    """NG-9. One that another coordinator took stays with the topics that it had."""
+    lab = GroupLab()
+    lab.create_topic("clicks", 1)
+    costly = "(.?){1000}" * 30
+    refused = lab.heartbeat(joining("a", regex=costly))
+    assert refused.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert lab.records == []
+    lab.heartbeat(joining("a", "clicks"))
+    stranger = ConsumerMember(
+        member_id="b", subscribed_topic_regex=costly, rebalance_timeout_ms=1, member_epoch=1
+    )
+    lab.group.replay(facts.member_metadata(GROUP, stranger))
+    lab.create_topic("views", 1)
+    lab.pass_time(20_000)
+    assert lab.heartbeat(beat("a", 1)).error_code is ErrorCode.NONE
+    assert lab.group.state.topics_of_regex(costly) == ()
 
 
 def test_what_is_no_expression_is_refused_and_changes_nothing() -> None:

@@ -341,7 +341,9 @@ def test_a_transactions_offsets_count_after_its_marker_and_after_a_restart(lab: 
     assert committed(lab) == 5
     lab.restart()
     assert committed(lab) == 5
-    lab.hosted.end_transaction(PRODUCER, coordinator_epoch=0, is_commit=True, answer=lambda _: None)
+    lab.hosted.end_transaction(
+        PRODUCER, coordinator_epoch=0, client_version=0, is_commit=True, answer=lambda _: None
+    )
     assert committed(lab) == 8
     lab.restart()
     assert committed(lab) == 8

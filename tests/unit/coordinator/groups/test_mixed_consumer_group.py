@@ -47,21 +47,9 @@ from headwater.wire.messages.leave_group import (
 from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.sim.cluster_lab import dice
 from tests.sim.consumer_group_lab import GROUP, GroupLab
-from tests.sim.consumer_group_words import beat, joining, of, told
+from tests.sim.consumer_group_words import beat, joining, of, subscription, told
 
 JOIN, SYNC, HEARTBEAT, LEAVE = 9, 5, 4, 5
-
-
-def subscription(*topics: str, owned: dict[str, tuple[int, ...]] | None = None) -> bytes:
-    """Version 1, as cooperative consumers send it, written by hand."""
-    data = pack(">hi", 1, len(topics))
-    for topic in topics:
-        data += pack(">h", len(topic)) + topic.encode()
-    data += pack(">ii", -1, len(owned or {}))
-    for topic, partitions in (owned or {}).items():
-        data += pack(">h", len(topic)) + topic.encode()
-        data += pack(f">i{len(partitions)}i", len(partitions), *partitions)
-    return data
 
 
 class MixedLab(GroupLab):
@@ -69,7 +57,11 @@ class MixedLab(GroupLab):
 
     def _new_group(self) -> MixedConsumerGroup:
         return MixedConsumerGroup(
-            GROUP, settings=self._settings, dice=self._dice, image=self._current_image
+            GROUP,
+            settings=self._settings,
+            dice=self._dice,
+            image=self._current_image,
+            downgrading=lambda _remainder, _now_ms: None,
         )
 
     def ask(self, request: Message, version: int) -> Message:

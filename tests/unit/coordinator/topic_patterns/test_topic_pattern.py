@@ -1,5 +1,8 @@
 """NG-9. Which expressions are taken and which refused is what Apache Kafka 4.1 said to each."""
 
+import random
+import string
+
 import pytest
 
 from headwater.coordinator.topic_patterns.pattern import TopicPattern
@@ -171,3 +174,32 @@ def test_a_name_matches_as_a_whole(regex: str, name: str, is_match: bool) -> Non
 
 def test_an_expression_that_makes_others_backtrack_is_decided_at_once() -> None:
     assert not TopicPattern("(a+)+(a+)+(a*)*b").matches("a" * 249)
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        pytest.param("|".join(["a"] * 5_001), id="too long"),
+        pytest.param("((a{10}){100}){11}", id="too many repeats"),
+        pytest.param("((a?){1000}|b){1000}", id="too many optional repeats"),
+    ],
+)
+def test_an_expression_that_is_too_large_is_refused_before_it_costs_much(regex: str) -> None:
+    with pytest.raises(InvalidPattern, match="too l"):
+        TopicPattern(regex)
+
+
+def test_an_expression_that_is_slow_on_every_name_is_given_up() -> None:
+    """Each name leads through sets of states that no other did."""
+    pattern = TopicPattern("(.*[a-m].{14}[n-z]|.)*(.?){249}X")
+    dice = random.Random(1)
+    names = ["".join(dice.choices(string.ascii_lowercase, k=249)) for _ in range(1_000)]
+    with pytest.raises(InvalidPattern, match="too much work"):
+        list(map(pattern.matches, names))
+
+
+def test_many_names_beside_each_other_are_no_trouble_on_many_topics() -> None:
+    names = [f"team-{number}.orders" for number in range(500)]
+    pattern = TopicPattern("|".join(names[:400]))
+    topics = [*names, *(f"other-{number}" for number in range(20_000))]
+    assert sum(map(pattern.matches, topics)) == 400

@@ -1,0 +1,59 @@
+"""ListTransactions: all transactional ids that this broker coordinates and the caller may see.
+
+While some of them are still being loaded the list would lack them, so there is none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.group_requests import Gathering
+from headwater.broker.led_shards import ask_shard
+from headwater.broker.transaction_requests import may_transact
+from headwater.cluster.decision import Refusal
+from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.transactions.listing import list_matching, merge_lists
+from headwater.model.errors import ErrorCode
+from headwater.security.authorization import Operation
+from headwater.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+
+def handle(
+    broker: Broker, request: ListTransactionsRequest, call: Call
+) -> ListTransactionsResponse | None:
+    shards = broker.transactions.shards()
+    # What is said of filters is said also where there is nothing to be filtered.
+    nothing = list_matching(request, (), now_ms=broker.clock.now_ms())
+    if not shards or nothing.error_code:
+        return nothing
+
+    def done(outcomes: Sequence[Outcome]) -> None:
+        responses = [nothing]
+        for outcome in outcomes:
+            if isinstance(outcome, ErrorCode):
+                outcome = ListTransactionsResponse(error_code=outcome)
+            assert isinstance(outcome, ListTransactionsResponse)
+            responses.append(outcome)
+        merged = merge_lists(responses)
+        if merged.error_code:
+            call.note_error(merged.error_code)
+        visible = (
+            each
+            for each in merged.transaction_states
+            if may_transact(broker, call, each.transactional_id, Operation.DESCRIBE)
+        )
+        call.answer(replace(merged, transaction_states=tuple(visible)))
+
+    gathering: Gathering[Outcome] = Gathering(len(shards), done)
+    for index, shard in enumerate(shards):
+        ask_shard(shard, request, call, partial(gathering.put, index))
+    return None
+
+
+def refuse(_: ListTransactionsRequest, refusal: Refusal) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=refusal.code)

@@ -1,0 +1,175 @@
+"""TxnOffsetCommit: a group's offsets, which hold when the transaction commits (TX-11, TX-12).
+
+The partition of `__consumer_offsets` must be in the transaction like any other that it writes to,
+so its first commit is verified, or adds it, before the group's shard hears of it (TX-13).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.group_requests import may_group, topic_error
+from headwater.broker.transaction_questions import Codes, FirstBatches
+from headwater.broker.transaction_requests import may_transact
+from headwater.cluster.decision import Refusal
+from headwater.coordinator.effects import TransactionalProducer
+from headwater.coordinator.groups.group_events import TopicsDeleted
+from headwater.coordinator.groups.offset_commits import refused_transactional_commit
+from headwater.coordinator.hosted_shard import HostedShard, Outcome
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NO_SEQUENCE, ProducerId
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.transaction_guard import (
+    Ticket,
+    commit_code,
+    question_of_commit,
+)
+from headwater.replication.transactional_batches import UNGUARDED, take_ticket
+from headwater.security.authorization import Operation
+from headwater.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+)
+
+_LOADING_SINCE: Final = 2
+"""Older clients may crash when they hear COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+
+Refused = tuple[TxnOffsetCommitResponseTopic, ...]
+
+
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, call: Call
+) -> TxnOffsetCommitResponse | None:
+    code = _why_not(broker, request, call)
+    if code is not None:
+        call.note_error(code)
+        return refused_transactional_commit(request, code)
+    accepted, refused = _parted(broker, request, call)
+    if not accepted:
+        return TxnOffsetCommitResponse(topics=refused)
+    passed_on = replace(request, topics=accepted)
+
+    def gathered(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            outcome = refused_transactional_commit(passed_on, _told(outcome, call.version))
+        assert isinstance(outcome, TxnOffsetCommitResponse)
+        call.answer(replace(outcome, topics=(*refused, *outcome.topics)))
+
+    shard = broker.groups.shard_of(request.group_id)
+    if isinstance(shard, ErrorCode):
+        gathered(shard)
+    else:
+        _commit(broker, shard, passed_on, call, gathered)
+    return None
+
+
+def refuse(request: TxnOffsetCommitRequest, refusal: Refusal) -> TxnOffsetCommitResponse:
+    return refused_transactional_commit(request, refusal.code)
+
+
+def _commit(
+    broker: Broker,
+    shard: HostedShard[TopicsDeleted],
+    request: TxnOffsetCommitRequest,
+    call: Call,
+    gathered: Callable[[Outcome], None],
+) -> None:
+    """Have the shard write the offsets, once the transaction has its partition."""
+
+    def ask(ticket: Ticket | None) -> None:
+        shard.ask(
+            request,
+            version=call.version,
+            client_id=call.client_id,
+            client_host=f"/{call.host}",
+            answer=gathered,
+            ticket=ticket,
+        )
+
+    hosted = broker.partitions.find(shard.topic, shard.number)
+    assert hosted is not None, "a shard is where its partition is"
+    question = question_of_commit(call.version)
+    producer = TransactionalProducer(ProducerId(request.producer_id), request.producer_epoch)
+    if _is_open(hosted, producer):
+        ask(None)
+        return
+    if not broker.questions.is_asked(question):
+        ask(UNGUARDED)
+        return
+    ticket = take_ticket(
+        hosted,
+        producer.producer_id,
+        epoch=producer.epoch,
+        sequence=NO_SEQUENCE,
+        question=question,
+        now_ms=broker.clock.now_ms(),
+    )
+
+    def answered(codes: Codes) -> None:
+        code = commit_code(codes[hosted.name], question)
+        if code:
+            gathered(code)
+        else:
+            ask(ticket)
+
+    batches = FirstBatches(
+        transactional_id=request.transactional_id,
+        producer=producer,
+        partitions=(hosted.name,),
+        question=question,
+    )
+    broker.questions.ask(batches, answered)
+
+
+def _is_open(hosted: HostedPartition, producer: TransactionalProducer) -> bool:
+    producers = hosted.opened().producers
+    return producers.has_open_transaction(producer.producer_id, producer.epoch)
+
+
+def _why_not(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode | None:
+    if not may_transact(broker, call, request.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return None if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _parted(
+    broker: Broker, request: TxnOffsetCommitRequest, call: Call
+) -> tuple[tuple[TxnOffsetCommitRequestTopic, ...], Refused]:
+    """What goes to the shard, and the answers to what does not; other than for OffsetCommit, a
+    partition must exist.
+    """
+    accepted: list[TxnOffsetCommitRequestTopic] = []
+    refused: list[TxnOffsetCommitResponseTopic] = []
+
+    def refuse_part(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
+        call.note_error(code)
+        part = replace(request, topics=(topic,))
+        refused.extend(refused_transactional_commit(part, code).topics)
+
+    for topic in request.topics:
+        code = topic_error(broker, call, topic.name)
+        if code is not None:
+            refuse_part(topic, code)
+            continue
+        count = len(broker.image.topics[topic.name].partitions)
+        known = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
+        unknown = tuple(each for each in topic.partitions if each not in known)
+        if unknown:
+            part = replace(topic, partitions=unknown)
+            refuse_part(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if known:
+            accepted.append(replace(topic, partitions=known))
+    return tuple(accepted), tuple(refused)
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code

@@ -1,0 +1,97 @@
+"""The shards of one internal topic that this broker leads, kept in step with the cluster's image.
+
+Both coordinators have such shards, one for each partition of their topic. What a reader would get
+wrong: without the topic there is no coordinator at all, and whoever asks for one by
+FindCoordinator makes it. So a request that comes before that is sent there.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from headwater.broker.call import Call
+from headwater.cluster.image import ClusterImage
+from headwater.coordinator.hosted_shard import Answer, HostedShard, ShardTools
+from headwater.coordinator.partition_of_key import partition_of_key
+from headwater.coordinator.runtime import CoordinatorRuntime
+from headwater.coordinator.shard_log import PartitionShardLog, ShardLog
+from headwater.model.errors import ErrorCode
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.storage.executor import Executor
+from headwater.wire.lifting import Message
+
+Told = TypeVar("Told")
+
+
+class LedShards(Generic[Told]):
+    """See the module. For the loop's thread only."""
+
+    def __init__(
+        self,
+        tools: ShardTools[Told],
+        *,
+        executor: Executor,
+        partitions: HostedPartitions,
+        image: Callable[[], ClusterImage],
+    ) -> None:
+        self.runtime: CoordinatorRuntime[Told] = CoordinatorRuntime(tools)
+        self._topic = tools.topic
+        self._codec = tools.codec
+        self._executor = executor
+        self._partitions = partitions
+        self._image = image
+        self._led: dict[int, int] = {}
+
+    def follow(self, image: ClusterImage) -> None:
+        """Lead what this broker leads now."""
+        topic = image.topics.get(self._topic)
+        count = 0 if topic is None else len(topic.partitions)
+        for number in [*self._led]:
+            if number >= count or self._hosted(number) is None:
+                del self._led[number]
+                self.runtime.resign(number)
+        for number in range(count):
+            hosted = self._hosted(number)
+            if hosted is not None and self._led.get(number) != hosted.leader_epoch:
+                self._led[number] = hosted.leader_epoch
+                self.runtime.lead(number, self._opening(hosted))
+
+    def close(self) -> None:
+        self._led.clear()
+        self.runtime.close()
+
+    def number_of(self, key: str) -> int | None:
+        """The partition that a key falls into, or None while there is no topic."""
+        topic = self._image().topics.get(self._topic)
+        return None if topic is None else partition_of_key(key, len(topic.partitions))
+
+    def find(self, key: str) -> HostedShard[Told] | ErrorCode:
+        """Who looks after a key, or why nobody does here."""
+        number = self.number_of(key)
+        if number is None:
+            return ErrorCode.NOT_COORDINATOR
+        return self.runtime.find(number) or ErrorCode.NOT_COORDINATOR
+
+    def all(self) -> list[HostedShard[Told]]:
+        """All that are here, and all that are not loaded yet begin to be."""
+        found = (self.runtime.find(shard.number) for shard in self.runtime.shards())
+        return [shard for shard in found if shard is not None]
+
+    def _hosted(self, number: int) -> HostedPartition | None:
+        hosted = self._partitions.find(self._topic, number)
+        return hosted if hosted is not None and hosted.refuse() is None else None
+
+    def _opening(self, hosted: HostedPartition) -> Callable[[], ShardLog]:
+        return lambda: PartitionShardLog(hosted, self._codec, self._executor)
+
+
+def ask_shard(shard: HostedShard[Told], request: Message, call: Call, answer: Answer) -> None:
+    """Pass on what a client asks."""
+    shard.ask(
+        request,
+        version=call.version,
+        client_id=call.client_id,
+        # Kafka does this: its addresses print with a slash before them.
+        client_host=f"/{call.host}",
+        answer=answer,
+    )

@@ -1,0 +1,140 @@
+"""Transaction markers into the partitions that this broker leads (TX-6, TX-7).
+
+A marker of `__consumer_offsets` is written by the shard of its groups, which obeys it too; any
+other one goes straight into its log. What a reader would get wrong: readers of committed records
+are told that something has changed, and not how many bytes came. A marker is small, but what it
+sets free may be large.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.broker.group_coordinator import GroupCoordinator
+from headwater.cluster.topic_names import CONSUMER_OFFSETS
+from headwater.coordinator.effects import TransactionalProducer
+from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.record_batches import marker_of
+from headwater.coordinator.transactions.marker_delivery import of_group_coordinator, refuse_late
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
+from headwater.model.ids import TopicPartition
+from headwater.model.ports import Clock
+from headwater.replication.deadlines import Deadlines
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.replication.transactional_batches import written
+from headwater.storage.producer_state import AppendOrigin
+
+Written = Callable[[ErrorCode], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """The end of a transaction. `client_version` is told by a coordinator in this process only."""
+
+    producer: TransactionalProducer
+    coordinator_epoch: int
+    client_version: int
+    is_commit: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerWriting:
+    """See the module. For the loop's thread only."""
+
+    partitions: HostedPartitions
+    groups: GroupCoordinator
+    clock: Clock
+    deadlines: Deadlines
+    timeout_ms: int
+
+    def write(self, marker: Marker, partition: TopicPartition, answer: Written) -> None:
+        """Write a marker; `answer` hears NONE once it is committed, or why it was not written."""
+        hosted = self.partitions.find(*partition)
+        if hosted is None:
+            answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif partition.topic == CONSUMER_OFFSETS:
+            self._end_offsets(marker, partition.partition, answer)
+        else:
+            self._append(marker, hosted, answer)
+
+    def _end_offsets(self, marker: Marker, number: int, answer: Written) -> None:
+        shard = self.groups.runtime.find(number)
+        if shard is None:
+            answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+
+        def ended(outcome: Outcome) -> None:
+            assert isinstance(outcome, ErrorCode), "a marker has no other answer"
+            answer(of_group_coordinator(outcome))
+
+        shard.end_transaction(
+            marker.producer,
+            coordinator_epoch=marker.coordinator_epoch,
+            client_version=marker.client_version,
+            is_commit=marker.is_commit,
+            answer=ended,
+        )
+
+    def _append(self, marker: Marker, hosted: HostedPartition, answer: Written) -> None:
+        try:
+            code = hosted.refuse() or self._append_now(marker, hosted)
+        except HeadwaterError as error:
+            code = error.code
+        log = hosted.log
+        if code is None and log is not None and log.needs_flush:
+            flush = _AwaitedFlush(self.deadlines, answer)
+            self.deadlines.add(self.clock.steady_ms() + self.timeout_ms, flush)
+            log.flush(flush.done)
+        else:
+            answer(code or ErrorCode.NONE)
+
+    def _append_now(self, marker: Marker, hosted: HostedPartition) -> ErrorCode | None:
+        log, producer = hosted.opened(), marker.producer
+        if hosted.lacks_replicas(log.settings.min_insync_replicas):
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        is_open = log.producers.has_open_transaction(producer.producer_id, producer.epoch)
+        late = refuse_late(marker.client_version, has_open_transaction=is_open)
+        if late is not None:
+            return late
+        now_ms = self.clock.now_ms()
+        batch = marker_of(
+            producer, marker.coordinator_epoch, is_commit=marker.is_commit, now_ms=now_ms
+        )
+        log.append_as_leader(
+            batch,
+            leader_epoch=hosted.leader_epoch,
+            now_ms=now_ms,
+            origin=AppendOrigin.COORDINATOR,
+        )
+        written(hosted, producer.producer_id)
+        hosted.advanced(log, 0)
+        return None
+
+
+class _AwaitedFlush:
+    """A marker that must be on disk. A disk that has failed says nothing, so there is a limit."""
+
+    __slots__ = ("_answer", "_deadlines", "is_done")
+
+    def __init__(self, deadlines: Deadlines, answer: Written) -> None:
+        self._deadlines = deadlines
+        self._answer = answer
+        self.is_done = False
+
+    @property
+    def is_gone(self) -> bool:
+        """The coordinator waits, and hangs up on nobody."""
+        return False
+
+    def done(self) -> None:
+        self._end(ErrorCode.NONE)
+
+    def expire(self) -> None:
+        self._end(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _end(self, code: ErrorCode) -> None:
+        if not self.is_done:
+            self.is_done = True
+            self._deadlines.ended()
+            self._answer(code)

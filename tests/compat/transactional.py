@@ -1,0 +1,201 @@
+"""Transactional producers of foreign clients behind one small face."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, Final, Protocol
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.compat.clients import PATIENCE_S
+from tests.compat.foreign import load
+from tests.compat.loop_thread import LoopThread
+
+aiokafka = load("aiokafka")
+aiokafka_errors = load("aiokafka.errors")
+kafka = load("kafka")
+kafka_errors = load("kafka.errors")
+kafka_structs = load("kafka.structs")
+
+_PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class Transactional(Protocol):
+    """A producer under a transactional id, which is its own from the beginning."""
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, value: bytes, partition: int = 0) -> None:
+        """Hand a record over; whether it arrives is told by `commit`."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until all that was sent has arrived."""
+        ...
+
+    def send_offsets(self, offsets: Offsets, group_id: str) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TransactionalClient(Protocol):
+    """One foreign library."""
+
+    name: str
+    fenced: tuple[type[Exception], ...]
+    """What a producer raises that somebody else has taken over from."""
+
+    def open(self, servers: str, transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
+        """Take the id over; whoever had it is fenced."""
+        ...
+
+
+class Confluent:
+    name = "confluent-kafka"
+    fenced: tuple[type[Exception], ...] = (KafkaException,)
+
+    def open(self, servers: str, transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
+        return ConfluentProducer(servers, transactional_id, timeout_ms)
+
+
+class ConfluentProducer:
+    def __init__(self, servers: str, transactional_id: str, timeout_ms: int) -> None:
+        self._servers = servers
+        self.producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": timeout_ms,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self.producer.init_transactions(PATIENCE_S)
+
+    def begin(self) -> None:
+        self.producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes, partition: int = 0) -> None:
+        self.producer.produce(topic, value, partition=partition)
+
+    def flush(self) -> None:
+        self.producer.flush(PATIENCE_S)
+
+    def send_offsets(self, offsets: Offsets, group_id: str) -> None:
+        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        with closing(
+            Consumer({"bootstrap.servers": self._servers, "group.id": group_id})
+        ) as consumer:
+            metadata = consumer.consumer_group_metadata()
+            self.producer.send_offsets_to_transaction(places, metadata, PATIENCE_S)
+
+    def commit(self) -> None:
+        self.producer.commit_transaction(PATIENCE_S)
+
+    def abort(self) -> None:
+        self.producer.abort_transaction(PATIENCE_S)
+
+    def close(self) -> None:
+        """It is let go of, since what is under way ends with it."""
+        del self.producer
+
+
+class KafkaPython:
+    name = "kafka-python"
+    fenced: tuple[type[Exception], ...] = (kafka_errors.KafkaError,)
+
+    def open(self, servers: str, transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
+        return _KafkaPythonProducer(servers, transactional_id, timeout_ms)
+
+
+class _KafkaPythonProducer:
+    def __init__(self, servers: str, transactional_id: str, timeout_ms: int) -> None:
+        self._producer = kafka.KafkaProducer(
+            bootstrap_servers=servers,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            max_block_ms=_PATIENCE_MS,
+            reconnect_backoff_max_ms=200,
+        )
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes, partition: int = 0) -> None:
+        self._producer.send(topic, value, partition=partition)
+
+    def flush(self) -> None:
+        self._producer.flush(timeout=PATIENCE_S)
+
+    def send_offsets(self, offsets: Offsets, group_id: str) -> None:
+        places = {
+            kafka.TopicPartition(*place): kafka_structs.OffsetAndMetadata(offset, "", -1)
+            for place, offset in offsets.items()
+        }
+        self._producer.send_offsets_to_transaction(places, group_id)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+    def close(self) -> None:
+        self._producer.close(timeout=PATIENCE_S)
+
+
+class AioKafka:
+    name = "aiokafka"
+    fenced: tuple[type[Exception], ...] = (aiokafka_errors.KafkaError,)
+
+    def open(self, servers: str, transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
+        return _AsyncProducer(servers, transactional_id, timeout_ms)
+
+
+class _AsyncProducer:
+    def __init__(self, servers: str, transactional_id: str, timeout_ms: int) -> None:
+        self._thread = LoopThread()
+
+        async def start() -> Any:
+            producer = aiokafka.AIOKafkaProducer(
+                bootstrap_servers=servers,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+                request_timeout_ms=_PATIENCE_MS,
+            )
+            await producer.start()
+            return producer
+
+        self._producer = self._thread.do(start())
+
+    def begin(self) -> None:
+        self._thread.do(self._producer.begin_transaction())
+
+    def send(self, topic: str, value: bytes, partition: int = 0) -> None:
+        self._thread.do(self._producer.send(topic, value, partition=partition))
+
+    def flush(self) -> None:
+        self._thread.do(self._producer.flush())
+
+    def send_offsets(self, offsets: Offsets, group_id: str) -> None:
+        places = {aiokafka.TopicPartition(*place): offset for place, offset in offsets.items()}
+        self._thread.do(self._producer.send_offsets_to_transaction(places, group_id))
+
+    def commit(self) -> None:
+        self._thread.do(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._thread.do(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        self._thread.do(self._producer.stop())
+        self._thread.close()
+
+
+CLIENTS: Final[tuple[TransactionalClient, ...]] = (Confluent(), KafkaPython(), AioKafka())

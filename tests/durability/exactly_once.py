@@ -1,0 +1,186 @@
+"""A worker that copies records exactly once, a broker, and somebody who kills them both."""
+
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from headwater.testing import EmbeddedBroker
+from tests.durability import copier
+from tests.durability.copier import COPY, SOURCE, changed
+
+PARTITIONS = 4
+PATIENCE_S = 120.0
+_LETTERS_A_TRANSACTION = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much is copied, and how often somebody dies."""
+
+    records: int
+    per_transaction: int
+    kills: int
+
+    @property
+    def letters(self) -> int:
+        """About as many as a worker says between two deaths, if all of them are to happen."""
+        transactions = self.records // self.per_transaction
+        return _LETTERS_A_TRANSACTION * transactions // (self.kills + 2)
+
+
+class Worker:
+    """One life of the copier."""
+
+    def __init__(self, servers: str, per_transaction: int) -> None:
+        command = [sys.executable, "-m", "tests.durability.copier", servers, str(per_transaction)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self._letters: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(
+            target=_pass_on, args=(self._process.stdout, self._letters), daemon=True
+        )
+        self._reader.start()
+
+    def hear(self, letters: int, wanted: str | None = None) -> bool:
+        """Wait until it has said so many letters, or so many of one; False if it ended before."""
+        until_s = time.monotonic() + PATIENCE_S
+        while letters > 0:
+            try:
+                letter = self._letters.get(timeout=max(0.0, until_s - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError("the worker is silent") from None
+            if not letter:
+                return False
+            letters -= wanted in (None, letter)
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.wait()
+
+    def wait(self) -> int:
+        """How it ended."""
+        code = self._process.wait(PATIENCE_S)
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+
+def _pass_on(output: IO[str], letters: queue.SimpleQueue[str]) -> None:
+    for line in output:
+        letters.put(line.strip())
+    letters.put("")
+
+
+@contextmanager
+def worker_at(servers: str, plan: Plan) -> Iterator[Worker]:
+    worker = Worker(servers, plan.per_transaction)
+    try:
+        yield worker
+    finally:
+        worker.kill()
+
+
+def copy_under_fire(broker: EmbeddedBroker, plan: Plan, dice: random.Random) -> int:
+    """Copy everything, while worker and broker die at random moments; how often somebody did."""
+    servers = broker.bootstrap_servers
+    worker, deaths = Worker(servers, plan.per_transaction), 0
+    try:
+        while deaths < plan.kills:
+            if not worker.hear(dice.randint(1, max(1, plan.letters))):
+                break
+            victim = dice.choice(("worker", "broker", "both"))
+            if victim in ("worker", "both"):
+                worker.kill()
+            if victim in ("broker", "both"):
+                broker.kill()
+                broker.restart()
+            if victim in ("worker", "both"):
+                worker = Worker(servers, plan.per_transaction)
+            deaths += 1
+        while worker.hear(1_000):
+            pass
+        assert worker.wait() == copier.DONE
+    finally:
+        worker.kill()
+    return deaths
+
+
+def fence_a_zombie(broker: EmbeddedBroker, plan: Plan, dice: random.Random) -> None:
+    """A worker stops amid its work, another takes over, and the first one comes back."""
+    servers = broker.bootstrap_servers
+    with worker_at(servers, plan) as zombie:
+        assert zombie.hear(dice.randint(2, 2 * _LETTERS_A_TRANSACTION))
+        zombie.signal(signal.SIGSTOP)
+        with worker_at(servers, plan) as successor:
+            assert successor.hear(2, copier.COMMITTED)
+            zombie.signal(signal.SIGCONT)
+            while zombie.hear(1):
+                pass
+            assert zombie.wait() == copier.FENCED
+
+
+def fill(servers: str, plan: Plan) -> None:
+    """Numbers from 0 on, spread over the partitions in turn."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    topics = [NewTopic(name, PARTITIONS, 1) for name in (SOURCE, COPY)]
+    for made in admin.create_topics(topics).values():
+        made.result(PATIENCE_S)
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 2_000_000,
+            "linger.ms": 5,
+            "log_level": 0,
+        }
+    )
+    for number in range(plan.records):
+        producer.produce(SOURCE, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def check_copy(servers: str, plan: Plan) -> None:
+    """Each record once, in its partition and its place: nothing lost, nothing twice."""
+    seen: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "unused",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(COPY, number, 0) for number in range(PARTITIONS)])
+    at_end: dict[int, None] = {}
+    until_s = time.monotonic() + PATIENCE_S
+    while len(at_end) < PARTITIONS:
+        assert time.monotonic() < until_s, [len(each) for each in seen]
+        for message in consumer.consume(10_000, 0.5):
+            partition, value = message.partition(), message.value()
+            assert partition is not None
+            if message.error() is not None:
+                at_end[partition] = None
+            else:
+                assert value is not None
+                seen[partition].append(value)
+    for partition, values in enumerate(seen):
+        expected = [changed(b"%d" % n) for n in range(partition, plan.records, PARTITIONS)]
+        assert values == expected, f"partition {partition} has {len(values)} of {len(expected)}"

@@ -1,0 +1,34 @@
+"""Exactly once, under kill -9 of broker and worker: what is read is written once each, in order."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from headwater.testing import EmbeddedBroker
+from tests.durability.exactly_once import Plan, check_copy, copy_under_fire, fence_a_zombie, fill
+
+
+def test_records_are_copied_once_each_though_everybody_dies(tmp_path: Path) -> None:
+    plan = Plan(records=12_000, per_transaction=250, kills=3)
+    dice = random.Random(1)
+    with EmbeddedBroker(data_directory=tmp_path) as broker:
+        fill(broker.bootstrap_servers, plan)
+        fence_a_zombie(broker, plan, dice)
+        copy_under_fire(broker, plan, dice)
+        check_copy(broker.bootstrap_servers, plan)
+
+
+@pytest.mark.slow
+def test_a_million_records_are_copied_once_each_though_everybody_dies(tmp_path: Path) -> None:
+    plan = Plan(records=1_000_000, per_transaction=1_000, kills=40)
+    dice = random.Random(2)
+    settings = {"transaction.state.log.segment.bytes": 1_048_576, "log.cleaner.backoff.ms": 500}
+    with EmbeddedBroker(settings, data_directory=tmp_path) as broker:
+        fill(broker.bootstrap_servers, plan)
+        fence_a_zombie(broker, plan, dice)
+        deaths = copy_under_fire(broker, plan, dice)
+        fence = broker.log_text
+        check_copy(broker.bootstrap_servers, plan)
+        assert deaths >= plan.kills // 2
+        assert "Traceback" not in fence, fence
