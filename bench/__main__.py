@@ -24,6 +24,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         "The broker",
         ("bench.broker_footprint", "bench.broker_requests", "bench.broker_throughput"),
     ),
+    "controller": Benchmark("The controller of a large cluster", ("bench.controller_scale",)),
+    "groups": Benchmark("Groups", ("bench.group_rebalances", "bench.group_requests")),
+    "restart": Benchmark("A restart", ("bench.restarts",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 

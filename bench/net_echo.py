@@ -78,7 +78,7 @@ def _measure_small(bench: Bench) -> None:
 def _compare(bench: Bench, name: str, exchange: Exchange, bare: str, file: BinaryIO | None) -> None:
     contenders: dict[str, Callable[[], object]] = {
         "net": lambda: _serve(exchange, file),
-        "bare": lambda: _serve_bare(exchange, file),
+        "bare": lambda: serve_bare(exchange, file),
     }
     medians = median_of_rounds(contenders, ROUNDS)
     megabytes = exchange.requests * MIB / 1e6
@@ -148,7 +148,7 @@ async def _serve_on(
     client.join()
 
 
-def _serve_bare(exchange: Exchange, file: BinaryIO | None) -> None:
+def serve_bare(exchange: Exchange, file: BinaryIO | None) -> None:
     """Receive and answer without cutting, counting or watching anything else."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         client = _client(listening.getsockname()[1], exchange)

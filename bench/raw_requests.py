@@ -47,7 +47,7 @@ def produce_frame(
     """A whole Produce request with acks=1."""
     data = PartitionProduceData(records=memoryview(batch_of(record_count)))
     produced = TopicProduceData(name=topic, partition_data=(data,))
-    return _frame(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=(produced,)), version)
+    return frame_of(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=(produced,)), version)
 
 
 def fetch_frame(
@@ -55,7 +55,7 @@ def fetch_frame(
 ) -> bytes:
     """A whole Fetch request that waits up to a second for the first byte."""
     partition = FetchPartition(fetch_offset=offset, partition_max_bytes=max_bytes)
-    return _frame(
+    return frame_of(
         FetchRequest(
             max_wait_ms=1_000,
             min_bytes=1,
@@ -159,7 +159,8 @@ def _received(connected: socket.socket, room: memoryview) -> int:
     return count
 
 
-def _frame(request: Message, version: int) -> bytes:
+def frame_of(request: Message, version: int) -> bytes:
+    """A whole request, as it goes over the wire."""
     api: ApiKey = request.api
     parts = request_frame(APIS[api], version, 1, "bench", write(request, version))
     return b"".join(part for part in parts if isinstance(part, bytes | bytearray | memoryview))

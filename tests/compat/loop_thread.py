@@ -21,6 +21,10 @@ class LoopThread:
     def do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
+    def begin(self, work: Coroutine[Any, Any, object]) -> None:
+        """Have something done, without waiting for it."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, TopicPartition
 
 from tests.compat.brokers import checked_broker
 from tests.compat.clients import PATIENCE_S, Sent, write
 from tests.compat.judges import CONFLUENT
-from tests.compat.topics import create_topic
+from tests.compat.topics import admin_of, create_topic
 
 POLL_S = 0.05
 SETTINGS = {
@@ -52,43 +52,6 @@ def shares(*wanted: int) -> Callable[[list[int]], bool]:
     return lambda counts: sorted(counts) == sorted(wanted)
 
 
-@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-def test_two_groups_share_out_a_topic_each_for_itself(topic: str, strategy: str) -> None:
-    """GR-1 to GR-13: two get two each; of five one stands by, and steps in for one that leaves."""
-    with checked_broker(SETTINGS) as broker:
-        servers = broker.bootstrap_servers
-        create_topic(servers, topic, partitions=4)
-        classic: dict[str, str | int | bool] = {
-            "partition_assignment_strategy": strategy,
-            "session_timeout_ms": 6_000,
-        }
-        with (
-            members(servers, 2, group_id="a", **classic) as first,
-            members(servers, 5, group_id="b", **classic) as second,
-        ):
-            for consumer in [*first, *second]:
-                consumer.subscribe([topic])
-            settle(first, shares(2, 2))
-            settle(second, shares(0, 1, 1, 1, 1))
-            leaving = next(each for each in second if each.assignment())
-            leaving.close()
-            settle([each for each in second if each is not leaving], shares(1, 1, 1, 1))
-
-
-@pytest.mark.slow
-def test_a_group_of_the_new_protocol_shares_out_a_topic(topic: str) -> None:
-    """NG-1 to NG-3."""
-    with checked_broker(SETTINGS) as broker:
-        servers = broker.bootstrap_servers
-        create_topic(servers, topic, partitions=4)
-        with members(servers, 2, group_id="a", group_protocol="consumer") as consumers:
-            for consumer in consumers:
-                consumer.subscribe([topic])
-            settle(consumers, shares(2, 2))
-            consumers[0].close()
-            settle(consumers[1:], shares(4))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_a_live_group_is_upgraded_one_consumer_at_a_time(topic: str, strategy: str) -> None:
@@ -115,6 +78,36 @@ def test_a_live_group_is_upgraded_one_consumer_at_a_time(topic: str, strategy: s
             for consumer in old:
                 consumer.close()
             settle([new], shares(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_live_group_goes_back_to_the_old_protocol(topic: str, strategy: str) -> None:
+    """NG-10: a consumer of the old protocol comes, that of the new one leaves, others come."""
+    classic: dict[str, str | int | bool] = {
+        "group_id": "a",
+        "partition_assignment_strategy": strategy,
+        "session_timeout_ms": 6_000,
+        "heartbeat_interval_ms": 500,
+    }
+    with checked_broker(SETTINGS) as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, topic, partitions=4)
+        with (
+            members(servers, 1, group_id="a", group_protocol="consumer") as new,
+            members(servers, 2, **classic) as old,
+        ):
+            new[0].subscribe([topic])
+            settle(new, shares(4))
+            old[0].subscribe([topic])
+            settle([*new, old[0]], shares(2, 2))
+            new[0].close()
+            settle(old[:1], shares(4))
+            old[1].subscribe([topic])
+            settle(old, shares(2, 2))
+            admin = admin_of(servers)
+            listed = admin.list_consumer_groups().result(PATIENCE_S)
+            assert [each.type for each in listed.valid] == [ConsumerGroupType.CLASSIC]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -72,6 +72,8 @@ class ConfluentProducer:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
                 "reconnect.backoff.max.ms": 200,
+                # A new handle for its only broker would not know the group's coordinator.
+                "metadata.recovery.strategy": "none",
                 "log_level": 0,
             }
         )

@@ -32,6 +32,8 @@ _FENCING: Final = (
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.FENCED_INSTANCE_ID,
+    # What a consumer says from then on that was fenced; nothing else is fatal to it here.
+    KafkaError._FATAL,
 )
 
 
@@ -85,7 +87,12 @@ class Copier:
 
     def _read(self) -> list[Message]:
         messages = []
-        for message in self._consumer.consume(self._per_transaction, 0.5):
+        try:
+            consumed = self._consumer.consume(self._per_transaction, 0.5)
+        except KafkaException as failure:
+            raise_if_fenced(failure.args[0])
+            raise
+        for message in consumed:
             error = message.error()
             if error is None:
                 messages.append(message)

@@ -133,7 +133,8 @@ def fence_a_zombie(broker: EmbeddedBroker, plan: Plan, dice: random.Random) -> N
             zombie.signal(signal.SIGCONT)
             while zombie.hear(1):
                 pass
-            assert zombie.wait() == copier.FENCED
+            code = zombie.wait()
+            assert code == copier.FENCED, code
 
 
 def fill(servers: str, plan: Plan) -> None:

@@ -22,6 +22,41 @@ from headwater.wire.shape import WireField, wire_fields
 from headwater.wire.translation import request_shape, write
 
 _TOPICS = ("fuzz-a", "fuzz-b", "fuzz.c", "", ".", "no such", "__consumer_offsets", "x" * 300)
+# What fields of these names may say, so that requests get beyond the first question asked of them.
+# The first group is real and has members that come and go; a few member ids are of those who chose
+# their own (KIP-848), so that later requests find them again.
+_GROUPS = ("fuzz-group", "fuzz-group", "fuzz-group", "other-group", "", "g" * 300)
+_MEMBERS = ("", "", "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBA", "no such member")
+_WORDS: dict[str, tuple[str, ...]] = {
+    "group_id": _GROUPS,
+    "groups": _GROUPS,
+    "groups_names": _GROUPS,
+    "group_ids": _GROUPS,
+    "coordinator_keys": _GROUPS,
+    "key": _GROUPS,
+    "member_id": _MEMBERS,
+    "leader": _MEMBERS,
+    "group_instance_id": ("static-1", "static-2", ""),
+    "instance_id": ("static-1", "static-2", ""),
+    "protocol_type": ("consumer", "consumer", "connect", ""),
+    "protocol_name": ("range", "range", "roundrobin"),
+    "server_assignor": ("uniform", "range", "no such"),
+    "subscribed_topic_regex": ("fuzz.*", "(a+)+$", "[", "", "(?i)FUZZ-[ab]", "x{1000}{1000}"),
+    "subscribed_topic_names": _TOPICS,
+}
+_NUMBERS: dict[str, tuple[int, ...]] = {
+    "max_wait_ms": (-1, 0, 1, 10),
+    "timeout_ms": (-1, 0, 1, 10),
+    "num_partitions": (-1, 0, 1, 3),
+    "count": (-1, 0, 1, 3),
+    "session_timeout_ms": (6_000, 6_000, 45_000, 1, -1),
+    "rebalance_timeout_ms": (1, 50, 1_000, 60_000, -1),
+    "generation_id": (1, 2, 3, 0, -1),
+    "generation_id_or_member_epoch": (1, 2, 3, 0, -1),
+    "member_epoch": (0, 0, 1, 2, 3, -1, -2),
+}
+# What a consumer says of itself to its group: version 1, one topic, no data, no partitions.
+_SUBSCRIPTION = b"\0\1\0\0\0\1\0\6fuzz-a\xff\xff\xff\xff\0\0\0\0"
 _EDGES = (0, 1, -1, -2, -3, 2, 100, 2**31 - 1, -(2**31))
 _LONGEST_LIST = 4
 
@@ -99,11 +134,12 @@ class FrameMaker:
             case "float64":
                 return dice.random()
             case "string":
-                return dice.choice(_TOPICS)
+                return dice.choice(_WORDS.get(field.name, (*_TOPICS, "range")))
             case "uuid":
                 return field.default
             case "bytes":
-                return dice.randbytes(dice.randrange(20))
+                is_noise = dice.random() < 0.5
+                return dice.randbytes(dice.randrange(20)) if is_noise else _SUBSCRIPTION
             case "records":
                 return memoryview(self._batch())
             case "error_code":
@@ -114,10 +150,9 @@ class FrameMaker:
 
     def _integer(self, field: WireField) -> int:
         bits = int(str(field.kind).removeprefix("int"))
-        if field.name in ("max_wait_ms", "timeout_ms"):
-            return self.dice.choice((-1, 0, 1, 10))
-        if field.name in ("num_partitions", "count"):
-            return self.dice.choice((-1, 0, 1, 3))
+        likely = _NUMBERS.get(field.name)
+        if likely is not None:
+            return self.dice.choice(likely)
         chosen = (
             self.dice.choice(_EDGES) if self.dice.random() < 0.7 else self.dice.getrandbits(bits)
         )

@@ -23,6 +23,8 @@ from tests.fuzz.frames import FrameMaker
 CANARY = "canary"
 _CANARIES = 1_000
 _PATIENCE_S = 30.0
+# Whoever joins a group may have to wait for the others, and then leaves without a word.
+_WAIT_S = 0.2
 _FRAMES_PER_CONNECTION = 8
 _TOLD_EVERY = 50_000
 
@@ -60,6 +62,7 @@ def _one_connection(port: int, maker: FrameMaker, dice: random.Random) -> int:
         with suppress(OSError):
             peer.sendall(b"".join(maker.frame() for _ in range(count)))
             peer.shutdown(socket.SHUT_WR)
+            peer.settimeout(_WAIT_S)
             while peer.recv(65_536):
                 pass
     return count
@@ -70,16 +73,22 @@ def _plant(bootstrap_servers: str) -> None:
     for number in range(_CANARIES):
         producer.produce(CANARY, str(number).encode())
     assert producer.flush(_PATIENCE_S) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": CANARY})
+    consumer.commit(offsets=[TopicPartition(CANARY, 0, _CANARIES)], asynchronous=False)
+    consumer.close()
 
 
 def _check_canaries(bootstrap_servers: str) -> None:
-    """All that was written before the siege is read after it, in order."""
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused"})
+    """All that was written before the siege is read after it, in order; offsets are kept."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": CANARY})
+    (committed,) = consumer.committed([TopicPartition(CANARY, 0)], timeout=_PATIENCE_S)
+    assert committed.offset == _CANARIES
     consumer.assign([TopicPartition(CANARY, 0, 0)])
     values: list[bytes | None] = []
     deadline = time.monotonic() + _PATIENCE_S
     while len(values) < _CANARIES and time.monotonic() < deadline:
         values += [message.value() for message in consumer.consume(_CANARIES, 1.0)]
+    consumer.close()
     assert values == [str(number).encode() for number in range(_CANARIES)]
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,7 +14,8 @@ from tests.peers.processes import end, free_port, start_until
 class HeadwaterBroker:
     """One broker in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = {**COMMON_SETTINGS, **(settings or {})}
         self.data = folder / "headwater-data"
         self.bootstrap_servers = f"127.0.0.1:{free_port()}"
         self._log = folder / "headwater.log"
@@ -23,7 +25,7 @@ class HeadwaterBroker:
         program = Path(sys.executable).with_name("headwater")
         command = [str(program), "start", "--data", str(self.data), "--node-id", str(NODE_ID)]
         command += ["--listen", self.bootstrap_servers, "--log-level", "warning"]
-        for name, value in COMMON_SETTINGS.items():
+        for name, value in self._settings.items():
             command += ["-o", f"{name}={value}"]
         self._process = start_until(
             command, lambda line: line.startswith("headwater ready"), self._log

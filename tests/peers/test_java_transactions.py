@@ -6,20 +6,26 @@ epoch, and it tells nobody beforehand to which partitions it writes.
 
 import re
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from headwater.coordinator.transactions.transaction_states import (
     TransactionState as TransactionStates,
 )
+from headwater.model.errors import ErrorCode
+from headwater.records.building import build_batch
 from headwater.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,
 )
-from tests.peers.apache_kafka import run_class
+from headwater.wire.messages.produce import ProduceResponse
+from tests.peers.apache_kafka import NODE_ID, run_class
 from tests.peers.headwater_broker import HeadwaterBroker
 from tests.peers.jars import KAFKA_4_1
+from tests.peers.lab import Lab
 from tests.peers.raw_client import RawClient
+from tests.peers.scenarios.produce import produce
 from tests.peers.test_kafka_tools import TOOLS, create, run
 
 PATIENCE_S = 30
@@ -135,6 +141,61 @@ def test_kafka_transactions_lists_describes_and_aborts(headwater: HeadwaterBroke
     other.produce(topic, b"behind it", partition=0)
     other.commit_transaction(PATIENCE_S)
     assert committed(headwater, topic) == [b"behind it"]
+
+
+def test_kafka_transactions_takes_an_id_away_from_its_producer(headwater: HeadwaterBroker) -> None:
+    topic = "java-terminated"
+    create(headwater, topic)
+    producer = Producer(
+        {"bootstrap.servers": headwater.bootstrap_servers, "transactional.id": topic}
+    )
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(PATIENCE_S)
+    command = f"{TOOLS}.TransactionsCommand"
+    run(headwater, command, "forceTerminateTransaction", "--transactionalId", topic)
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(PATIENCE_S)
+    assert committed(headwater, topic) == []
+
+
+def test_kafka_transactions_finds_one_that_hangs_and_ends_it(headwater: HeadwaterBroker) -> None:
+    """KIP-664: one that was opened behind the back of its coordinator, as before KIP-890."""
+    lab = Lab("java-hanging", headwater.bootstrap_servers)
+    topic, producer_id = lab.topic(), lab.producer_id()
+    verify(headwater, "false")
+    batch = build_batch(
+        lab.records("nobody will end this"),
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    request = produce(topic, batch, transactional_id="nobody")
+    answer = lab.get(request, ProduceResponse, 10)
+    verify(headwater, "true")
+    assert not answer.responses[0].partition_responses[0].error_code
+    refused = lab.get(
+        produce(lab.topic("2"), batch, transactional_id="nobody"), ProduceResponse, 10
+    )
+    assert refused.responses[0].partition_responses[0].error_code is not ErrorCode.NONE
+    lab.client.close()
+    command = f"{TOOLS}.TransactionsCommand"
+    found = run(headwater, command, "find-hanging", "--broker-id", str(NODE_ID))
+    assert re.search(rf"^{topic}\s+0\s+{producer_id}\s", found, re.MULTILINE), found
+    place = ("--topic", topic, "--partition", "0")
+    run(headwater, command, "abort", *place, "--start-offset", "0")
+    assert committed(headwater, topic) == []
+    found = run(headwater, command, "find-hanging", "--broker-id", str(NODE_ID))
+    assert topic not in found
+
+
+def verify(headwater: HeadwaterBroker, value: str) -> None:
+    """Turn verification off or on, while the broker runs."""
+    change = f"transaction.partition.verification.enable={value}"
+    options = ("--entity-type", "brokers", "--entity-default", "--alter", "--add-config", change)
+    run(headwater, "kafka.admin.ConfigCommand", *options)
 
 
 def test_kafka_features_knows_what_is_finalized(headwater: HeadwaterBroker) -> None:

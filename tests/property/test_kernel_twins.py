@@ -17,6 +17,7 @@ from headwater.records.building import build_batch
 from headwater.records.checksum import write_crc
 from headwater.records.header import APPEND_TIME_FLAG, HEADER_BYTES, Codec, read_header
 from headwater.records.record import Record
+from headwater.records.runs import IndexProgress
 from headwater.records.validation import check_client_batch
 
 SEED = bytes(range(16))
@@ -277,6 +278,51 @@ def test_scans_of_damaged_logs_agree(
     log = bytearray(build_batch(records) + build_batch(records[:1]))
     log[position % len(log)] = byte[0]
     agree(lambda kernel: kernel.scan(log, 0, limit))
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytearray:
+    """Batches end to end as a log has them, more or less: of several producers and epochs."""
+    log, offset = bytearray(), draw(st.integers(0, 2))
+    for _ in range(draw(st.integers(1, 20))):
+        records = [Record(value=b"v", timestamp=draw(st.integers(-1, 50)))]
+        batch = build_batch(
+            records * draw(st.integers(1, 3)),
+            base_offset=offset,
+            leader_epoch=draw(st.sampled_from([3, 3, 3, 3, 3, 3, 3, -1, 4])),
+            producer_id=draw(st.sampled_from([-1, 1, 1, 1, 2, 65])),
+            producer_epoch=draw(st.sampled_from([0, 0, 0, 1])),
+            base_sequence=0,
+            is_transactional=draw(st.sampled_from([False, False, False, True])),
+        )
+        log += batch
+        offset = read_header(batch).next_offset + draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
+        offset = max(offset, 0)
+    for _ in range(draw(st.sampled_from([0, 0, 1]))):
+        log[draw(st.integers(0, len(log) - 1))] ^= 1 << draw(st.integers(0, 7))
+    return log[: len(log) - draw(st.sampled_from([0, 0, 0, 1, 30, 80]))]
+
+
+@settings(max_examples=300)
+@given(logs(), st.integers(0, 300), st.sampled_from([2**40, 20]))
+def test_runs_of_sound_batches_agree(log: bytearray, interval: int, highest: int) -> None:
+    agree(
+        lambda kernel: kernel.sound_run(
+            log,
+            1_000,
+            lowest_offset=0,
+            highest_offset=highest,
+            leader_epoch=3,
+            index_interval_bytes=interval,
+            progress=IndexProgress(-1, 0, interval),
+        )
+    )
+
+
+@settings(max_examples=300)
+@given(logs(), st.integers(0, 200))
+def test_headers_of_producers_agree(log: bytearray, cut: int) -> None:
+    agree(lambda kernel: kernel.producer_headers(log[:-cut] if cut else log, 0))
 
 
 @given(st.binary(max_size=200))

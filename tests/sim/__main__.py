@@ -29,20 +29,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many, from --seed on")
     parser.add_argument("--trace", action="store_true", help="print every step")
     options = parser.parse_args(arguments)
-    # What a shard says of appends that fail is not news here.
-    logging.getLogger("headwater").setLevel(logging.ERROR)
     chosen = named(options.simulator)
     if not chosen:
         parser.error(f"no simulator {options.simulator!r}; there are {', '.join(SIMULATORS)}")
     for name, simulator in chosen.items():
         for seed in range(options.seed, options.seed + options.seeds):
-            if not _lived(name, simulator, seed, shows_trace=options.trace):
+            if not lived(name, simulator, seed, shows_trace=options.trace):
                 return 1
     print("every check held")
     return 0
 
 
-def _lived(name: str, simulator: Simulator, seed: int, *, shows_trace: bool) -> bool:
+def lived(name: str, simulator: Simulator, seed: int, *, shows_trace: bool) -> bool:
     outcome = simulator(seed)
     if shows_trace:
         print("\n".join(outcome.trace))
@@ -58,4 +56,6 @@ def _lived(name: str, simulator: Simulator, seed: int, *, shows_trace: bool) -> 
 
 
 if __name__ == "__main__":
+    # What a shard says of appends that fail is not news here.
+    logging.getLogger("headwater").setLevel(logging.ERROR)
     sys.exit(main())

@@ -11,20 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Final, TypeVar
 
-from headwater.broker.announcement import announcement
+from headwater.broker.alone import Alone
 from headwater.broker.broker import Broker
+from headwater.broker.coordinators import new_coordinators
 from headwater.broker.dispatch import Dispatch
-from headwater.broker.group_coordinator import GroupCoordinator
-from headwater.broker.marker_sending import MarkerSending
-from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
-from headwater.broker.transaction_coordinator import TransactionCoordinator
-from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.controller import Controller
 from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig
-from headwater.cluster.facts import Fact
+from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.features import of_new_cluster
 from headwater.cluster.image import ClusterImage, Endpoint
 from headwater.cluster.local import LocalStore
@@ -184,8 +180,7 @@ class BrokerLab:
         )
         self.broker = self._broker(authorizer or AllowAll(), paths)
         self._join()
-        answers = announcement(self.broker.image, unstable=False)
-        self.dispatch = Dispatch(self.broker, answers, unstable=False)
+        self.dispatch = Dispatch(self.broker)
 
     def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
         """Give a request to the broker as its frame; the newest version that is stable if none."""
@@ -272,46 +267,16 @@ class BrokerLab:
         directories.open(self.clock.now_ms())
         controller = Controller(self.store, image, self._changed)
         deadlines = Deadlines()
-        groups = GroupCoordinator(
+        standing = Alone(static, controller, self.dice)
+        producer_ids = ProducerIdBlock(standing.allocate_producer_ids)
+        coordinators = new_coordinators(
             static,
             clock=self.clock,
             dice=self.dice,
             executor=self.executor,
             deadlines=deadlines,
             partitions=partitions,
-            image=lambda: controller.image,
-        )
-        producer_ids = ProducerIdBlock(static.node_id, controller)
-        markers = MarkerWriting(
-            partitions=partitions,
-            groups=groups,
-            clock=self.clock,
-            deadlines=deadlines,
-            timeout_ms=static.settings.request_timeout_ms,
-        )
-        transactions = TransactionCoordinator(
-            static,
-            clock=self.clock,
-            executor=self.executor,
-            deadlines=deadlines,
-            partitions=partitions,
-            image=lambda: controller.image,
             producer_ids=producer_ids,
-            markers=MarkerSending(
-                node_id=static.node_id,
-                writing=markers,
-                image=lambda: controller.image,
-                clock=self.clock,
-                colleagues=None,
-                timeout_ms=static.settings.request_timeout_ms,
-            ),
-        )
-        questions = TransactionQuestions(
-            static,
-            coordinator=transactions,
-            clock=self.clock,
-            deadlines=deadlines,
-            partitions=partitions,
             image=lambda: controller.image,
         )
         return Broker(
@@ -319,7 +284,7 @@ class BrokerLab:
             clock=self.clock,
             dice=self.dice,
             executor=self.executor,
-            controller=controller,
+            standing=standing,
             directories=directories,
             partitions=partitions,
             ranges=RangeReader(_AllCold(), self.executor, read_plainly, cold_limit_bytes=1 << 20),
@@ -328,10 +293,10 @@ class BrokerLab:
             authorizer=authorizer,
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
-            groups=groups,
-            transactions=transactions,
-            questions=questions,
-            markers=markers,
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
+            questions=coordinators.questions,
+            markers=coordinators.markers,
             soon=self._soon_append,
         )
 
@@ -342,6 +307,8 @@ class BrokerLab:
         self.broker.partitions.changed(image, list(facts))
         self.broker.groups.changed(image, list(facts))
         self.broker.transactions.changed(image)
+        if any(isinstance(fact, FeatureFinalized) for fact in facts):
+            self.dispatch.announce(image)
 
     def _join(self) -> None:
         node_id = self.static.node_id
@@ -352,6 +319,7 @@ class BrokerLab:
         image = _read(self.store)
         self.broker.controller.take_over(image)
         self.broker.partitions.changed(image, ())
+        self.broker.groups.changed(image, ())
         self.broker.transactions.changed(image)
 
 

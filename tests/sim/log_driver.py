@@ -84,7 +84,7 @@ class LogDriver:
         model = self.tracked.model
         promise = model.flush_asked()
         try:
-            self.log.flush(lambda: model.flushed(promise))
+            self.log.flush(lambda failure: None if failure else model.flushed(promise))
         except TooManyOpenFiles:
             model.flush_refused(promise)
             raise

@@ -14,7 +14,7 @@ def live(first_seed: int, count: int) -> None:
         assert outcome.failure is None, f"seed {seed}\n{outcome.failure}\n{tail}"
 
 
-@pytest.mark.parametrize("first_seed", range(1, 161, CHUNK))
+@pytest.mark.parametrize("first_seed", range(1, 81, CHUNK))
 def test_no_partition_has_two_owners_while_a_group_changes_its_type(first_seed: int) -> None:
     """NG-10."""
     live(first_seed, CHUNK)
@@ -28,6 +28,6 @@ def test_no_partition_has_two_owners_in_a_thousand_lives(first_seed: int) -> Non
 
 def test_lives_come_to_upgrades_and_downgrades() -> None:
     """A simulator in which nothing happens finds nothing."""
-    outcomes = [run(seed) for seed in range(1, 21)]
-    assert sum(outcome.upgrades for outcome in outcomes) > 10
-    assert sum(outcome.downgrades for outcome in outcomes) > 10
+    outcomes = [run(seed) for seed in range(1, 11)]
+    assert sum(outcome.upgrades for outcome in outcomes) > 5
+    assert sum(outcome.downgrades for outcome in outcomes) > 5

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headwater.coordinator.transactions.marker_delivery import refuse_late
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NodeId, TopicPartition
@@ -18,6 +17,7 @@ from headwater.replication.transaction_guard import (
     Ticket,
     TransactionGuard,
     produce_code,
+    refuse_late,
 )
 from headwater.storage.producer_state import AppendOrigin, CompletedTransaction, ProducerStates
 

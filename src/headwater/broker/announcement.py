@@ -1,6 +1,6 @@
 """What this broker announces in ApiVersions: its APIs, and the features of its cluster."""
 
-from headwater.broker.routes import ANNOUNCED
+from headwater.broker.routes import ANNOUNCED, BETWEEN_BROKERS
 from headwater.cluster.features import SUPPORTED, level_of
 from headwater.cluster.image import ClusterImage
 from headwater.wire.api_versions import ApiVersionsAnswers, Feature, api_versions_answers
@@ -8,11 +8,13 @@ from headwater.wire.api_versions import ApiVersionsAnswers, Feature, api_version
 _SEQUENCE_BITS = 32
 
 
-def announcement(image: ClusterImage, *, unstable: bool) -> ApiVersionsAnswers:
+def announcement(
+    image: ClusterImage, *, unstable: bool, is_member: bool = False
+) -> ApiVersionsAnswers:
     """To be made anew when features have changed; the epoch tells clients which one is newer."""
     version = image.version
     return api_versions_answers(
-        ANNOUNCED,
+        (*ANNOUNCED, *BETWEEN_BROKERS) if is_member else ANNOUNCED,
         [
             Feature(
                 name=name,

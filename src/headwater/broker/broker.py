@@ -3,14 +3,18 @@
 `node` puts it together and runs it. Handlers get it as their first argument and keep nothing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from headwater.broker.call import Call
 from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.standing import Standing
 from headwater.broker.transaction_coordinator import TransactionCoordinator
 from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.controller import Controller
@@ -18,6 +22,7 @@ from headwater.cluster.effective import StaticConfig
 from headwater.cluster.image import ClusterImage
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.errors import ErrorCode
+from headwater.model.failures import ControllerFenced
 from headwater.model.ids import NO_EPOCH, NodeId
 from headwater.model.ports import Clock, Dice
 from headwater.replication.deadlines import Deadlines
@@ -29,6 +34,9 @@ from headwater.storage.executor import Executor
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.range_reader import RangeReader
 
+if TYPE_CHECKING:
+    from headwater.cluster.membership import Membership
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Broker:
@@ -38,7 +46,7 @@ class Broker:
     clock: Clock
     dice: Dice
     executor: Executor
-    controller: Controller
+    standing: Standing
     directories: LogDirectories
     partitions: HostedPartitions
     ranges: RangeReader
@@ -56,7 +64,22 @@ class Broker:
 
     @property
     def image(self) -> ClusterImage:
-        return self.controller.image
+        return self.standing.image
+
+    @property
+    def controller(self) -> Controller:
+        """Who decides for the cluster; `ControllerFenced` where another broker does."""
+        controller = self.standing.controller
+        if controller is None:
+            raise ControllerFenced("another broker is the controller")
+        return controller
+
+    @property
+    def membership(self) -> Membership:
+        """This broker's part in a cluster of several, which only such a broker is asked about."""
+        membership = self.standing.membership
+        assert membership is not None, "a broker that is alone is no member"
+        return membership
 
     @property
     def node_id(self) -> NodeId:

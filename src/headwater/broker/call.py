@@ -13,6 +13,7 @@ from headwater.net.send_queue import Part
 from headwater.net.service import ReplySlot
 from headwater.security.authorization import ANONYMOUS, Principal
 from headwater.wire import parts as wire_parts
+from headwater.wire.frames import SIZE_BYTES
 from headwater.wire.headers import RequestHeader, response_frame
 from headwater.wire.lifting import Message
 from headwater.wire.translation import Encoded, write_response
@@ -54,7 +55,7 @@ class Call:
 
     @property
     def principal(self) -> Principal:
-        return ANONYMOUS
+        return principal_of(self._slot)
 
     @property
     def host(self) -> str:
@@ -71,6 +72,10 @@ class Call:
         body = write_response(response, header.version)
         frame = response_frame(header.api, header.version, header.correlation_id, body)
         self.answer_frame(frame)
+
+    def answer_content(self, content: bytes) -> None:
+        """Answer with a frame that another broker has written; its size field is missing."""
+        self.answer_frame((len(content).to_bytes(SIZE_BYTES, "big"), content))
 
     def answer_frame(self, frame: Sequence[wire_parts.Part]) -> None:
         """Answer with the parts of a frame that is written already."""
@@ -101,3 +106,8 @@ class Call:
             f"{header.api.name} v{header.version} number {header.correlation_id} "
             f"of {header.client_id!r} from {self._slot.connection.address}"
         )
+
+
+def principal_of(slot: ReplySlot) -> Principal:  # noqa: ARG001
+    """Who asks. Nobody has to say so yet."""
+    return ANONYMOUS

@@ -10,18 +10,22 @@ import re
 from time import perf_counter_ns
 from typing import Final
 
+from headwater.broker.announcement import announcement
 from headwater.broker.broker import Broker
-from headwater.broker.call import Call
+from headwater.broker.call import Call, principal_of
 from headwater.broker.handlers.produce import handle_at_once
+from headwater.broker.inward_call import WITHIN
 from headwater.broker.request_counters import RequestCounters
-from headwater.broker.routes import OVERLAPPING, SERVED, route_of
+from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, route_of
 from headwater.cluster.decision import Refusal
+from headwater.cluster.image import ClusterImage
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, ProtocolError
 from headwater.net.service import ReplySlot, ServedConnection
+from headwater.records.kernel import read_single_produce
+from headwater.records.single_produce import SingleProduce
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
-from headwater.wire.api_versions import ApiVersionsAnswers
 from headwater.wire.headers import read_request_header
 from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -36,6 +40,7 @@ LARGEST_OTHER_BYTES: Final = 16_777_216
 # A member of an enumeration is looked up at every mention, for ten times the price of a name.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
+_BETWEEN_BROKERS: Final = frozenset(BETWEEN_BROKERS)
 
 _SOFTWARE_SINCE: Final = 3
 _SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -44,15 +49,21 @@ _SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 class Dispatch:
     """`headwater.net.service.Service` for all connections of a broker."""
 
-    def __init__(self, broker: Broker, api_versions: ApiVersionsAnswers, *, unstable: bool) -> None:
+    def __init__(self, broker: Broker, *, brokers_listener: str | None = None) -> None:
+        """`brokers_listener` is where other brokers speak; None if there are none."""
         self._broker = broker
-        self._api_versions = api_versions
-        self._counters = {key: RequestCounters(APIS[key].newest) for key in SERVED}
-        self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in SERVED}
+        self._brokers_listener = brokers_listener
+        self._unstable = unstable = broker.settings.unstable_api_versions_enable
+        self.announce(broker.image)
+        served = SERVED if brokers_listener is None else (*SERVED, *BETWEEN_BROKERS)
+        self._counters = {key: RequestCounters(APIS[key].newest) for key in served}
+        self._produced = self._counters[_PRODUCE]
+        self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in served}
 
-    def announce(self, api_versions: ApiVersionsAnswers) -> None:
-        """The features of the cluster have changed."""
-        self._api_versions = api_versions
+    def announce(self, image: ClusterImage) -> None:
+        """The features of the cluster are other ones."""
+        is_member = self._brokers_listener is not None
+        self._api_versions = announcement(image, unstable=self._unstable, is_member=is_member)
 
     @property
     def counters(self) -> dict[ApiKey, RequestCounters]:
@@ -60,6 +71,9 @@ class Dispatch:
 
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
         started_ns = perf_counter_ns()
+        produce = read_single_produce(frame)
+        if produce is not None and self._answer_at_once(slot, frame, produce, started_ns):
+            return
         header = read_request_header(frame)
         api = header.api
         key = api.key
@@ -73,15 +87,16 @@ class Dispatch:
         # Older versions than the oldest have been refused with the header.
         if header.version > self._newest[key]:
             raise ProtocolError(f"{api.name} version {header.version}, which is not served here")
-        if key is _PRODUCE:
-            answer = handle_at_once(self._broker, call, frame)
-            if answer is not None:
-                call.answer_frame((answer,))
-                return
-        elif len(frame) > LARGEST_OTHER_BYTES:
+        if key is not _PRODUCE and len(frame) > LARGEST_OTHER_BYTES:
             raise ProtocolError(f"{api.name} of {len(frame)} bytes")
+        if key in _BETWEEN_BROKERS and call.listener not in (self._brokers_listener, WITHIN):
+            raise ProtocolError(f"{api.name} on {call.listener}, where no broker speaks")
         request = read_request(key, header.version, frame[header.body_position :])
-        response = self._answer(call, request)
+        if key in DECIDED and self._broker.standing.controller is None:
+            self._broker.standing.forward(call, request, bytes(frame))
+            call.hold()
+            return
+        response = answer(self._broker, call, request)
         if response is not None:
             call.answer(response)
         elif key not in OVERLAPPING:
@@ -93,20 +108,27 @@ class Dispatch:
     def closed(self, connection: ServedConnection) -> None:
         _log.debug("%s: closed", connection.address)
 
-    def _answer(self, call: Call, request: Message) -> Message | Encoded | None:
-        """The one place where exceptions meet error codes."""
-        route = route_of(call.header.api.key)
+    def _answer_at_once(
+        self, slot: ReplySlot, frame: memoryview, produce: SingleProduce, started_ns: int
+    ) -> bool:
+        """The short way of nearly every Produce; False for one that has to go the long way."""
         try:
-            return route.handle(self._broker, request, call)
-        except ProtocolError:
-            raise
-        except HeadwaterError as error:
-            refusal = Refusal(error.code, str(error))
-        except Exception:  # noqa: BLE001, the one place for it
+            written = handle_at_once(self._broker, principal_of(slot), produce)
+        except Exception:  # noqa: BLE001, as in `answer`
+            # The batch may be in the log already, so the long way would append it again.
+            header = read_request_header(frame)
+            call = Call(header, slot, self._produced, started_ns)
+            request = read_request(_PRODUCE, header.version, frame[header.body_position :])
             _log.exception("%s failed: %r", call, request)
             refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-        call.note_error(refusal.code)
-        return route.refuse(request, refusal)
+            call.note_error(refusal.code)
+            call.answer(route_of(_PRODUCE).refuse(request, refusal))
+            return True
+        if written is None:
+            return False
+        slot.reply((written,))
+        self._produced.answered(produce.version, started_ns)
+        return True
 
     def _answer_api_versions(self, call: Call, frame: memoryview) -> None:
         header = call.header
@@ -117,6 +139,22 @@ class Dispatch:
                 call.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
                 return
         call.answer(self._api_versions.answer(header.version))
+
+
+def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | None:
+    """The one place where exceptions meet error codes."""
+    route = route_of(call.header.api.key)
+    try:
+        return route.handle(broker, request, call)
+    except ProtocolError:
+        raise
+    except HeadwaterError as error:
+        refusal = Refusal(error.code, str(error))
+    except Exception:  # noqa: BLE001, the one place for it
+        _log.exception("%s failed: %r", call, request)
+        refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    call.note_error(refusal.code)
+    return route.refuse(request, refusal)
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:

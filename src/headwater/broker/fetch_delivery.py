@@ -120,6 +120,7 @@ def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
         _size(records)
         or read.error
         or read.diverging is not None
+        or read.preferred >= 0
         or read.high_watermark != wanted.told_high_watermark
         or read.log_start_offset != wanted.told_log_start
     )
@@ -132,7 +133,7 @@ def _remember(read: PartitionRead) -> None:
 
 
 def _is_plain(read: PartitionRead) -> bool:
-    return not read.error and read.diverging is None and read.aborted is None
+    return not read.error and read.diverging is None and read.aborted is None and read.preferred < 0
 
 
 def _single(session_id: int, read: PartitionRead) -> SingleFetched:
@@ -178,5 +179,6 @@ def _partition_data(read: PartitionRead, records: Part) -> PartitionData:
             AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
             for each in read.aborted
         ),
+        preferred_read_replica=read.preferred,
         records=records,
     )

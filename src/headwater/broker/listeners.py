@@ -27,6 +27,18 @@ def own_endpoints(settings: BrokerSettings) -> list[Endpoint]:
     return endpoints
 
 
+def listener_of_brokers(settings: BrokerSettings, endpoints: Sequence[Endpoint]) -> str:
+    """Where brokers speak to each other: as set, else the listener named after its protocol."""
+    names = [endpoint.name for endpoint in endpoints]
+    wanted = settings.inter_broker_listener_name
+    if wanted is None:
+        plain = settings.security_inter_broker_protocol
+        return plain if plain in names else names[0]
+    if wanted.upper() not in names:
+        raise InvalidSetting(f"inter.broker.listener.name names {wanted}, and listeners does not")
+    return wanted.upper()
+
+
 def advertised(
     settings: BrokerSettings, bound: Sequence[Endpoint], host_name: Callable[[], str]
 ) -> tuple[image.Endpoint, ...]:

@@ -8,24 +8,32 @@ sets free may be large.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.cluster.topic_names import CONSUMER_OFFSETS
 from headwater.coordinator.effects import TransactionalProducer
 from headwater.coordinator.hosted_shard import Outcome
 from headwater.coordinator.record_batches import marker_of
-from headwater.coordinator.transactions.marker_delivery import of_group_coordinator, refuse_late
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import HeadwaterError
+from headwater.model.failures import HeadwaterError, StorageError
 from headwater.model.ids import TopicPartition
 from headwater.model.ports import Clock
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.replication.transaction_guard import refuse_late
 from headwater.replication.transactional_batches import written
+from headwater.storage.partition_log import PartitionLog
 from headwater.storage.producer_state import AppendOrigin
 
 Written = Callable[[ErrorCode], None]
+
+_NOT_READY: Final = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +74,7 @@ class MarkerWriting:
 
         def ended(outcome: Outcome) -> None:
             assert isinstance(outcome, ErrorCode), "a marker has no other answer"
-            answer(of_group_coordinator(outcome))
+            answer(_known_to_coordinators(outcome))
 
         shard.end_transaction(
             marker.producer,
@@ -81,13 +89,27 @@ class MarkerWriting:
             code = hosted.refuse() or self._append_now(marker, hosted)
         except HeadwaterError as error:
             code = error.code
-        log = hosted.log
-        if code is None and log is not None and log.needs_flush:
-            flush = _AwaitedFlush(self.deadlines, answer)
-            self.deadlines.add(self.clock.steady_ms() + self.timeout_ms, flush)
-            log.flush(flush.done)
+        if code is None and hosted.log is not None:
+            self._answer_when_safe(hosted, hosted.log, answer)
         else:
             answer(code or ErrorCode.NONE)
+
+    def _answer_when_safe(
+        self, hosted: HostedPartition, log: PartitionLog, answer: Written
+    ) -> None:
+        """A marker that could still be lost would leave half a transaction behind."""
+        is_everywhere = log.high_watermark >= log.end_offset
+        if is_everywhere and not log.needs_flush:
+            answer(ErrorCode.NONE)
+            return
+        awaited = _AwaitedMarker(self.deadlines, hosted, answer)
+        self.deadlines.add(self.clock.steady_ms() + self.timeout_ms, awaited)
+        if not is_everywhere and hosted.await_commit(awaited, log.end_offset):
+            awaited.missing += 1
+        if log.needs_flush:
+            awaited.missing += 1
+            log.flush(awaited.flushed)
+        awaited.one_less()
 
     def _append_now(self, marker: Marker, hosted: HostedPartition) -> ErrorCode | None:
         log, producer = hosted.opened(), marker.producer
@@ -112,14 +134,25 @@ class MarkerWriting:
         return None
 
 
-class _AwaitedFlush:
-    """A marker that must be on disk. A disk that has failed says nothing, so there is a limit."""
+def _known_to_coordinators(code: ErrorCode) -> ErrorCode:
+    """Kafka does this (4.1): a transaction coordinator waits for leaders, not for coordinators."""
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code
 
-    __slots__ = ("_answer", "_deadlines", "is_done")
 
-    def __init__(self, deadlines: Deadlines, answer: Written) -> None:
+class _AwaitedMarker:
+    """A marker that all in-sync replicas must have, or the disk, or both.
+
+    A disk that has failed and replicas that are gone may say nothing, so there is a limit.
+    """
+
+    __slots__ = ("_answer", "_deadlines", "_hosted", "is_done", "missing")
+
+    def __init__(self, deadlines: Deadlines, hosted: HostedPartition, answer: Written) -> None:
         self._deadlines = deadlines
+        self._hosted = hosted
         self._answer = answer
+        # One for whoever still adds what is waited for.
+        self.missing = 1
         self.is_done = False
 
     @property
@@ -127,8 +160,23 @@ class _AwaitedFlush:
         """The coordinator waits, and hangs up on nobody."""
         return False
 
-    def done(self) -> None:
-        self._end(ErrorCode.NONE)
+    def flushed(self, failure: StorageError | None) -> None:
+        if failure is None:
+            self.one_less()
+        else:
+            self._end(failure.code)
+
+    def committed(self, code: ErrorCode) -> None:
+        """`headwater.replication.commit_waits.CommitWait`."""
+        if code is ErrorCode.NONE:
+            self.one_less()
+        else:
+            self._end(code)
+
+    def one_less(self) -> None:
+        self.missing -= 1
+        if not self.missing:
+            self._end(ErrorCode.NONE)
 
     def expire(self) -> None:
         self._end(ErrorCode.REQUEST_TIMED_OUT)
@@ -136,5 +184,6 @@ class _AwaitedFlush:
     def _end(self, code: ErrorCode) -> None:
         if not self.is_done:
             self.is_done = True
+            self._hosted.leave_commit(self)
             self._deadlines.ended()
             self._answer(code)

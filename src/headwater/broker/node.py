@@ -3,6 +3,9 @@
 The order of a start matters. The directories are locked before anything in them is read; the logs
 are open before the sockets are; the sockets are bound before the broker registers, since a port may
 be chosen by the system; and only a registered broker serves. A stop goes the other way.
+
+What differs between a broker that is alone (`lone_node`) and one of several (`cluster_node`) are
+the home of the cluster's facts, and who decides; here is what both have in common.
 """
 
 from __future__ import annotations
@@ -10,42 +13,33 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from headwater.broker.announcement import announcement
 from headwater.broker.broker import Broker
+from headwater.broker.coordinators import new_coordinators
 from headwater.broker.dispatch import Dispatch
 from headwater.broker.exposition import Family
-from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.broker.listeners import advertised, network_settings, own_endpoints
 from headwater.broker.live_settings import LiveSettings
-from headwater.broker.marker_sending import MarkerSending
-from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.standing import Standing
 from headwater.broker.system import SystemClock, SystemDice
-from headwater.broker.transaction_coordinator import TransactionCoordinator
-from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.broker.upkeep import Upkeep
-from headwater.cluster import local
-from headwater.cluster.adoption import adopt
-from headwater.cluster.controller import Controller
+from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
-from headwater.cluster.features import of_new_cluster
-from headwater.cluster.image import ClusterImage, Version
-from headwater.cluster.leadership import renew_leaderships
-from headwater.cluster.local import LocalStore
+from headwater.cluster.image import ClusterImage
 from headwater.cluster.store import Registration
 from headwater.model.broker_settings import BrokerSettings
-from headwater.model.failures import StorageError
+from headwater.model.failures import HeadwaterError, StorageError
 from headwater.model.ports import Dice
 from headwater.net.endpoint import Endpoint
 from headwater.net.host_name import own_host_name
@@ -54,13 +48,13 @@ from headwater.net.server import SocketServer
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.replication.replicas import Replicas
 from headwater.security.authorization import AllowAll
 from headwater.storage import meta_properties
 from headwater.storage.cold_read import OsColdRead
 from headwater.storage.compaction.process import CleaningProcess
 from headwater.storage.directory_lock import DirectoryLock
 from headwater.storage.disk import Disk
-from headwater.storage.folder_survey import survey
 from headwater.storage.log_cleaner import LogCleaner
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools
@@ -76,8 +70,10 @@ _DRAIN_MS: Final = 5_000
 _CLUSTER_ID_BYTES: Final = 16
 
 
-class Node:
+class Node(ABC):
     """A broker in this process, on the loop that runs. Started once, stopped once."""
+
+    cluster_id: str
 
     def __init__(self, static: StaticConfig, *, broken: Callable[[str], None]) -> None:
         """`broken` hears of what ends this broker against its will."""
@@ -88,6 +84,7 @@ class Node:
         self._clock = SystemClock()
         self._dice = SystemDice()
         self._disk = OsDisk()
+        self._deadlines = Deadlines()
         self._paths = [Path(text) for text in settings.log_dirs or (settings.log_dir,)]
         self._endpoints = own_endpoints(settings)
         self._held = ExitStack()
@@ -105,11 +102,12 @@ class Node:
         """Answer what is owed, make everything durable, and say that it is."""
         assert self._upkeep is not None, "stopped before it was started"
         _log.info("stopping")
+        await self._take_leave()
         # Members hear that they must look for another coordinator.
-        self._groups.close()
-        self._transactions.close()
+        self._coordinators.groups.close()
+        self._coordinators.transactions.close()
         # A fetch may have minutes left. Its answer goes out before its connection is closed.
-        self.broker.deadlines.expire_all()
+        self._deadlines.expire_all()
         await self.server.stop(drain_ms=_DRAIN_MS)
         self._upkeep.stop()
         if self._cleaner is not None:
@@ -118,10 +116,65 @@ class Node:
         for executor in (self._cleaner_executor, self._executor):
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
-        own = self.broker.image.brokers[self._static.node_id]
-        self._directories.close(broker_epoch=own.epoch)
-        self._store.close()
+        self._directories.close(broker_epoch=self._broker_epoch())
+        await self._close_store()
         self._held.close()
+
+    # What a broker that is alone and one of several do in their own ways.
+
+    @abstractmethod
+    async def _open_store(self) -> ClusterImage:
+        """Find the home of the cluster's facts and the cluster's id; what is known at first."""
+
+    @abstractmethod
+    def _new_standing(self) -> Standing:
+        """How this broker stands to its cluster."""
+
+    @abstractmethod
+    async def _join(self, registration: Registration) -> None:
+        """Be there, and know what there is to serve. The sockets are bound, and wait."""
+
+    @abstractmethod
+    async def _become_informed(self) -> None:
+        """The sockets are open: wait until clients hear from here what there is."""
+
+    @abstractmethod
+    def _broker_epoch(self) -> int:
+        """That of the registration."""
+
+    @abstractmethod
+    async def _close_store(self) -> None:
+        """Everything is durable: end the session."""
+
+    @abstractmethod
+    async def _take_leave(self) -> None:
+        """Before anything stops: hand over what others can serve."""
+
+    @abstractmethod
+    def _replicas(self) -> Replicas | None:
+        """What is done for partitions that others hold too; None if nobody can."""
+
+    @abstractmethod
+    def _colleagues_or_none(self) -> Colleagues | None:
+        """The other brokers, if there can be any."""
+
+    @abstractmethod
+    def _brokers_listener(self) -> str | None:
+        """Where other brokers speak to this one, if there can be any."""
+
+    @abstractmethod
+    def _store_failure(self) -> HeadwaterError | None:
+        """Why the cluster's facts cannot be written any more."""
+
+    @abstractmethod
+    def _directory_failed(self) -> None:
+        """A log directory is offline."""
+
+    @abstractmethod
+    def _tick(self) -> None:
+        """A few times a second."""
+
+    # What they have in common.
 
     async def _start(self) -> list[Endpoint]:
         for path in self._paths:
@@ -134,37 +187,23 @@ class Node:
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
-        known_id = _known_cluster_id(self._disk, self._paths)
-        self.cluster_id = known_id or _fresh_cluster_id(self._dice)
-        self._store = LocalStore.open(
-            self._disk,
-            self._executor,
-            self._paths[0],
-            cluster_id=self.cluster_id,
-            first=[*of_new_cluster(), *self._adopted()],
-        )
-        self._open_logs(await self._read_image())
+        self._open_logs(await self._open_store())
         bound = self._bind()
-        await self._join(bound)
+        settings = self._static.settings
+        await self._join(
+            Registration(
+                node_id=self._static.node_id,
+                directory_id=_directory_id(self._disk, self._paths[0]),
+                rack=settings.broker_rack,
+                endpoints=advertised(settings, bound, own_host_name),
+            )
+        )
         self.server.start()
+        await self._become_informed()
         if self._metrics_port is not None:
             self._metrics_port.start()
             _log.info("metrics are at http://%s/metrics", self._metrics_port.endpoint.address)
         return bound
-
-    def _adopted(self) -> list[Fact]:
-        """What a first start makes of logs that are there already."""
-        if self._disk.status(self._paths[0] / local.FILE_NAME) is not None:
-            return []
-        empty = ClusterImage(cluster_id=self.cluster_id, is_standalone=True)
-        found = survey(self._disk, self._paths)
-        if found:
-            _log.warning(
-                "%d partitions of another cluster are taken over; their topics keep everything "
-                "until retention is set for them",
-                len(found),
-            )
-        return adopt(empty, found, self._static.settings, self._dice)
 
     def _open_logs(self, image: ClusterImage) -> None:
         settings = self._static.settings.storage()
@@ -178,26 +217,36 @@ class Node:
             settings_for=lambda topic: self._partitions.settings_of(topic),
         )
         self._directories = LogDirectories(self._paths, tools, settings)
-        self._partitions = HostedPartitions(image, self._static, self._directories, self._clock)
+        replicas = self._replicas()
+        self._partitions = HostedPartitions(
+            image, self._static, self._directories, self._clock, replicas
+        )
         self._directories.open(self._clock.now_ms())
-        self._partitions.settle()
+        if replicas is None:
+            self._partitions.settle()
 
     def _bind(self) -> list[Endpoint]:
         """Make the broker and its server, and take the ports."""
         settings = self._static.settings
-        self._controller = Controller(
-            self._store,
-            ClusterImage(cluster_id=self.cluster_id),
-            self._changed,
+        self._standing = standing = self._new_standing()
+        producer_ids = ProducerIdBlock(standing.allocate_producer_ids)
+        self._coordinators = new_coordinators(
+            self._static,
+            clock=self._clock,
+            dice=self._dice,
+            executor=self._executor,
+            deadlines=self._deadlines,
+            partitions=self._partitions,
+            producer_ids=producer_ids,
+            image=lambda: standing.image,
+            colleagues=self._colleagues_or_none(),
         )
-        deadlines = Deadlines()
-        markers = self._make_coordinators(deadlines)
         self.broker = Broker(
             static=self._static,
             clock=self._clock,
             dice=self._dice,
             executor=self._executor,
-            controller=self._controller,
+            standing=standing,
             directories=self._directories,
             partitions=self._partitions,
             ranges=RangeReader(
@@ -207,22 +256,17 @@ class Node:
                 cold_limit_bytes=settings.headwater_cold_read_bytes_max,
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
-            deadlines=deadlines,
+            deadlines=self._deadlines,
             authorizer=AllowAll(),
             metadata=MetadataAnswers(),
-            producer_ids=self._producer_ids,
-            groups=self._groups,
-            transactions=self._transactions,
-            questions=self._questions,
-            markers=markers,
+            producer_ids=producer_ids,
+            groups=self._coordinators.groups,
+            transactions=self._coordinators.transactions,
+            questions=self._coordinators.questions,
+            markers=self._coordinators.markers,
             soon=self._loop.call_soon,
         )
-        unstable = settings.unstable_api_versions_enable
-        self.dispatch = Dispatch(
-            self.broker,
-            announcement(self._controller.image, unstable=unstable),
-            unstable=unstable,
-        )
+        self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
         self.server = SocketServer(
             self._loop,
             network_settings(settings),
@@ -238,93 +282,21 @@ class Node:
             self._held.callback(self._metrics_port.close)
         return self.server.bind(self._endpoints)
 
-    def _make_coordinators(self, deadlines: Deadlines) -> MarkerWriting:
-        """Groups, transactions, and what writes their markers."""
-        settings = self._static.settings
-        self._groups = GroupCoordinator(
-            self._static,
-            clock=self._clock,
-            dice=self._dice,
-            executor=self._executor,
-            deadlines=deadlines,
-            partitions=self._partitions,
-            image=lambda: self._controller.image,
-        )
-        self._producer_ids = ProducerIdBlock(self._static.node_id, self._controller)
-        markers = MarkerWriting(
-            partitions=self._partitions,
-            groups=self._groups,
-            clock=self._clock,
-            deadlines=deadlines,
-            timeout_ms=settings.request_timeout_ms,
-        )
-        self._transactions = TransactionCoordinator(
-            self._static,
-            clock=self._clock,
-            executor=self._executor,
-            deadlines=deadlines,
-            partitions=self._partitions,
-            image=lambda: self._controller.image,
-            producer_ids=self._producer_ids,
-            markers=MarkerSending(
-                node_id=self._static.node_id,
-                writing=markers,
-                image=lambda: self._controller.image,
-                clock=self._clock,
-                colleagues=None,
-                timeout_ms=settings.request_timeout_ms,
-            ),
-        )
-        self._questions = TransactionQuestions(
-            self._static,
-            coordinator=self._transactions,
-            clock=self._clock,
-            deadlines=deadlines,
-            partitions=self._partitions,
-            image=lambda: self._controller.image,
-        )
-        return markers
-
-    async def _join(self, bound: Sequence[Endpoint]) -> None:
-        """Be there, decide for the cluster, and keep house from now on."""
-        settings = self._static.settings
-        registration = Registration(
-            node_id=self._static.node_id,
-            rack=settings.broker_rack,
-            endpoints=advertised(settings, bound, own_host_name),
-        )
-        registered: asyncio.Future[int] = self._loop.create_future()
-        self._store.register(
-            registration, then=registered.set_result, otherwise=registered.set_exception
-        )
-        await registered
-        elected: asyncio.Future[Version] = self._loop.create_future()
-        self._store.become_controller(
-            self._static.node_id, then=elected.set_result, otherwise=elected.set_exception
-        )
-        await elected
-        image = await self._read_image()
-        self._controller.take_over(image)
-        self._partitions.changed(image, ())
-        self._live_settings.tell(image)
-        if not all(each.was_clean for each in self._directories.serving()):
-            await self._renew_leaderships()
-        self._groups.changed(self._controller.image, ())
-        self._transactions.changed(self._controller.image)
-        self._announce()
+    def _keep_house(self) -> None:
+        """Do from now on what goes by the clock."""
         self._upkeep = Upkeep(
             self._loop,
             self._clock,
             directories=self._directories,
             partitions=self._partitions,
-            groups=self._groups,
-            transactions=self._transactions,
-            questions=self._questions,
+            coordinators=self._coordinators,
             cleaner=self._cleaner,
-            deadlines=self.broker.deadlines,
+            deadlines=self._deadlines,
             server=self.server,
             metrics_port=self._metrics_port,
-            store=self._store,
+            store_failure=self._store_failure,
+            directory_failed=self._directory_failed,
+            tick=self._tick,
             broken=self._broken,
         )
         self._upkeep.start()
@@ -332,37 +304,20 @@ class Node:
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
         self._partitions.changed(image, facts)
-        self._groups.changed(image, facts)
-        self._transactions.changed(image)
+        self._coordinators.groups.changed(image, facts)
+        self._coordinators.transactions.changed(image)
         if any(isinstance(fact, FeatureFinalized) for fact in facts):
-            self._announce()
+            self.dispatch.announce(image)
         self._live_settings.changed(image, facts)
-
-    def _announce(self) -> None:
-        unstable = self._static.settings.unstable_api_versions_enable
-        self.dispatch.announce(announcement(self._controller.image, unstable=unstable))
 
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
         self.server.configure(network_settings(settings))
         self._directories.configure(settings.storage())
-        self._questions.configure(settings)
+        self._coordinators.questions.configure(settings)
+        self._partitions.configure(settings)
         if self._cleaner is not None:
             self._cleaner.configure(settings.storage())
-
-    async def _renew_leaderships(self) -> None:
-        renewed: asyncio.Future[None] = self._loop.create_future()
-        self._controller.submit(
-            partial(renew_leaderships, node_id=self._static.node_id),
-            then=renewed.set_result,
-            otherwise=renewed.set_exception,
-        )
-        await renewed
-
-    async def _read_image(self) -> ClusterImage:
-        found: asyncio.Future[ClusterImage] = self._loop.create_future()
-        self._store.read(then=found.set_result, otherwise=found.set_exception)
-        return await found
 
     def _families(self) -> list[Family]:
         """What is told at a scrape."""
@@ -391,17 +346,22 @@ def _make(path: Path) -> None:
         raise StorageError(f"cannot make the log directory {path}: {error.strerror}") from error
 
 
-def _known_cluster_id(disk: Disk, paths: Sequence[Path]) -> str | None:
+def known_cluster_id(disk: Disk, paths: Sequence[Path]) -> str | None:
     """Which cluster the directories belong to, if any of them has been used before."""
     for path in paths:
         meta = meta_properties.load(disk, path)
         if meta is not None and meta.cluster_id is not None:
             return meta.cluster_id
-    return LocalStore.cluster_id_in(disk, paths[0])
+    return None
 
 
-def _fresh_cluster_id(dice: Dice) -> str:
+def fresh_cluster_id(dice: Dice) -> str:
     return base64.urlsafe_b64encode(dice.bytes(_CLUSTER_ID_BYTES)).rstrip(b"=").decode("ascii")
+
+
+def _directory_id(disk: Disk, path: Path) -> str | None:
+    meta = meta_properties.load(disk, path)
+    return None if meta is None else meta.directory_id
 
 
 def _residency(disk: Disk, directory: Path) -> Residency:

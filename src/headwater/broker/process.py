@@ -1,12 +1,19 @@
-"""A broker as a process: from its settings to its end by a signal."""
+"""A broker as a process: from its settings to its end by a signal.
+
+A second signal ends a stop that takes too long. What a reader would get wrong: that one is heard
+even while the loop is busy with a flush, so it is no callback of the loop; and it is no harm, since
+it does what a kill would do.
+"""
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.broker.lone_node import LoneNode
 from headwater.broker.node import Node
 from headwater.cluster.effective import StaticConfig
 from headwater.model.failures import StorageError
@@ -16,6 +23,8 @@ from headwater.net.loop import new_loop
 _log = logging.getLogger(__name__)
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# What a shell says of a process that a signal has ended.
+_ENDED_BY_SIGNAL = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +53,37 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
         if not ended.done():
             ended.set_result(reason)
 
+    def end_by_signal() -> None:
+        for each in _ENDING_SIGNALS:
+            loop.remove_signal_handler(each)
+            signal.signal(each, _give_up)
+        end(None)
+
     for each in _ENDING_SIGNALS:
-        loop.add_signal_handler(each, end, None)
-    node = Node(static, broken=end)
+        loop.add_signal_handler(each, end_by_signal)
+    node = _new_node(static, end)
     endpoints = await node.start()
     ready(Serving(endpoints, node.cluster_id))
     reason = await ended
     await node.stop()
     if reason is not None:
         raise StorageError(reason)
+
+
+def _new_node(static: StaticConfig, broken: Callable[[str], None]) -> Node:
+    if static.settings.zookeeper_connect is None:
+        return LoneNode(static, broken=broken)
+    # Only now: a broker that is alone does without all that a cluster takes.
+    from headwater.broker.cluster_node import ClusterNode
+
+    return ClusterNode(static, broken=broken)
+
+
+def _give_up(number: int, _: object) -> None:
+    """End at once. Everything that was acknowledged is in the page cache, and stays there."""
+    _log.warning("not stopped cleanly, because of a second signal; the next start checks the logs")
+    # Threads may be amid a flush, and an exception would wait for them.
+    os._exit(_ENDED_BY_SIGNAL + number)
 
 
 def _report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

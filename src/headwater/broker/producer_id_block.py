@@ -5,27 +5,30 @@ While a block is on its way requests wait in a queue; they are answered together
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from typing import Protocol
 
-from headwater.cluster.controller import Controller
-from headwater.cluster.producer_ids import allocate_producer_ids
+from headwater.cluster.store import Failed
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
-from headwater.model.ids import NodeId, ProducerId
-from headwater.wire.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
+from headwater.model.ids import ProducerId
+from headwater.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 Taken = Callable[[ProducerId | ErrorCode], None]
+
+
+class Allocate(Protocol):
+    """Asks for the next block, of the controller wherever it is."""
+
+    def __call__(
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+    ) -> None: ...
 
 
 class ProducerIdBlock:
     """Hands out ids that nobody in the cluster ever had."""
 
-    def __init__(self, node_id: NodeId, controller: Controller) -> None:
-        self._node_id = node_id
-        self._controller = controller
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
         self._next = 0
         self._end = 0
         self._waiting: deque[Taken] = deque()
@@ -44,13 +47,7 @@ class ProducerIdBlock:
         return ProducerId(self._next - 1)
 
     def _ask(self) -> None:
-        broker = self._controller.proposed.brokers[self._node_id]
-        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker.epoch)
-        self._controller.submit(
-            partial(allocate_producer_ids, request=request),
-            then=self._allocated,
-            otherwise=self._failed,
-        )
+        self._allocate(then=self._allocated, otherwise=self._failed)
 
     def _allocated(self, response: AllocateProducerIdsResponse) -> None:
         if response.error_code:

@@ -73,7 +73,43 @@ UNANNOUNCED: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_
 
 ANNOUNCED: Final = tuple(key for key in SERVED if key not in UNANNOUNCED)
 
-OVERLAPPING: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+BETWEEN_BROKERS: Final = (
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.ENVELOPE,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+)
+"""Served by a member of a cluster besides, and only on the listener that brokers use."""
+
+DECIDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+    }
+)
+"""What only the controller answers; any other broker passes it on."""
+
+OVERLAPPING: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        # What brokers ask of the controller is of many partitions and clients.
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
 """Further requests of a connection are served while one of these waits; no other may."""
 
 Handle = Callable[[Broker, Message, Call], Message | Encoded | None]

@@ -5,12 +5,17 @@ what became of markers, is for the machine that ordered it. If that was thrown a
 successor has read the log and orders for itself.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from headwater.broker.call import Call
 from headwater.broker.led_shards import LedShards, ask_shard
-from headwater.broker.marker_sending import MarkerSending
+from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.features import TRANSACTION_VERSION, level_of
 from headwater.cluster.image import ClusterImage
@@ -34,6 +39,9 @@ from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.storage.executor import Executor
 from headwater.wire.lifting import Message
 
+if TYPE_CHECKING:
+    from headwater.broker.marker_sending import MarkerSending
+
 Told = ProducerIdTaken | MarkersAnswered
 
 
@@ -50,12 +58,15 @@ class TransactionCoordinator:
         partitions: HostedPartitions,
         image: Callable[[], ClusterImage],
         producer_ids: ProducerIdBlock,
-        markers: MarkerSending,
+        markers: MarkerWriting,
+        colleagues: Colleagues | None = None,
     ) -> None:
         self._static = static
         self._clock = clock
+        self._image = image
         self._producer_ids = producer_ids
-        self._markers = markers
+        self._writing = markers
+        self._colleagues = colleagues
         self._settings = transaction_settings(static, image())
         self._led: LedShards[Told] = LedShards(
             ShardTools(
@@ -107,8 +118,22 @@ class TransactionCoordinator:
         else:
             ask_shard(shard, request, call, answer)
 
+    @cached_property
+    def _markers(self) -> MarkerSending:
+        # Loaded with the first marker: a broker without transactions does not pay for their code.
+        from headwater.broker.marker_sending import MarkerSending
+
+        return MarkerSending(
+            node_id=self._static.node_id,
+            writing=self._writing,
+            image=self._image,
+            clock=self._clock,
+            colleagues=self._colleagues,
+            timeout_ms=self._static.settings.request_timeout_ms,
+        )
+
     def _make(self, number: int, leader_epoch: int) -> Shard[Told]:  # noqa: ARG002
-        # Loaded with the first shard: a broker without transactions does not pay for their code.
+        # And this with the first shard.
         from headwater.coordinator.transactions.transaction_shard import TransactionShard
 
         return TransactionShard(lambda: self._settings, leader_epoch)

@@ -7,7 +7,7 @@ come while markers are still being written. So such a question is asked again fo
 because sending a batch again costs far more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headwater.broker.transaction_coordinator import TransactionCoordinator
@@ -16,7 +16,7 @@ from headwater.cluster.effective import StaticConfig
 from headwater.cluster.image import NO_LEADER, ClusterImage
 from headwater.cluster.topic_names import TRANSACTION_STATE
 from headwater.coordinator.effects import TransactionalProducer
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.hosted_shard import Answer, Outcome
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
@@ -25,12 +25,7 @@ from headwater.model.ports import Clock
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.transaction_guard import Question
-from headwater.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from headwater.wire.lifting import Message
 
 Codes = Mapping[TopicPartition, ErrorCode]
 Answered = Callable[[Codes], None]
@@ -112,29 +107,28 @@ class TransactionQuestions:
         self._ask(batches, heard)
 
     def _ask(self, batches: FirstBatches, answered: Answered) -> None:
+        # Loaded with the first question: a broker without transactions does not pay for it.
+        from headwater.broker.question_messages import codes_of, request_of
+
         def heard(outcome: Outcome) -> None:
-            answered(_codes(batches, outcome))
+            answered(codes_of(batches, outcome))
 
         leader = self._leader_of(batches.transactional_id)
         if leader is None:
             heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif leader == self._node_id:
-            self._ask_here(batches, heard)
+            self._ask_here(batches.transactional_id, request_of(batches), heard)
         else:
-            self._ask_elsewhere(leader, batches, heard)
+            self._ask_elsewhere(leader, request_of(batches), heard)
 
-    def _ask_here(self, batches: FirstBatches, heard: Callable[[Outcome], None]) -> None:
-        shard = self._coordinator.shard_of(batches.transactional_id)
+    def _ask_here(self, transactional_id: str, request: Message, heard: Answer) -> None:
+        shard = self._coordinator.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             heard(shard)
             return
-        shard.ask(
-            _request(batches), version=_LEADERS_VERSION, client_id="", client_host="", answer=heard
-        )
+        shard.ask(request, version=_LEADERS_VERSION, client_id="", client_host="", answer=heard)
 
-    def _ask_elsewhere(
-        self, leader: NodeId, batches: FirstBatches, heard: Callable[[Outcome], None]
-    ) -> None:
+    def _ask_elsewhere(self, leader: NodeId, request: Message, heard: Answer) -> None:
         if self._colleagues is None:
             heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
@@ -144,7 +138,7 @@ class TransactionQuestions:
 
         self._colleagues.ask(
             leader,
-            _request(batches),
+            request,
             errand=Errand.TRANSACTION,
             timeout_ms=self._timeout_ms,
             then=heard,
@@ -178,43 +172,3 @@ class _Later:
         self.is_done = True
         self._deadlines.ended()
         self._ask()
-
-
-def _request(batches: FirstBatches) -> AddPartitionsToTxnRequest:
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in batches.partitions:
-        by_topic.setdefault(topic, []).append(number)
-    transaction = AddPartitionsToTxnTransaction(
-        transactional_id=batches.transactional_id,
-        producer_id=batches.producer.producer_id,
-        producer_epoch=batches.producer.epoch,
-        verify_only=batches.question.is_verify_only,
-        topics=tuple(
-            AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
-            for topic, numbers in by_topic.items()
-        ),
-    )
-    return AddPartitionsToTxnRequest(transactions=(transaction,))
-
-
-def _codes(batches: FirstBatches, outcome: Outcome) -> Codes:
-    """What the coordinator says of each partition; what it does not mention is not known to it."""
-    if isinstance(outcome, ErrorCode):
-        return _all(batches.partitions, outcome)
-    assert isinstance(outcome, AddPartitionsToTxnResponse)
-    if outcome.error_code:
-        # The client has nothing to do with the rights that brokers have. Kafka does this (4.1).
-        is_unknown = outcome.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        code = ErrorCode.INVALID_TXN_STATE if is_unknown else outcome.error_code
-        return _all(batches.partitions, code)
-    codes = _all(batches.partitions, ErrorCode.INVALID_TXN_STATE)
-    for result in outcome.results_by_transaction:
-        for topic in result.topic_results:
-            for each in topic.results_by_partition:
-                partition = TopicPartition(topic.name, each.partition_index)
-                codes[partition] = each.partition_error_code
-    return codes
-
-
-def _all(partitions: Sequence[TopicPartition], code: ErrorCode) -> dict[TopicPartition, ErrorCode]:
-    return dict.fromkeys(partitions, code)

@@ -10,10 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from headwater.broker.group_coordinator import GroupCoordinator
-from headwater.broker.transaction_coordinator import TransactionCoordinator
-from headwater.broker.transaction_questions import TransactionQuestions
-from headwater.cluster.local import LocalStore
+from headwater.broker.coordinators import Coordinators
+from headwater.model.failures import HeadwaterError
 from headwater.model.ports import Clock
 from headwater.net.http_port import HttpPort
 from headwater.net.server import SocketServer
@@ -40,28 +38,29 @@ class Upkeep:
         *,
         directories: LogDirectories,
         partitions: HostedPartitions,
-        groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
-        questions: TransactionQuestions,
+        coordinators: Coordinators,
         cleaner: LogCleaner | None,
         deadlines: Deadlines,
         server: SocketServer,
         metrics_port: HttpPort | None,
-        store: LocalStore,
+        store_failure: Callable[[], HeadwaterError | None],
+        directory_failed: Callable[[], None],
+        tick: Callable[[], None],
         broken: Callable[[str], None],
     ) -> None:
+        """`tick` is called a few times a second, `directory_failed` once for each directory."""
         self._loop = loop
         self._clock = clock
         self._directories = directories
         self._partitions = partitions
-        self._groups = groups
-        self._transactions = transactions
-        self._questions = questions
+        self._coordinators = coordinators
         self._cleaner = cleaner
         self._deadlines = deadlines
         self._server = server
         self._metrics_port = metrics_port
-        self._store = store
+        self._store_failure = store_failure
+        self._directory_failed = directory_failed
+        self._tick_others = tick
         self._broken = broken
         self._fenced: dict[object, None] = {}
         self._next_sweep_ms = 0
@@ -81,9 +80,10 @@ class Upkeep:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
         now_ms = self._clock.now_ms()
         self._partitions.open_some(_OPENING_MS)
-        self._groups.load_some(_OPENING_MS)
-        self._transactions.load_some(_OPENING_MS)
-        self._questions.tick(now_ms)
+        self._coordinators.groups.load_some(_OPENING_MS)
+        self._coordinators.transactions.load_some(_OPENING_MS)
+        self._coordinators.questions.tick(now_ms)
+        self._tick_others()
         self._directories.tick(now_ms)
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)
@@ -100,11 +100,14 @@ class Upkeep:
             if directory.failure is not None and directory not in self._fenced:
                 self._fenced[directory] = None
                 _log.error("log directory %s is offline: %s", directory.path, directory.failure)
+                self._directory_failed()
         if not self._directories.serving():
             self._broken("no log directory is left")
-        elif self._store.failure is not None:
+            return
+        failure = self._store_failure()
+        if failure is not None:
             # What it has on disk is unknown from here on; only a new start can tell.
-            self._broken(f"the cluster's facts cannot be written: {self._store.failure}")
+            self._broken(f"the cluster's facts cannot be written: {failure}")
 
     def _set_alarm(self, deadline_ms: int) -> None:
         if self._alarm is not None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import headwater
-from headwater.cli import log_dump
+from headwater.cli import cluster, log_dump, zookeeper
 from headwater.cli.entry import start_broker
 
 app = typer.Typer(
@@ -33,6 +33,13 @@ def start(context: typer.Context) -> None:
 log = typer.Typer(no_args_is_help=True, help="Look at the files of a log.")
 log.command("dump")(log_dump.dump)
 app.add_typer(log, name="log")
+
+
+app.command("zookeeper")(zookeeper.zookeeper)
+
+clusters = typer.Typer(no_args_is_help=True, help="Run a cluster on one machine.")
+clusters.command("start")(cluster.start)
+app.add_typer(clusters, name="cluster")
 
 
 def _show_version(wanted: bool) -> None:

@@ -22,11 +22,13 @@ from headwater.broker.process_metrics import process_age_s
 from headwater.cli.log_lines import FORMATS, LEVELS, log_to_standard_error
 from headwater.cluster.effective import StaticConfig
 from headwater.model.failures import (
+    BrokerIdTaken,
     CannotListen,
     DirectoryInUse,
     HeadwaterError,
     InvalidSetting,
     StorageError,
+    StoreUnreachable,
     WrongLogDirectory,
 )
 from headwater.model.java_properties import parse_properties
@@ -46,6 +48,7 @@ _FLAGS = {
     "--data": ("log.dirs", "log.dir"),
     "--node-id": ("node.id", "broker.id"),
     "--metrics": ("headwater.metrics.listener",),
+    "--zookeeper": ("zookeeper.connect",),
 }
 
 _HINTS: dict[type[HeadwaterError], str] = {
@@ -53,6 +56,8 @@ _HINTS: dict[type[HeadwaterError], str] = {
     CannotListen: "; choose another address with --listen",
     DirectoryInUse: "; stop that one, or choose another directory with --data",
     WrongLogDirectory: "; choose another directory with --data, or its node with --node-id",
+    StoreUnreachable: "; start it, or choose another with --zookeeper",
+    BrokerIdTaken: "; stop that one, or choose another id with --node-id",
     StorageError: "; choose another directory with --data, or repair this one",
 }
 
@@ -120,6 +125,11 @@ def parser() -> argparse.ArgumentParser:
     add("--listen", metavar="HOST:PORT", help="where to listen, and nowhere else (listeners)")
     add("--node-id", metavar="N", help="the id of this broker (node.id)")
     add(
+        "--zookeeper",
+        metavar="HOST:PORT",
+        help="join the cluster that is there (zookeeper.connect): HOST:PORT[,...][/chroot]",
+    )
+    add(
         "-o",
         dest="option",
         action="append",
@@ -168,6 +178,7 @@ def _flags(options: argparse.Namespace) -> dict[str, str]:
         "log.dirs": options.data,
         "node.id": options.node_id,
         "headwater.metrics.listener": options.metrics,
+        "zookeeper.connect": options.zookeeper,
     }
     return {name: text for name, text in flags.items() if text is not None}
 

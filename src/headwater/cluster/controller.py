@@ -4,21 +4,27 @@ There are two images. `image` is what has been agreed on and what everybody read
 has the facts that are on their way to the store; decisions are made on it, so that two requests for
 one topic cannot both be granted. Answers wait until all facts that they rest on are agreed on. When
 a write fails, all that was proposed after it is forgotten with it.
+
+In a cluster, things also happen without being decided: brokers come and go. `observe` brings those
+into both images, and into all that are between them.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from headwater.cluster.decision import Decision
 from headwater.cluster.facts import Fact, apply
 from headwater.cluster.image import ClusterImage, Version
-from headwater.cluster.store import Failed, MetadataStore
+from headwater.cluster.store import FactWriter, Failed
 from headwater.model.failures import HeadwaterError
 
 R = TypeVar("R")
+
+MOST_AWAITED: Final = 1_000
+"""Answers that may wait for more than the store; beyond that they leave as soon as it agrees."""
 
 Told = Callable[[ClusterImage, Sequence[Fact]], None]
 
@@ -32,16 +38,40 @@ class _Proposal:
     is_void: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """An answer that waits for more than the store."""
+
+    until: Callable[[ClusterImage], bool]
+    answer: Callable[[], None]
+    otherwise: Failed
+
+
 class Controller:
     """Decides for the cluster while the store takes this process for its controller."""
 
-    def __init__(self, store: MetadataStore, image: ClusterImage, told: Told) -> None:
-        """`image` is what the store has; `told` hears of every change before its answer leaves."""
+    def __init__(
+        self,
+        store: FactWriter,
+        image: ClusterImage,
+        told: Told,
+        *,
+        foreseen: Told | None = None,
+        failed: Failed | None = None,
+    ) -> None:
+        """`image` is what the store has; `told` hears of every change before its answer leaves.
+
+        `foreseen` hears of a change as soon as it is proposed. `failed` hears of a failed write
+        once, after those who waited for it: what the store has is unknown then.
+        """
         self.image = image
         self.proposed = image
         self._store = store
         self._told = told
+        self._foreseen = foreseen
+        self._write_failed = failed
         self._proposals: deque[_Proposal] = deque()
+        self._awaited: list[_Awaited] = []
 
     def take_over(self, image: ClusterImage) -> None:
         """The store takes this process for its controller now, and this is what it has."""
@@ -58,6 +88,8 @@ class Controller:
         """Decide now, answer when it is agreed on; that may be before this returns."""
         decision = decide(self.proposed)
         answer = partial(then, decision.answer)
+        if decision.until is not None:
+            answer = partial(self._await, _Awaited(decision.until, answer, otherwise))
         if decision.facts:
             self._propose(decision.facts, answer, otherwise)
         elif self._proposals:
@@ -67,6 +99,23 @@ class Controller:
         else:
             answer()
 
+    def observe(self, facts: Sequence[Fact]) -> None:
+        """Things that have happened, and that no store needs to agree on."""
+        for each in self._proposals:
+            each.image = apply(each.image, facts, each.image.version)
+        is_ahead = bool(self._proposals)
+        self.image = apply(self.image, facts, self.image.version)
+        self.proposed = self._proposals[-1].image if is_ahead else self.image
+        if self._foreseen is not None:
+            self._foreseen(self.proposed, facts)
+        self._told(self.image, facts)
+
+    def abandon(self, error: HeadwaterError) -> None:
+        """Another one decides from now on: whoever waits for more than a write hears so."""
+        awaited, self._awaited = self._awaited, []
+        for each in awaited:
+            each.otherwise(error)
+
     def _propose(
         self, facts: Sequence[Fact], answer: Callable[[], None], otherwise: Failed
     ) -> None:
@@ -75,6 +124,8 @@ class Controller:
         self.proposed = apply(self.proposed, facts, version)
         proposal = _Proposal(facts, self.proposed, [answer], [otherwise])
         self._proposals.append(proposal)
+        if self._foreseen is not None:
+            self._foreseen(self.proposed, facts)
         self._store.write(
             facts,
             fence=before,
@@ -90,6 +141,21 @@ class Controller:
         self._told(proposal.image, proposal.facts)
         for answer in proposal.then:
             answer()
+        if self._awaited:
+            self._look()
+
+    def _await(self, awaited: _Awaited) -> None:
+        # Those who wait in vain for a broker that never comes back must not pile up.
+        if awaited.until(self.image) or len(self._awaited) >= MOST_AWAITED:
+            awaited.answer()
+        else:
+            self._awaited.append(awaited)
+
+    def _look(self) -> None:
+        """Answer those who have waited for what is so now."""
+        awaited, self._awaited = self._awaited, []
+        for each in awaited:
+            self._await(each)
 
     def _failed(self, proposal: _Proposal, error: HeadwaterError) -> None:
         if proposal.is_void:
@@ -103,3 +169,5 @@ class Controller:
         for each in void:
             for otherwise in each.otherwise:
                 otherwise(error)
+        if self._write_failed is not None:
+            self._write_failed(error)

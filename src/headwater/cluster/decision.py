@@ -2,14 +2,16 @@
 
 Decisions are pure functions of the image, the request, the broker's own settings, and dice. They
 change nothing. The answer must not leave before the facts are durable, and an answer without facts
-not before those of earlier decisions are; `controller` sees to both.
+not before those of earlier decisions are; `controller` sees to both. Where a decision is only the
+beginning of what was asked for, `until` says what the answer waits for besides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from headwater.cluster.facts import Fact
+from headwater.cluster.image import ClusterImage
 from headwater.model.errors import ErrorCode
 
 R = TypeVar("R", covariant=True)
@@ -21,6 +23,7 @@ class Decision(Generic[R]):
 
     facts: Sequence[Fact]
     answer: R
+    until: Callable[[ClusterImage], bool] | None = None
 
 
 class Refusal(NamedTuple):

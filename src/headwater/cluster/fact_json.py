@@ -4,24 +4,33 @@
 
 A fact is a list that begins with its kind; a partition is a list too, because there are many.
 JSON because its reader and writer are compiled, and because a person can read the file. A kind
-that is not known was written by a newer Headwater, and is refused rather than skipped.
+that is not known was written by a newer Headwater, and is refused rather than skipped. Some
+facts are never written down (see `facts`).
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, assert_never
 
 from headwater.cluster.facts import (
+    BrokerAdmitted,
     BrokerGone,
     BrokerRegistered,
+    BrokerStopping,
     ConfigsReplaced,
     ControllerElected,
+    ControllerGone,
     Fact,
     FeatureFinalized,
+    LogDirectoryFailed,
     PartitionChanged,
+    PartitionDropped,
     PartitionsAdded,
     ProducerIdsAllocated,
+    ReplicasOffline,
     TopicCreated,
     TopicDeleted,
+    TopicDeletionBegun,
+    TopicKnown,
 )
 from headwater.cluster.image import Broker, ConfigResource, Endpoint, Partition, Topic
 from headwater.model.config_terms import ResourceType
@@ -53,7 +62,7 @@ def _fields(fact: Fact) -> Json:
     match fact:
         case TopicCreated(topic):
             return [topic.name, str(topic.topic_id), _partitions_to_json(topic.partitions)]
-        case TopicDeleted(name):
+        case TopicDeleted(name) | TopicDeletionBegun(name):
             return [name]
         case PartitionsAdded(name, partitions):
             return [name, _partitions_to_json(partitions)]
@@ -69,10 +78,22 @@ def _fields(fact: Fact) -> Json:
             return [broker.node_id, broker.epoch, broker.rack, endpoints]
         case BrokerGone(node_id) | ControllerElected(node_id):
             return [node_id]
+        case ControllerGone():
+            return []
+        case BrokerAdmitted(node_id, epoch):
+            return [node_id, epoch]
         case FeatureFinalized(name, level):
             return [name, level]
         case ProducerIdsAllocated(next_producer_id):
             return [next_producer_id]
+        case (
+            TopicKnown()
+            | PartitionDropped()
+            | BrokerStopping()
+            | ReplicasOffline()
+            | LogDirectoryFailed()
+        ):
+            raise AssertionError(f"{fact} is never written down")
         case _:
             assert_never(fact)
 
@@ -149,6 +170,7 @@ def _configs(resource_type: int, name: str, values: dict[str, str]) -> Fact:
 
 _READERS: Final[dict[str, Callable[..., Fact]]] = {
     "TopicCreated": _topic,
+    "TopicDeletionBegun": TopicDeletionBegun,
     "TopicDeleted": TopicDeleted,
     "PartitionsAdded": lambda name, added: PartitionsAdded(name, _partitions(added)),
     "PartitionChanged": lambda name, number, written: PartitionChanged(
@@ -158,6 +180,8 @@ _READERS: Final[dict[str, Callable[..., Fact]]] = {
     "BrokerRegistered": _broker,
     "BrokerGone": lambda node_id: BrokerGone(NodeId(int(node_id))),
     "ControllerElected": lambda node_id: ControllerElected(NodeId(int(node_id))),
+    "ControllerGone": ControllerGone,
+    "BrokerAdmitted": lambda node_id, epoch: BrokerAdmitted(NodeId(int(node_id)), int(epoch)),
     "FeatureFinalized": lambda name, level: FeatureFinalized(name, int(level)),
     "ProducerIdsAllocated": lambda next_id: ProducerIdsAllocated(int(next_id)),
 }

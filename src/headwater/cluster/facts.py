@@ -3,6 +3,10 @@
 Facts are decided elsewhere; applying one asks no question. What a reader would get wrong: `apply`
 takes the facts of one change together, because the next image must show all of them or none, and
 because ten thousand at once cost hardly more than their number.
+
+Some facts no store ever sees. `TopicKnown` and `PartitionDropped` are what `reception` makes of the
+controller's words; `BrokerStopping` and `ReplicasOffline` are what the controller alone has heard,
+and the next one must hear again; `LogDirectoryFailed` is news that changes no image.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +24,7 @@ from headwater.cluster.image import (
 )
 from headwater.cluster.topic_names import colliding_key
 from headwater.model.config_terms import ResourceType
-from headwater.model.ids import NodeId, TopicId
+from headwater.model.ids import NodeId, TopicId, TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,10 +52,62 @@ class ControllerElected:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerGone:
+    """The controller's session ended, and nobody has taken over yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAdmitted:
+    """The controller has dealt with a broker's registration: it may lead and be in sync again."""
+
+    node_id: NodeId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStopping:
+    """A broker is about to stop: it shall lead nothing, and be counted on by nobody."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasOffline:
+    """A broker that is up cannot serve these replicas, until it comes again."""
+
+    node_id: NodeId
+    names: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryFailed:
+    """A broker has lost a log directory; which replicas were on it, only the broker can tell."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
 class TopicCreated:
     """A topic exists, with all its partitions and with a fresh id."""
 
     topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicKnown:
+    """A broker hears of a topic that may be older than all that the broker has heard before.
+
+    Its replicas here are not new: where one is missing, its log directory may have failed.
+    """
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletionBegun:
+    """A topic shall go. It is gone when all its replicas are."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +132,18 @@ class PartitionChanged:
     topic: str
     number: int
     partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDropped:
+    """This broker shall no longer serve its replica of a partition, and perhaps delete it.
+
+    The partition may live on elsewhere. A replica that is told of anew is a replica again.
+    """
+
+    topic: str
+    number: int
+    is_deleted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +173,18 @@ Fact = (
     BrokerRegistered
     | BrokerGone
     | ControllerElected
+    | ControllerGone
+    | BrokerAdmitted
+    | BrokerStopping
+    | ReplicasOffline
+    | LogDirectoryFailed
     | TopicCreated
+    | TopicKnown
+    | TopicDeletionBegun
     | TopicDeleted
     | PartitionsAdded
     | PartitionChanged
+    | PartitionDropped
     | ConfigsReplaced
     | FeatureFinalized
     | ProducerIdsAllocated
@@ -126,7 +202,11 @@ def apply(image: ClusterImage, facts: Iterable[Fact], version: Version) -> Clust
 def facts_of(image: ClusterImage) -> Iterator[Fact]:
     """Facts that lead from an empty image to this one, apart from who is up and who controls."""
     for topic in image.topics.values():
-        yield TopicCreated(topic)
+        yield TopicCreated(replace(topic, is_deleting=False) if topic.is_deleting else topic)
+        if topic.is_deleting:
+            yield TopicDeletionBegun(topic.name)
+    for node_id, epoch in image.admitted_epochs.items():
+        yield BrokerAdmitted(node_id, epoch)
     for resource, values in image.configs.items():
         yield ConfigsReplaced(resource, values)
     for name, level in image.features.items():
@@ -147,19 +227,23 @@ class _Draft:
         self._keys: dict[str, str | None] = {}
         self._configs: dict[ConfigResource, Mapping[str, str] | None] = {}
         self._features: dict[str, int | None] = {}
+        self._admitted: dict[NodeId, int | None] = {}
         self._next_producer_id = image.next_producer_id
+        # Lists while they are worked on: many changes to one large topic must not copy it each.
+        self._partitions: dict[str, list[Partition]] = {}
 
     def apply(self, fact: Fact) -> None:
         match fact:
-            case TopicCreated(topic):
+            case TopicCreated(topic) | TopicKnown(topic):
                 self._create(topic)
+            case TopicDeletionBegun(name):
+                self._topics[name] = replace(self._topic(name), is_deleting=True)
             case TopicDeleted(name):
                 self._delete(name)
             case PartitionsAdded(name, added):
-                topic = self._topic(name)
-                self._topics[name] = replace(topic, partitions=topic.partitions + added)
+                self._partitions_of(name).extend(added)
             case PartitionChanged(name, number, partition):
-                self._change_partition(name, number, partition)
+                self._partitions_of(name)[number] = partition
             case ConfigsReplaced(resource, values):
                 self._configs[resource] = dict(values) or None
             case BrokerRegistered(broker):
@@ -170,6 +254,18 @@ class _Draft:
                     self._controller_id = NO_CONTROLLER
             case ControllerElected(node_id):
                 self._controller_id = node_id
+            case ControllerGone():
+                self._controller_id = NO_CONTROLLER
+            case BrokerAdmitted(node_id, epoch):
+                self._admitted[node_id] = epoch
+            case BrokerStopping(node_id):
+                self._brokers[node_id] = replace(self._broker(node_id), is_stopping=True)
+            case ReplicasOffline(node_id, names):
+                broker = self._broker(node_id)
+                offline = broker.offline_replicas | names
+                self._brokers[node_id] = replace(broker, offline_replicas=offline)
+            case LogDirectoryFailed() | PartitionDropped():
+                pass
             case FeatureFinalized(name, level):
                 self._features[name] = level or None
             case ProducerIdsAllocated(next_producer_id):
@@ -179,6 +275,8 @@ class _Draft:
 
     def finish(self, version: Version) -> ClusterImage:
         image = self._image
+        for name in list(self._partitions):
+            self._topics[name] = self._topic(name)
         return replace(
             image,
             version=version,
@@ -189,13 +287,25 @@ class _Draft:
             names_by_colliding_key=image.names_by_colliding_key.changed(self._keys),
             configs=image.configs.changed(self._configs),
             features=_changed(image.features, self._features),
+            admitted_epochs=_changed(image.admitted_epochs, self._admitted),
             next_producer_id=self._next_producer_id,
         )
+
+    def _broker(self, node_id: NodeId) -> Broker:
+        broker = self._brokers.get(node_id, self._image.brokers.get(node_id))
+        assert broker is not None, f"a fact about broker {node_id}, which is not up"
+        return broker
 
     def _topic(self, name: str) -> Topic:
         topic = self._topics[name] if name in self._topics else self._image.topics.get(name)
         assert topic is not None, f"a fact about topic {name}, which does not exist"
-        return topic
+        edited = self._partitions.pop(name, None)
+        return topic if edited is None else replace(topic, partitions=tuple(edited))
+
+    def _partitions_of(self, name: str) -> list[Partition]:
+        if name not in self._partitions:
+            self._partitions[name] = list(self._topic(name).partitions)
+        return self._partitions[name]
 
     def _create(self, topic: Topic) -> None:
         name = topic.name
@@ -212,11 +322,6 @@ class _Draft:
         key = colliding_key(name)
         if key is not None:
             self._keys[key] = None
-
-    def _change_partition(self, name: str, number: int, partition: Partition) -> None:
-        topic = self._topic(name)
-        before, after = topic.partitions[:number], topic.partitions[number + 1 :]
-        self._topics[name] = replace(topic, partitions=(*before, partition, *after))
 
 
 def _changed(entries: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:

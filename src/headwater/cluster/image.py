@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from headwater.cluster.layered_map import LayeredMap
 from headwater.model.config_terms import ResourceType
-from headwater.model.ids import NodeId, TopicId
+from headwater.model.ids import NodeId, TopicId, TopicPartition
 
 NO_LEADER: Final = NodeId(-1)
 NO_CONTROLLER: Final = NodeId(-1)
@@ -39,12 +39,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A broker that is up. Each registration has a larger epoch than all before it."""
+    """A broker that is up. Each registration has a larger epoch than all before it.
+
+    The controller alone knows who is about to stop, and which replicas a broker cannot serve.
+    """
 
     node_id: NodeId
     epoch: int
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
+    is_stopping: bool = False
+    offline_replicas: frozenset[TopicPartition] = frozenset()
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.listener == listener), None)
@@ -68,11 +73,16 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic and its partitions, whose numbers are their places in the tuple."""
+    """A topic and its partitions, whose numbers are their places in the tuple.
+
+    One that is being deleted is there for the controller until its last replica is gone. Brokers
+    hear that it is gone as soon as that begins.
+    """
 
     name: str
     topic_id: TopicId
     partitions: tuple[Partition, ...]
+    is_deleting: bool = False
 
 
 class ConfigResource(NamedTuple):
@@ -88,7 +98,9 @@ class ClusterImage:
 
     `is_standalone` says that there can never be a second broker, which a cluster that has only one
     left cannot know. `names_by_colliding_key` is for the rule that no two topic names may be equal
-    once dots have become underscores; names with neither are left out.
+    once dots have become underscores; names with neither are left out. `admitted_epochs` has the
+    registration of each broker that a controller has dealt with last: a live broker with another
+    epoch has come again unseen, and may have lost what it had acknowledged.
     """
 
     cluster_id: str
@@ -101,6 +113,7 @@ class ClusterImage:
     names_by_colliding_key: LayeredMap[str, str] = field(default_factory=LayeredMap)
     configs: LayeredMap[ConfigResource, Mapping[str, str]] = field(default_factory=LayeredMap)
     features: Mapping[str, int] = field(default_factory=dict)
+    admitted_epochs: Mapping[NodeId, int] = field(default_factory=dict)
     next_producer_id: int = 0
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
@@ -112,6 +125,11 @@ class ClusterImage:
         if found is None or not 0 <= partition < len(found.partitions):
             return None
         return found.partitions[partition]
+
+    def has_replica(self, node_id: NodeId, name: TopicPartition) -> bool:
+        """Whether a broker is up and can serve its replica of a partition."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and name not in broker.offline_replicas
 
     def configs_of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
         """What was configured for it while brokers ran; nothing for whatever is not there."""

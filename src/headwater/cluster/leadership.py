@@ -80,7 +80,8 @@ def _asked(
 ) -> Iterator[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
         for name in sorted(image.topics):
-            yield name, range(len(image.topics[name].partitions))
+            if not image.topics[name].is_deleting:
+                yield name, range(len(image.topics[name].partitions))
         return
     for topic in request.topic_partitions:
         yield topic.topic, topic.partitions
@@ -90,13 +91,13 @@ def _elected(
     image: ClusterImage, topic: str, number: int, election_type: int
 ) -> Partition | Refusal:
     partition = image.partition(topic, number)
-    if partition is None:
+    if partition is None or image.topics[topic].is_deleting:
         reason = f"there is no partition {topic}-{number}"
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
     if election_type == PREFERRED:
         return _prefer(image, partition)
     if election_type == UNCLEAN:
-        return _elect_unclean(image, partition)
+        return _elect_unclean(image, TopicPartition(topic, number), partition)
     return Refusal(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
 
 
@@ -110,10 +111,12 @@ def _prefer(image: ClusterImage, partition: Partition) -> Partition | Refusal:
     return led_by(partition, preferred, partition.isr)
 
 
-def _elect_unclean(image: ClusterImage, partition: Partition) -> Partition | Refusal:
+def _elect_unclean(
+    image: ClusterImage, name: TopicPartition, partition: Partition
+) -> Partition | Refusal:
     if partition.leader != NO_LEADER and partition.leader in image.brokers:
         return Refusal(ErrorCode.ELECTION_NOT_NEEDED, "the partition has a leader")
-    alive = [node_id for node_id in partition.replicas if node_id in image.brokers]
+    alive = [node_id for node_id in partition.replicas if image.has_replica(node_id, name)]
     if not alive:
         reason = "no replica of the partition is up"
         return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)

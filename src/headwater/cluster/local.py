@@ -16,7 +16,15 @@ from pathlib import PurePath
 from typing import Final, Self, TypeVar
 
 from headwater.cluster.fact_file import Change, FactFile, decode, encode_changes, encode_snapshot
-from headwater.cluster.facts import BrokerRegistered, ControllerElected, Fact, apply
+from headwater.cluster.facts import (
+    BrokerRegistered,
+    ConfigsReplaced,
+    ControllerElected,
+    Fact,
+    FeatureFinalized,
+    apply,
+    facts_of,
+)
 from headwater.cluster.image import NO_CONTROLLER, Broker, ClusterImage, Version
 from headwater.cluster.store import Failed, Registration, StoreListener
 from headwater.model.failures import (
@@ -155,6 +163,16 @@ class LocalStore:
     ) -> None:
         version = self._next()._replace(controller_epoch=self._proposed.controller_epoch + 1)
         self._write([ControllerElected(node_id)], version, then=then, otherwise=otherwise)
+
+    def resign(self) -> None:
+        """There is nobody else."""
+
+    def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
+        facts = facts_of(self._facts.image())
+        then([fact for fact in facts if isinstance(fact, ConfigsReplaced | FeatureFinalized)])
+
+    def report_failed_directory(self, node_id: NodeId) -> None:
+        """The controller lives in the broker that reports."""
 
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
         if self._failure is not None:

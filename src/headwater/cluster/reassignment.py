@@ -36,7 +36,7 @@ def alter_reassignments(
     for topic in request.topics:
         responses = []
         for asked in topic.partitions:
-            before = image.partition(topic.name, asked.partition_index)
+            before = _lasting(image, topic.name, asked.partition_index)
             outcome = _reassigned(
                 image, before, asked, may_resize=request.allow_replication_factor_change
             )
@@ -103,6 +103,12 @@ def completed(partition: Partition) -> Partition | None:
     )
 
 
+def _lasting(image: ClusterImage, topic_name: str, number: int) -> Partition | None:
+    """The partition, unless its topic is being deleted."""
+    topic = image.topics.get(topic_name)
+    return None if topic is None or topic.is_deleting else image.partition(topic_name, number)
+
+
 def _reassigned(
     image: ClusterImage,
     partition: Partition | None,
@@ -126,7 +132,11 @@ def _reassigned(
     if target == partition.replicas and not partition.adding and not partition.removing:
         return partition
     moving = _moving(partition, origin, target)
-    return moving if isinstance(moving, Refusal) else completed(moving) or moving
+    if isinstance(moving, Refusal):
+        return moving
+    moved = completed(moving)
+    # One change, however much is in it: the partition epoch is the version of one node.
+    return moving if moved is None else replace(moved, partition_epoch=moving.partition_epoch)
 
 
 def _moving(

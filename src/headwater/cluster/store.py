@@ -24,9 +24,14 @@ Failed = Callable[[HeadwaterError], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """How a broker presents itself."""
+    """How a broker presents itself.
+
+    `directory_id` is that of its first log directory, which one process at a time can hold: so a
+    broker that comes again knows what is left of itself.
+    """
 
     node_id: NodeId
+    directory_id: str | None = None
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
 
@@ -35,13 +40,37 @@ class StoreListener(Protocol):
     """Who is told of what happens without having asked."""
 
     def changed(self, facts: Sequence[Fact], version: Version) -> None:
-        """Facts that somebody else wrote, or that follow from a session's begin or end."""
+        """Facts that somebody else wrote, or that follow from a session's begin or end.
+
+        Who the controller is, or that there is none, is told to everybody, first of all and with
+        every change. Configs and features are told with every change, also to the broker whose
+        controller wrote them; those of a deleted topic become empty. Who else is up, which log
+        directories failed, and which topics somebody wants deleted is news for the controller
+        only, from its `read` on.
+        """
 
     def session_lost(self) -> None:
         """This broker's registration and its controllership, if it had it, are gone."""
 
 
-class MetadataStore(Protocol):
+class FactWriter(Protocol):
+    """What a controller asks of the home of the facts, once it is elected."""
+
+    def write(
+        self,
+        facts: Sequence[Fact],
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        """Make facts durable, all or none. `fence` is the version that they were decided on.
+
+        `ControllerFenced` when that is not the newest version of this controller's epoch.
+        """
+
+
+class MetadataStore(FactWriter, Protocol):
     """All that a broker and a controller ask of the home of the facts."""
 
     def listen(self, listener: StoreListener) -> None:
@@ -57,21 +86,20 @@ class MetadataStore(Protocol):
     ) -> None:
         """Take over and fence every earlier controller; `ControllerFenced` if another one leads."""
 
+    def resign(self) -> None:
+        """Be the controller no longer, so that another one can be elected, or this one anew."""
+
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
-        """Everything that has been agreed on; writes that have not ended are not in it."""
+        """Everything that has been agreed on; writes that have not ended are not in it.
 
-    def write(
-        self,
-        facts: Sequence[Fact],
-        *,
-        fence: Version,
-        then: Callable[[Version], None],
-        otherwise: Failed,
-    ) -> None:
-        """Make facts durable, all or none. `fence` is the version that they were decided on.
-
-        `ControllerFenced` when that is not the newest version of this controller's epoch.
+        In a cluster only the controller may ask for it.
         """
+
+    def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
+        """Configs and features, as facts, once they are known. Changes are told from then on."""
+
+    def report_failed_directory(self, node_id: NodeId) -> None:
+        """Tell the controller that this broker has lost a log directory."""
 
     def close(self) -> None:
         """End the session. Writes that have not ended fail."""

@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from headwater.cluster.decision import Decision, Refusal
-from headwater.cluster.facts import Fact, PartitionsAdded, TopicDeleted
+from headwater.cluster.facts import Fact, PartitionsAdded, TopicDeleted, TopicDeletionBegun
 from headwater.cluster.image import ClusterImage, Topic
 from headwater.cluster.placement import place, why_bad_assignment
 from headwater.cluster.topic_creation import LARGEST_REQUEST, new_partition
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_TOPIC_ID
+from headwater.model.ids import NO_TOPIC_ID, TopicId
 from headwater.model.ports import Dice
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -35,7 +36,11 @@ class Rights:
 def delete_topics(
     image: ClusterImage, request: DeleteTopicsRequest, rights: Rights
 ) -> Decision[tuple[DeletableTopicResult, ...]]:
-    """By name or by id. A topic that is named twice, in whichever way, is not deleted."""
+    """By name or by id. A topic that is named twice, in whichever way, is not deleted.
+
+    Where there are other brokers, this is the beginning of a deletion, and `topic_deletion` has the
+    rest; the answer waits for it. To ask for what has begun already is no error.
+    """
     facts: list[Fact] = []
     results = []
     times = Counter(request.topics)
@@ -52,11 +57,17 @@ def delete_topics(
                 )
             )
         elif ways[outcome.name] == 1:
-            facts.append(TopicDeleted(outcome.name))
+            if image.is_standalone:
+                facts.append(TopicDeleted(outcome.name))
+            elif not outcome.is_deleting:
+                facts.append(TopicDeletionBegun(outcome.name))
             results.append(DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id))
         elif asked.name is not None:
             results.append(_named_and_by_id(outcome))
-    return Decision(facts, tuple(results))
+    going = [each.topic_id for each in found.values() if isinstance(each, Topic)]
+    if image.is_standalone or not going:
+        return Decision(facts, tuple(results))
+    return Decision(facts, tuple(results), until=partial(_are_gone, going))
 
 
 def create_partitions(
@@ -85,6 +96,10 @@ def create_partitions(
         facts.append(outcome)
         results.append(CreatePartitionsTopicResult(name=asked.name))
     return Decision(() if request.validate_only else facts, tuple(results))
+
+
+def _are_gone(topic_ids: Sequence[TopicId], image: ClusterImage) -> bool:
+    return not any(image.topic_by_id(each) for each in topic_ids)
 
 
 def _to_delete(
@@ -126,7 +141,7 @@ def _more_partitions(
     image: ClusterImage, asked: CreatePartitionsTopic, room: int, dice: Dice
 ) -> PartitionsAdded | Refusal:
     topic = image.topics.get(asked.name)
-    if topic is None:
+    if topic is None or topic.is_deleting:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     added = asked.count - len(topic.partitions)
     if added <= 0:

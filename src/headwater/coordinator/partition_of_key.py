@@ -4,15 +4,25 @@ The hash is that of Java's strings, over UTF-16, because another broker, or Kafk
 in the same partition what this one wrote there.
 """
 
+from functools import lru_cache
 from typing import Final
 
 _BITS: Final = 32
 _MASK: Final = (1 << _BITS) - 1
 _SIGN: Final = 1 << (_BITS - 1)
+_MOST_REMEMBERED: Final = 4_096
+_LONGEST_REMEMBERED: Final = 128
 
 
 def partition_of_key(key: str, partition_count: int) -> int:
-    return _absolute(_java_hash(key)) % partition_count
+    hash_of = _remembered_hash if len(key) <= _LONGEST_REMEMBERED else _java_hash
+    return _absolute(hash_of(key)) % partition_count
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _remembered_hash(text: str) -> int:
+    """Each request of a member asks for it again."""
+    return _java_hash(text)
 
 
 def _java_hash(text: str) -> int:

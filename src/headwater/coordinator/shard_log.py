@@ -11,12 +11,11 @@ from typing import Final, Protocol
 from headwater.coordinator.effects import TransactionalProducer
 from headwater.coordinator.log_replay import LogSlice, read_slice
 from headwater.coordinator.records.codec import RecordCodec
-from headwater.coordinator.transactions.marker_delivery import refuse_late
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, StorageError
 from headwater.model.ids import NO_SEQUENCE
 from headwater.replication.hosted_partition import HostedPartition
-from headwater.replication.transaction_guard import Ticket
+from headwater.replication.transaction_guard import Ticket, refuse_late
 from headwater.replication.transactional_batches import check_ticket, written
 from headwater.storage.disk import File
 from headwater.storage.executor import Executor
@@ -173,7 +172,8 @@ class PartitionShardLog:
             return error.code
         if log.needs_flush:
             self._flushed_first = log.end_offset
-            log.flush(self._tell)
+            # One that fails is told by the log, which is lost then.
+            log.flush(lambda _: self._tell())
         partition.advanced(log, len(batch))
         return appended.base_offset
 

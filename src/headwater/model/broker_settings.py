@@ -43,6 +43,10 @@ ASSIGNOR_CLASSES: Final[Mapping[str, str]] = {
 """A file of Kafka's may name assignors by their classes."""
 
 
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
 class Reach(Enum):
     """How far a change reaches while brokers run."""
 
@@ -334,8 +338,37 @@ class BrokerSettings:
     replica_fetch_response_max_bytes: int = _setting(
         integer(0), 10_485_760, "Bytes that a follower asks for at once."
     )
+    replica_fetch_min_bytes: int = _setting(
+        integer(0), 1, "Bytes for which a follower's fetch waits."
+    )
     replica_fetch_wait_max_ms: int = _setting(
         integer(0), 500, "How long a follower's fetch may wait for records."
+    )
+    replica_fetch_backoff_ms: int = _setting(
+        integer(0), 1_000, "How long a follower leaves a leader alone after a failure."
+    )
+    replica_socket_timeout_ms: int = _setting(
+        integer(1), 30_000, "How long a follower waits for an answer."
+    )
+    num_replica_fetchers: int = _setting(
+        integer(1), 1, "Taken for compatibility; one connection fetches all of a leader's."
+    )
+    replica_selector_class: str | None = _setting(
+        optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR)),
+        None,
+        "Who chooses the replica that a consumer reads from; null leaves it to leaders.",
+    )
+    leader_replication_throttled_rate: int = _setting(
+        long(0),
+        LONG_MAX,
+        "Bytes per second that a leader sends of throttled replicas.",
+        Reach.PER_BROKER,
+    )
+    follower_replication_throttled_rate: int = _setting(
+        long(0),
+        LONG_MAX,
+        "Bytes per second that a follower fetches of throttled replicas.",
+        Reach.PER_BROKER,
     )
     auto_leader_rebalance_enable: bool = _setting(
         boolean(), True, "Whether leadership goes back to preferred leaders by itself."
@@ -343,8 +376,35 @@ class BrokerSettings:
     leader_imbalance_check_interval_seconds: int = _setting(
         long(1), 300, "How often that is looked at."
     )
+    leader_imbalance_per_broker_percentage: int = _setting(
+        integer(0),
+        10,
+        "How many of a broker's preferred partitions others may lead before that is changed.",
+    )
+    controller_socket_timeout_ms: int = _setting(
+        integer(1), 30_000, "How long the controller waits for a broker's answer."
+    )
     controlled_shutdown_enable: bool = _setting(
         boolean(), True, "Whether a broker hands its leaderships over before it stops."
+    )
+    controlled_shutdown_max_retries: int = _setting(
+        integer(0), 3, "How often that is tried again before it stops all the same."
+    )
+    controlled_shutdown_retry_backoff_ms: int = _setting(
+        long(0), 5_000, "How long to wait before that is tried again."
+    )
+
+    # The home of a cluster's facts.
+    zookeeper_connect: str | None = _setting(
+        optional(text()), None, "The ZooKeeper of the cluster; null makes a broker that is alone."
+    )
+    zookeeper_session_timeout_ms: int = _setting(
+        integer(1), 6_000, "How long a broker may be silent before it is taken for dead."
+    )
+    zookeeper_connection_timeout_ms: int | None = _setting(
+        optional(integer(1)),
+        None,
+        "How long a start waits for ZooKeeper; null is a session's time.",
     )
 
     def storage(self) -> StorageSettings:

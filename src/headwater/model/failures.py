@@ -46,6 +46,10 @@ class BrokerDidNotStart(HeadwaterError):
     """The broker that a test asked for could not be started; its log says why."""
 
 
+class ServerUnavailable(HeadwaterError):
+    """A program of others that was asked for cannot be run here, or has ended."""
+
+
 class InvalidSetting(HeadwaterError):
     """A setting is unknown or its value is not allowed."""
 
@@ -81,6 +85,18 @@ class ControllerFenced(HeadwaterError):
     """A change was decided by a former controller, or on an image that is no longer the newest."""
 
     code = ErrorCode.NOT_CONTROLLER
+
+
+class StoreUnreachable(HeadwaterError):
+    """The home of the cluster's facts does not answer; what was asked for may come about or not."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class BrokerIdTaken(HeadwaterError):
+    """Another process is up under the same broker id."""
+
+    code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 class TooManyOpenFiles(HeadwaterError):

@@ -524,12 +524,6 @@ cdef object encode_batch(
     return arena.cut(writing.used)
 
 
-cdef inline void put_big_endian(uint8_t* at, uint64_t number, int size) noexcept nogil:
-    cdef int index
-    for index in range(size):
-        at[index] = <uint8_t>(number >> (8 * (size - 1 - index)))
-
-
 cdef void write_header(Writing* writing) noexcept nogil:
     """Put into the header what differs from batch to batch."""
     cdef uint8_t* at = writing.start

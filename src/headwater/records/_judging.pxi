@@ -37,7 +37,7 @@ def ordinary_header(buffer, int64_t limit_bytes, int64_t oldest_ms, int64_t newe
         return None
     if <int64_t>big_endian(at + 43, 8) >= 0 and <int32_t>big_endian(at + 53, 4) < 0:
         return None
-    if crc32c(memoryview(buffer)[CRC_END:]) != <uint32_t>big_endian(at + 17, 4):
+    if not has_right_crc(buffer, at, 0, size):
         return None
     return header_at(at)
 

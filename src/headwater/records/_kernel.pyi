@@ -10,11 +10,30 @@ from headwater.records.buffers import (
     RecordsSummary,
 )
 from headwater.records.header import BatchHeader, Buffer
+from headwater.records.runs import IndexProgress, SoundRun
+from headwater.records.single_produce import SingleProduce
 
 def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]: ...
 def ordinary_header(
     buffer: Buffer, limit_bytes: int, oldest_ms: int, newest_ms: int
 ) -> BatchHeader | None: ...
+def read_single_produce(frame: memoryview) -> SingleProduce | None: ...
+def write_single_produce(
+    produce: SingleProduce, base_offset: int, append_time_ms: int, log_start_offset: int
+) -> bytes: ...
+def sound_run(
+    buffer: Buffer,
+    position: int,
+    *,
+    lowest_offset: int,
+    highest_offset: int,
+    leader_epoch: int,
+    index_interval_bytes: int,
+    progress: IndexProgress,
+) -> SoundRun: ...
+def producer_headers(
+    buffer: Buffer, position: int
+) -> tuple[list[tuple[int, BatchHeader]], int]: ...
 def decode_sections(
     sections: Iterable[RecordSection],
     *,

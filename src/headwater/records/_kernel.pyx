@@ -27,6 +27,8 @@ from headwater.records.buffers import (
 )
 from headwater.records.checksum import check_crc
 from headwater.records.header import HEADER, BatchHeader, check_header
+from headwater.records.runs import IndexProgress, SoundRun
+from headwater.records.single_produce import SingleProduce
 
 cdef enum:
     HEADER_BYTES = 61
@@ -84,8 +86,10 @@ cdef int refuse(int status) except -1:
 
 include "_numbers.pxi"
 include "_walking.pxi"
+include "_checksums.pxi"
 include "_scanning.pxi"
 include "_judging.pxi"
+include "_produce.pxi"
 include "_spare_memory.pxi"
 include "_decoding.pxi"
 include "_encoding.pxi"

@@ -109,6 +109,14 @@ cdef inline uint64_t big_endian(const uint8_t* at, int size) noexcept nogil:
     return number
 
 
+cdef inline uint8_t* put_big_endian(uint8_t* at, uint64_t number, int size) noexcept nogil:
+    """Write a number; the place behind it."""
+    cdef int index
+    for index in range(size):
+        at[index] = <uint8_t>(number >> (8 * (size - 1 - index)))
+    return at + size
+
+
 cdef enum:
     COPY_SLACK = 32
 

@@ -46,3 +46,129 @@ cdef object header_at(const uint8_t* at):
             <int32_t>big_endian(at + 57, 4),
         ),
     )
+
+
+cdef inline bint is_sane(const uint8_t* at) noexcept nogil:
+    """What `check_header` asks."""
+    return (
+        at[16] == 2
+        and <int32_t>big_endian(at + 8, 4) >= MIN_LENGTH
+        and <int32_t>big_endian(at + 23, 4) >= 0
+        and <int32_t>big_endian(at + 57, 4) >= 0
+    )
+
+
+def sound_run(
+    buffer,
+    Py_ssize_t position,
+    *,
+    int64_t lowest_offset,
+    int64_t highest_offset,
+    int32_t leader_epoch,
+    int64_t index_interval_bytes,
+    progress,
+):
+    """The batches at the start of a buffer that are whole, undamaged and in order, as one run."""
+    cdef Borrowed source = Borrowed(buffer)
+    cdef list entries = []
+    cdef const uint8_t* batch
+    cdef Py_ssize_t at = 0, size
+    cdef int64_t largest_timestamp = progress[0], largest_offset = progress[1]
+    cdef int64_t bytes_since_entry = progress[2]
+    cdef int64_t base_offset, last_offset, max_timestamp
+    cdef int32_t epoch, last_delta
+    while source.size - at >= HEADER_BYTES:
+        batch = source.bytes + at
+        if not is_sane(batch):
+            break
+        size = <Py_ssize_t><int32_t>big_endian(batch + 8, 4) + LENGTH_END
+        base_offset = <int64_t>big_endian(batch, 8)
+        last_delta = <int32_t>big_endian(batch + 23, 4)
+        epoch = <int32_t>big_endian(batch + 12, 4)
+        if size > source.size - at or base_offset < lowest_offset:
+            break
+        # Written so that no sum can overflow.
+        if highest_offset < last_delta or base_offset > highest_offset - last_delta:
+            break
+        if epoch >= 0 and epoch != leader_epoch:
+            break
+        if not has_right_crc(buffer, source.bytes, at, at + size):
+            break
+        last_offset = base_offset + last_delta
+        max_timestamp = <int64_t>big_endian(batch + 35, 8)
+        if max_timestamp > largest_timestamp:
+            largest_timestamp = max_timestamp
+            largest_offset = last_offset
+        if bytes_since_entry > index_interval_bytes:
+            entries.append((last_offset, position + at, largest_timestamp, largest_offset))
+            bytes_since_entry = 0
+        bytes_since_entry += size
+        lowest_offset = last_offset + 1
+        at += size
+    reached = IndexProgress(largest_timestamp, largest_offset, bytes_since_entry)
+    return SoundRun(at, lowest_offset, reached, entries)
+
+
+cdef enum:
+    BATCHES_REMEMBERED = 5
+    PRODUCER_SLOTS = 64
+    WITH_A_TRANSACTION = 0x30  # control batches and those of transactions
+
+
+cdef struct ProducerSlot:
+    int64_t producer_id
+    int16_t epoch
+    int count
+
+
+def producer_headers(buffer, Py_ssize_t position):
+    """The headers of batches that have a producer, with their places, and where the walk ended."""
+    cdef Borrowed source = Borrowed(buffer)
+    cdef Py_ssize_t room = source.size // HEADER_BYTES + 1, count = 0
+    cdef Py_ssize_t* places = <Py_ssize_t*>malloc(room * sizeof(Py_ssize_t))
+    cdef const uint8_t* at
+    if places == NULL:
+        raise MemoryError
+    try:
+        if position < 0:
+            raise ValueError("a position is not negative")
+        while source.size - position >= HEADER_BYTES:
+            at = source.bytes + position
+            if not is_sane(at):
+                break
+            if <int64_t>big_endian(at + 43, 8) >= 0:
+                places[count] = position
+                count += 1
+            position += <Py_ssize_t><int32_t>big_endian(at + 8, 4) + LENGTH_END
+        return last_of_each_producer(source.bytes, places, count), position
+    finally:
+        free(places)
+
+
+cdef list last_of_each_producer(const uint8_t* base, const Py_ssize_t* places, Py_ssize_t count):
+    """From the last to the first; a slot is lost to the next producer that maps to it."""
+    cdef ProducerSlot slots[PRODUCER_SLOTS]
+    cdef ProducerSlot* slot
+    cdef list kept = []
+    cdef const uint8_t* at
+    cdef int64_t producer_id
+    cdef int16_t epoch
+    cdef Py_ssize_t index
+    for index in range(PRODUCER_SLOTS):
+        slots[index].producer_id = -1
+    for index in range(count - 1, -1, -1):
+        at = base + places[index]
+        if not at[22] & WITH_A_TRANSACTION:
+            producer_id = <int64_t>big_endian(at + 43, 8)
+            epoch = <int16_t>big_endian(at + 51, 2)
+            slot = &slots[producer_id % PRODUCER_SLOTS]
+            if slot.producer_id != producer_id or slot.epoch != epoch:
+                slot.producer_id = producer_id
+                slot.epoch = epoch
+                slot.count = 0
+            slot.count += 1
+            if slot.count > BATCHES_REMEMBERED:
+                continue
+        kept.append((places[index], header_at(at)))
+    kept.reverse()
+    return kept

@@ -10,11 +10,14 @@ import struct
 from array import array
 from collections.abc import Callable, Iterable
 
-import crc32c
-
 from headwater.model.failures import BatchTooLarge, CorruptBatch, DecompressionBomb
+from headwater.records._twin_batches import ordinary_header as ordinary_header
+from headwater.records._twin_batches import producer_headers as producer_headers
+from headwater.records._twin_batches import scan as scan
+from headwater.records._twin_batches import sound_run as sound_run
+from headwater.records._twin_produce import read_single_produce as read_single_produce
+from headwater.records._twin_produce import write_single_produce as write_single_produce
 from headwater.records.buffers import (
-    MIN_RECORD_BYTES,
     BinaryBuffers,
     DecodedColumns,
     HeaderBuffers,
@@ -22,20 +25,14 @@ from headwater.records.buffers import (
     RecordsSummary,
 )
 from headwater.records.checksum import check_crc, write_crc
-from headwater.records.compression import BEGINNINGS
 from headwater.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
-    CONTROL_FLAG,
-    CRC_END,
     HEADER,
     HEADER_BYTES,
-    MAGIC,
     MIN_LENGTH,
     BatchHeader,
     Buffer,
-    Codec,
-    check_header,
     sequence_after,
 )
 from headwater.records.varints import write_varint
@@ -46,55 +43,6 @@ MAP_ENTRY_BYTES = 24
 MAP_SEED_BYTES = 16
 
 _BAD_COLUMN = "a column's offsets do not fit its data"
-
-
-def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]:
-    """The headers of the whole batches in a range, and the position after the last whole one.
-
-    A batch that the range cuts short ends the scan in peace; damage raises as `check_header` does.
-    """
-    limit = min(limit, len(buffer))
-    headers = []
-    while limit - position >= HEADER_BYTES:
-        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
-        check_header(header)
-        if header.size_bytes > limit - position:
-            break
-        headers.append(header)
-        position += header.size_bytes
-    return headers, position
-
-
-def ordinary_header(
-    buffer: Buffer, limit_bytes: int, oldest_ms: int, newest_ms: int
-) -> BatchHeader | None:
-    """The header of a client's batch that passes every check without being opened, else None.
-
-    None is no verdict: `validation` looks closer, and says what is wrong if anything is. It must
-    refuse whatever this function should not have passed, so this one may only be stricter.
-    """
-    size = len(buffer)
-    if not HEADER_BYTES <= size <= limit_bytes:
-        return None
-    header = BatchHeader._make(HEADER.unpack_from(buffer))
-    codec = header.attributes & CODEC_MASK
-    most = (size - HEADER_BYTES) // MIN_RECORD_BYTES
-    beginning = BEGINNINGS.get(codec, b"")
-    is_ordinary = (
-        header.magic == MAGIC
-        and header.base_offset == 0
-        and header.size_bytes == size
-        and 0 < header.record_count == header.last_offset_delta + 1
-        and not header.attributes & (CONTROL_FLAG | APPEND_TIME_FLAG)
-        and codec <= Codec.ZSTD
-        and (codec != Codec.NONE or header.record_count <= most)
-        and buffer[HEADER_BYTES : HEADER_BYTES + len(beginning)] == beginning
-        and oldest_ms <= header.base_timestamp <= newest_ms
-        and oldest_ms <= header.max_timestamp <= newest_ms
-        and (header.producer_id < 0 or header.base_sequence >= 0)
-        and crc32c.crc32c(memoryview(buffer)[CRC_END:]) == header.crc
-    )
-    return header if is_ordinary else None
 
 
 def decode_sections(

@@ -20,7 +20,11 @@ if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
         murmur2,
         murmur2_column,
         ordinary_header,
+        producer_headers,
+        read_single_produce,
         scan,
+        sound_run,
+        write_single_produce,
     )
 
     IS_COMPILED = False
@@ -38,7 +42,11 @@ else:
             murmur2,
             murmur2_column,
             ordinary_header,
+            producer_headers,
+            read_single_produce,
             scan,
+            sound_run,
+            write_single_produce,
         )
 
         IS_COMPILED = True
@@ -55,7 +63,11 @@ else:
             murmur2,
             murmur2_column,
             ordinary_header,
+            producer_headers,
+            read_single_produce,
             scan,
+            sound_run,
+            write_single_produce,
         )
 
         IS_COMPILED = False
@@ -73,5 +85,9 @@ __all__ = [
     "murmur2",
     "murmur2_column",
     "ordinary_header",
+    "producer_headers",
+    "read_single_produce",
     "scan",
+    "sound_run",
+    "write_single_produce",
 ]

@@ -4,13 +4,19 @@ The same zigzag form serves VARINT and VARLONG; only the largest number allowed 
 that is longer or larger than its field is damage here, where Java would drop its upper bits.
 """
 
+from typing import Final
+
 from headwater.model.failures import CorruptBatch
 from headwater.records.header import Buffer
+
+_ONE_BYTE: Final = tuple(bytes((number,)) for number in range(0x80))
 
 
 def write_varint(number: int) -> bytes:
     """The zigzag form of a number of up to 64 bits; one of 32 bits looks the same."""
     rest = (number << 1) ^ (number >> 63)
+    if rest <= 0x7F:
+        return _ONE_BYTE[rest]
     encoded = bytearray()
     while rest > 0x7F:
         encoded.append(rest & 0x7F | 0x80)

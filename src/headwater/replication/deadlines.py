@@ -83,5 +83,56 @@ class Deadlines:
                 waiter.expire()
 
 
+class Alarm:
+    """Something to do at a time that may be moved. It waits among the requests, for nobody."""
+
+    def __init__(self, deadlines: Deadlines, ring: Callable[[], None]) -> None:
+        self._deadlines = deadlines
+        self._ring = ring
+        self._entry: _AlarmEntry | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self._entry is not None
+
+    def set(self, at_ms: int) -> None:
+        """Ring then, and not when it was set for before."""
+        self.cancel()
+        self._entry = _AlarmEntry(self._deadlines, self._rung)
+        self._deadlines.add(at_ms, self._entry)
+
+    def cancel(self) -> None:
+        if self._entry is not None:
+            self._entry.end()
+            self._entry = None
+
+    def _rung(self) -> None:
+        self._entry = None
+        self._ring()
+
+
+class _AlarmEntry:
+    """A `Waiter` for one time."""
+
+    __slots__ = ("_deadlines", "_ring", "is_done")
+
+    def __init__(self, deadlines: Deadlines, ring: Callable[[], None]) -> None:
+        self._deadlines = deadlines
+        self._ring = ring
+        self.is_done = False
+
+    @property
+    def is_gone(self) -> bool:
+        return False
+
+    def end(self) -> None:
+        self.is_done = True
+        self._deadlines.ended()
+
+    def expire(self) -> None:
+        self.end()
+        self._ring()
+
+
 def _nobody(_: int) -> None:
     """Until somebody has a timer."""

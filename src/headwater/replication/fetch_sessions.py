@@ -3,11 +3,14 @@
 The rules are FT-5 to FT-8. What a reader would get wrong: the epoch of a session is raised when a
 request is taken, not when it is answered, so a request that is sent again is refused and the
 client starts a new session. It must: it cannot know which changes the lost answer told it.
+
+The session of a follower is of a kind of its own (`follower_session`), because an idle partition in
+it shall cost nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicId
@@ -69,6 +72,7 @@ class FetchSession:
     created_ms: int
     used_ms: int
     epoch: int = 1
+    is_follower: ClassVar = False
 
     def update(self, request: FetchRequest) -> None:
         """FT-7. What is named again is read from its new offset; what is forgotten goes."""
@@ -78,14 +82,34 @@ class FetchSession:
                 known = self.partitions.get((name, asked.partition))
                 if known is None:
                     topic_id = topic.topic_id if self.uses_topic_ids else None
-                    wanted = WantedPartition(topic.topic, topic_id, asked)
-                    self.partitions[name, asked.partition] = wanted
+                    known = self.want(topic.topic, topic_id, asked)
+                    self.partitions[name, asked.partition] = known
                 else:
                     known.update(asked)
+                self.named(known)
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
             for number in forgotten.partitions:
-                self.partitions.pop((name, number), None)
+                gone = self.partitions.pop((name, number), None)
+                if gone is not None:
+                    self.forgot(gone)
+
+    def want(self, topic: str, topic_id: TopicId | None, asked: FetchPartition) -> WantedPartition:
+        """A partition that was not in the session before."""
+        return WantedPartition(topic, topic_id, asked)
+
+    def named(self, wanted: WantedPartition) -> None:
+        """The request that is taken names it."""
+
+    def forgot(self, wanted: WantedPartition) -> None:
+        """It shall not be read any more."""
+
+    def to_read(self) -> Sequence[WantedPartition]:
+        """What a request in this session looks at."""
+        return list(self.partitions.values())
+
+    def close(self) -> None:
+        """Nobody reads in it any more."""
 
     def had_data(self, wanted: WantedPartition) -> None:
         """Those without data come first next time, so that none of them starves (FT-6)."""
@@ -100,12 +124,19 @@ class FetchSession:
 
 
 class Fetching(NamedTuple):
-    """What one request reads, and the session it belongs to."""
+    """What one request reads, and the session it belongs to, if one is kept.
+
+    `scope` is the same session, or what would be one if there were room for it.
+    """
 
     wanted: Sequence[WantedPartition]
     session: FetchSession | None = None
     is_incremental: bool = False
     refusal: ErrorCode | None = None
+    scope: FetchSession | None = None
+
+
+NewSession = Callable[..., FetchSession]
 
 
 class FetchSessions:
@@ -125,17 +156,41 @@ class FetchSessions:
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
-    def resolve(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Fetching:
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    def resolve(
+        self,
+        request: FetchRequest,
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+        new_session: NewSession | None = None,
+    ) -> Fetching:
         """The partitions that a request is about."""
         epoch = request.session_epoch
-        if epoch in (_INITIAL_EPOCH, _FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
-            wanted = _full(request, uses_topic_ids=uses_topic_ids)
-            if epoch == _FINAL_EPOCH:
-                return Fetching(list(wanted.values()))
-            session = self._created(wanted, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-            return Fetching(list(wanted.values()), session)
-        return self._resumed(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        if epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
+            return self._resumed(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        if epoch == _FINAL_EPOCH and new_session is None:
+            # Some consumers never have a session, so this is paid with each of their fetches.
+            self._close(self._sessions.pop(request.session_id, None))
+            return Fetching(list(_full(request, uses_topic_ids=uses_topic_ids).values()))
+        self._close(self._sessions.pop(request.session_id, None))
+        make = new_session or FetchSession
+        session = make(
+            session_id=NO_SESSION,
+            uses_topic_ids=uses_topic_ids,
+            partitions={},
+            created_ms=now_ms,
+            used_ms=now_ms,
+        )
+        session.update(request)
+        wanted = session.to_read()
+        if epoch == _FINAL_EPOCH or not wanted or not self._has_room(session, now_ms):
+            return Fetching(wanted, scope=session)
+        session.session_id = self._fresh_id()
+        self._sessions[session.session_id] = session
+        return Fetching(wanted, session, scope=session)
 
     def _resumed(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Fetching:
         session = self._sessions.get(request.session_id)
@@ -148,44 +203,46 @@ class FetchSessions:
         session.update(request)
         del self._sessions[session.session_id]
         if not session.partitions:
+            session.close()
             return Fetching(())
         session.used_ms = now_ms
         session.next_epoch()
         self._sessions[session.session_id] = session
-        return Fetching(list(session.partitions.values()), session, is_incremental=True)
+        return Fetching(session.to_read(), session, is_incremental=True, scope=session)
 
-    def _created(
-        self, wanted: dict[Key, WantedPartition], *, uses_topic_ids: bool, now_ms: int
-    ) -> FetchSession | None:
-        if not wanted or not self._has_room(len(wanted), now_ms):
-            return None
-        session = FetchSession(
-            session_id=self._fresh_id(),
-            uses_topic_ids=uses_topic_ids,
-            partitions=wanted,
-            created_ms=now_ms,
-            used_ms=now_ms,
-        )
-        self._sessions[session.session_id] = session
-        return session
-
-    def _has_room(self, size: int, now_ms: int) -> bool:
-        """Whether another session fits, if need be in the place of one that is worth less."""
+    def _has_room(self, session: FetchSession, now_ms: int) -> bool:
+        """Whether another one fits, if need be in the place of one that is worth less (FT-8)."""
         if len(self._sessions) < self._slots:
             return True
-        victim = self._stale(now_ms) or self._smaller(size, now_ms)
+        victim = (
+            self._stale(now_ms)
+            or self._lesser(session)
+            or self._smaller(len(session.partitions), session, now_ms)
+        )
         if victim is None:
             return False
-        del self._sessions[victim.session_id]
+        self._close(self._sessions.pop(victim.session_id))
         self.evicted_count += 1
         return True
+
+    def _close(self, session: FetchSession | None) -> None:
+        if session is not None:
+            session.close()
+
+    def _lesser(self, session: FetchSession) -> FetchSession | None:
+        """A consumer's, if it is a follower that asks."""
+        if not session.is_follower:
+            return None
+        return next((each for each in self._sessions.values() if not each.is_follower), None)
 
     def _stale(self, now_ms: int) -> FetchSession | None:
         oldest = next(iter(self._sessions.values()), None)
         return oldest if oldest is not None and now_ms - oldest.used_ms > _STALE_MS else None
 
-    def _smaller(self, size: int, now_ms: int) -> FetchSession | None:
-        settled = self._settled(now_ms)
+    def _smaller(self, size: int, session: FetchSession, now_ms: int) -> FetchSession | None:
+        settled = (
+            each for each in self._settled(now_ms) if session.is_follower or not each.is_follower
+        )
         smallest = min(settled, key=lambda each: len(each.partitions), default=None)
         return smallest if smallest is not None and len(smallest.partitions) < size else None
 

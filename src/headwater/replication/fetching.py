@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, OffsetOutOfRange
-from headwater.model.ids import NO_EPOCH
+from headwater.model.ids import NO_EPOCH, NodeId
 from headwater.replication.fetch_sessions import WantedPartition
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.hosted_partitions import HostedPartitions
@@ -34,6 +34,7 @@ class PartitionRead(NamedTuple):
     range: FileRange | None = None
     aborted: list[AbortedTransaction] | None = None
     diverging: EpochEnd | None = None
+    preferred: int = _UNKNOWN
 
     @property
     def is_final(self) -> bool:
@@ -44,17 +45,21 @@ class PartitionRead(NamedTuple):
         """
         if self.error:
             return self.error not in _NOT_HERE
-        return self.diverging is not None
+        return self.diverging is not None or self.preferred != _UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one fetch may give, and how far it may see."""
+    """How much a consumer's fetch may give, how far it may see, and of which replica.
+
+    `prefer` names the replica that a consumer should rather read from, if there is one.
+    """
 
     max_bytes: int
     bound: ReadBound
     may_read: Callable[[str], bool]
-    is_follower: bool = False
+    may_follow: bool = False
+    prefer: Callable[[HostedPartition, int], NodeId | None] | None = None
 
 
 class Reads(NamedTuple):
@@ -93,15 +98,12 @@ def find_wanted(
         return hosted
     if wanted.topic_id is not None:
         of_topic = partitions.by_id(wanted.topic_id)
-        missing = ErrorCode.UNKNOWN_TOPIC_ID
     else:
         of_topic = partitions.by_name(wanted.topic)
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if of_topic is None:
-        return missing
-    hosted = of_topic.get(wanted.number)
+    hosted = None if of_topic is None else of_topic.get(wanted.number)
     if hosted is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        name = wanted.topic if wanted.topic_id is None else wanted.topic_id
+        return partitions.missing(name, wanted.number)
     wanted.hosted = hosted
     return hosted
 
@@ -117,24 +119,36 @@ def _read(
     hosted = find_wanted(wanted, partitions)
     if isinstance(hosted, ErrorCode):
         return PartitionRead(wanted, hosted, aborted=[])
-    refusal = hosted.refuse(wanted.current_leader_epoch)
-    if limits.is_follower and refusal is None:
-        # EP-10: no partition here has a second replica.
-        refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    refusal = hosted.refuse(wanted.current_leader_epoch, may_follow=limits.may_follow)
     if refusal is not None:
         return PartitionRead(wanted, refusal)
     if not limits.may_read(hosted.topic.name):
         return PartitionRead(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         log = hosted.opened()
-        diverging = _divergence(log, wanted)
+        diverging = divergence(log, wanted)
         if diverging is not None:
-            return _found(wanted, log, diverging=diverging)
-        found = log.read(
-            wanted.offset, max_bytes=max_bytes, bound=limits.bound, at_least_one=at_least_one
+            return tell_divergence(wanted, log, diverging)
+        preferred = None if limits.prefer is None else limits.prefer(hosted, wanted.offset)
+        if preferred is not None:
+            return without_records(wanted, log)._replace(preferred=preferred)
+        return look_into(
+            wanted, log, max_bytes=max_bytes, bound=limits.bound, at_least_one=at_least_one
         )
     except HeadwaterError as error:
         return PartitionRead(wanted, error.code)
+
+
+def look_into(
+    wanted: WantedPartition,
+    log: PartitionLog,
+    *,
+    max_bytes: int,
+    bound: ReadBound,
+    at_least_one: bool,
+) -> PartitionRead:
+    """What a log has from the wanted offset on. `OffsetOutOfRange` where there is nothing."""
+    found = log.read(wanted.offset, max_bytes=max_bytes, bound=bound, at_least_one=at_least_one)
     return PartitionRead(
         wanted,
         ErrorCode.NONE,
@@ -146,17 +160,22 @@ def _read(
     )
 
 
-def _found(wanted: WantedPartition, log: PartitionLog, *, diverging: EpochEnd) -> PartitionRead:
+def tell_divergence(
+    wanted: WantedPartition, log: PartitionLog, diverging: EpochEnd
+) -> PartitionRead:
+    return without_records(wanted, log)._replace(diverging=diverging)
+
+
+def without_records(wanted: WantedPartition, log: PartitionLog) -> PartitionRead:
     return PartitionRead(
         wanted,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
-        diverging=diverging,
     )
 
 
-def _divergence(log: PartitionLog, wanted: WantedPartition) -> EpochEnd | None:
+def divergence(log: PartitionLog, wanted: WantedPartition) -> EpochEnd | None:
     """Where the reader's history parts from ours (EP-5), if the reader says what it has."""
     if wanted.last_fetched_epoch == NO_EPOCH or wanted.offset < log.log_start_offset:
         return None

@@ -9,53 +9,69 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from typing import Final
 
 from headwater.cluster.effective import StaticConfig, settings_for, topic_defaults_for
 from headwater.cluster.facts import (
-    BrokerGone,
     BrokerRegistered,
     ConfigsReplaced,
-    ControllerElected,
     Fact,
-    FeatureFinalized,
     PartitionChanged,
+    PartitionDropped,
     PartitionsAdded,
-    ProducerIdsAllocated,
     TopicCreated,
     TopicDeleted,
+    TopicKnown,
 )
 from headwater.cluster.image import ClusterImage, Partition, Topic
+from headwater.model.broker_settings import BrokerSettings
 from headwater.model.config_terms import ResourceType
+from headwater.model.errors import ErrorCode
 from headwater.model.failures import StorageError, UnreadableLog
-from headwater.model.ids import TopicId
+from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.model.ports import Clock
 from headwater.model.topic_settings import TopicSettings
 from headwater.replication.hosted_partition import HostedPartition, HostedTopic
+from headwater.replication.replicas import Replicas
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
+
+_OPENED_AT_ONCE_MS: Final = 10
 
 
 class HostedPartitions:
     """Finds partitions by name and by topic id."""
 
     def __init__(
-        self, image: ClusterImage, static: StaticConfig, directories: LogDirectories, clock: Clock
+        self,
+        image: ClusterImage,
+        static: StaticConfig,
+        directories: LogDirectories,
+        clock: Clock,
+        replicas: Replicas | None = None,
     ) -> None:
+        """Without `replicas` there are no other brokers."""
         self._image = image
         self._static = static
         self._directories = directories
         self._clock = clock
+        self._replicas = replicas
         self._defaults: TopicSettings | None = None
         self._by_name: dict[str, dict[int, HostedPartition]] = {}
         self._by_id: dict[TopicId, dict[int, HostedPartition]] = {}
         self._unopened: dict[HostedPartition, None] = {}
+        self._failed_count = 0
+        # In a cluster it is the controller's first word that says what belongs to whom.
+        self._is_settled = replicas is None
         # Made while this broker ran: their folders are not on a directory that has failed.
         self._new_topics: dict[TopicId, None] = {}
         for topic in image.topics.values():
             self._host(topic, 0, topic.partitions)
+        if replicas is not None:
+            replicas.changed(image)
+            replicas.begin(self._led)
 
     def __iter__(self) -> Iterator[HostedPartition]:
         for partitions in self._by_name.values():
@@ -75,6 +91,19 @@ class HostedPartitions:
         partitions = self._by_name.get(topic)
         return None if partitions is None else partitions.get(partition)
 
+    def missing(self, topic: str | TopicId, partition: int) -> ErrorCode:
+        """Why a partition that is not here is not: the cluster may have it elsewhere (FT-11)."""
+        image = self._image
+        if isinstance(topic, TopicId):
+            found = image.topic_by_id(topic)
+            if found is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            found = image.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def topics(self) -> Iterator[HostedTopic]:
         for partitions in self._by_name.values():
             yield next(iter(partitions.values())).topic
@@ -88,6 +117,8 @@ class HostedPartitions:
     def changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
         self._image = image
+        if self._replicas is not None:
+            self._replicas.changed(image)
         gone: list[HostedPartition] = []
         for fact in facts:
             match fact:
@@ -100,18 +131,27 @@ class HostedPartitions:
                 case TopicDeleted(name):
                     gone += self._release(name)
                 case PartitionChanged(name, number, partition):
-                    self._place(name, number, partition)
+                    self._place(image.topics[name], number, partition)
                 case ConfigsReplaced(resource, _):
                     self._reconfigure(resource.resource_type, resource.name)
-                case (
-                    BrokerRegistered()
-                    | BrokerGone()
-                    | ControllerElected()
-                    | FeatureFinalized()
-                    | ProducerIdsAllocated()
-                ):
-                    pass
+                case TopicKnown(topic):
+                    self._host(topic, 0, topic.partitions)
+                case PartitionDropped(name, number, is_deleted):
+                    dropped = self._drop(name, number)
+                    gone += dropped if is_deleted else ()
+                case BrokerRegistered(broker):
+                    self._reconsider(broker.node_id)
+        if not self._is_settled and any(isinstance(fact, BrokerRegistered) for fact in facts):
+            self.settle()
         self._delete_logs(gone)
+        if self._replicas is not None:
+            # Leaders wait for their followers, and followers fetch when their logs are open.
+            self.open_some(_OPENED_AT_ONCE_MS)
+
+    def configure(self, settings: BrokerSettings) -> None:
+        """Take what may change while the broker runs."""
+        if self._replicas is not None:
+            self._replicas.configure(settings)
 
     def open_some(self, limit_ms: int) -> None:
         """Make the folders of partitions that nobody has asked for yet, for about so long.
@@ -121,8 +161,10 @@ class HostedPartitions:
         until_ms = self._clock.steady_ms() + limit_ms
         while self._unopened:
             partition = next(iter(self._unopened))
-            with suppress(StorageError, UnreadableLog):
+            try:
                 partition.opened()
+            except (StorageError, UnreadableLog) as error:
+                _log.error("%s is offline: %s", partition.name, error)
             self._unopened.pop(partition, None)
             if self._clock.steady_ms() >= until_ms:
                 return
@@ -133,21 +175,63 @@ class HostedPartitions:
             if partition.guard is not None:
                 partition.guard.expire(now_ms, expiration_ms)
 
+    # Disks that failed.
+
+    def leave_failed_directories(self) -> bool:
+        """Whether a log directory has failed since this was last asked.
+
+        Its partitions are neither led nor followed any more. Whoever asks tells the controller,
+        which then hears `trouble` of each of them, and has others lead.
+        """
+        failed = [each for each in self._directories.directories if each.failure is not None]
+        if len(failed) == self._failed_count:
+            return False
+        self._failed_count = len(failed)
+        for partition in self:
+            if partition.log is not None and partition.log.failure is not None:
+                partition.go_offline()
+        return True
+
+    def trouble(self, name: TopicPartition) -> ErrorCode:
+        """What keeps this broker from serving a replica that it has: its disk has failed."""
+        partition = self.find(*name)
+        is_lost = partition is not None and self._is_lost(partition)
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NONE
+
+    def _is_lost(self, partition: HostedPartition) -> bool:
+        """Told without opening the log: a controller may ask about thousands at once."""
+        if partition.log is not None:
+            return partition.log.failure is not None
+        directories = self._directories
+        if partition.name in directories:
+            home = directories.directory_of(partition.name)
+            return home.failure is not None or partition.name in home.broken
+        # It may lie on the one that failed, and must not begin anew elsewhere.
+        is_new = partition.topic.topic_id in self._new_topics
+        return not is_new and len(directories.serving()) < len(directories.directories)
+
     def _host(self, topic: Topic, first: int, partitions: Iterable[Partition]) -> None:
+        for number, state in enumerate(partitions, first):
+            if self._static.node_id in state.replicas:
+                self._take(topic, number, state)
+
+    def _take(self, topic: Topic, number: int, state: Partition) -> None:
         hosted = self._by_name.get(topic.name)
         if hosted is None:
             hosted = self._by_name[topic.name] = self._by_id[topic.topic_id] = {}
         shared = (
             next(iter(hosted.values())).topic if hosted else HostedTopic(topic.name, topic.topic_id)
         )
-        for number, state in enumerate(partitions, first):
-            if self._static.node_id not in state.replicas:
-                continue
-            partition = HostedPartition(
-                shared, number, state, node_id=self._static.node_id, open_log=self._open
-            )
-            hosted[number] = partition
-            self._unopened[partition] = None
+        partition = HostedPartition(
+            shared,
+            number,
+            state,
+            node_id=self._static.node_id,
+            open_log=self._open,
+            ties=self._replicas,
+        )
+        hosted[number] = partition
+        self._unopened[partition] = None
 
     def _release(self, name: str) -> list[HostedPartition]:
         partitions = self._by_name.pop(name, {})
@@ -161,10 +245,35 @@ class HostedPartitions:
             partition.remove()
         return list(partitions.values())
 
-    def _place(self, name: str, number: int, state: Partition) -> None:
-        partition = self.find(name, number)
+    def _drop(self, name: str, number: int) -> list[HostedPartition]:
+        """Be without a partition that the cluster still has. Its log stays where it is."""
+        of_topic = self._by_name.get(name, {})
+        partition = of_topic.pop(number, None)
+        if partition is None:
+            return []
+        if not of_topic:
+            del self._by_name[name], self._by_id[partition.topic.topic_id]
+        self._unopened.pop(partition, None)
+        partition.remove(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return [partition]
+
+    def _place(self, topic: Topic, number: int, state: Partition) -> None:
+        partition = self.find(topic.name, number)
         if partition is not None:
             partition.place(state)
+        elif self._static.node_id in state.replicas:
+            # A reassignment brings it here.
+            self._take(topic, number, state)
+
+    def _reconsider(self, node_id: NodeId) -> None:
+        """A broker came up: what it has fetched already may count now (ISR-3)."""
+        for partition in self._led():
+            if partition.has_follower(node_id):
+                partition.look_at_followers()
+
+    def _led(self) -> Iterator[HostedPartition]:
+        """Those with followers elsewhere."""
+        return (each for each in self if each.leading is not None)
 
     def _reconfigure(self, resource_type: ResourceType, name: str) -> None:
         """Open logs take new settings at once (CF-1); the others when they are opened."""
@@ -187,11 +296,9 @@ class HostedPartitions:
         log = self._directories.log(partition.name, now_ms=now_ms)
         if log is not None:
             return log
-        topic_id = partition.topic.topic_id
-        is_new = topic_id in self._new_topics
-        if not is_new and len(self._directories.serving()) < len(self._directories.directories):
-            # It may lie on the one that failed, and must not begin anew elsewhere.
+        if self._is_lost(partition):
             raise StorageError(f"{partition.name} is on no log directory that serves")
+        topic_id = partition.topic.topic_id
         return self._directories.create(partition.name, topic_id, now_ms=now_ms)
 
     def _delete_logs(self, gone: Iterable[HostedPartition]) -> None:
@@ -204,9 +311,13 @@ class HostedPartitions:
     def settle(self) -> None:
         """Once the directories are open: hold what lies there against what the cluster knows.
 
+        In a cluster this waits until a controller has told of all that there is, which it does
+        together with the first list of brokers.
+
         A folder without a topic id, which a power cut may leave, belongs to whom its name says. One
         of a topic that is gone, or of its namesake with another id, is set aside (TI-1).
         """
+        self._is_settled = True
         strays = []
         for name in self._directories.partitions():
             directory = self._directories.directory_of(name)

@@ -22,6 +22,7 @@ _ABORTABLE_SINCE: Final = 11
 _ADDS_SINCE: Final = 12
 _COMMIT_ABORTABLE_SINCE: Final = 4
 _COMMIT_ADDS_SINCE: Final = 5
+_EPOCH_BUMPS: Final = 2
 
 _RETRIED_BY_OLD_CLIENTS: Final = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -84,6 +85,19 @@ def _known_to_producers(answer: ErrorCode, question: Question) -> ErrorCode:
     if answer is ErrorCode.TRANSACTION_ABORTABLE and question is Question.VERIFY:
         return ErrorCode.INVALID_TXN_STATE
     return answer
+
+
+def refuse_late(client_version: int, *, has_open_transaction: bool) -> ErrorCode | None:
+    """Whether a leader may write a marker, if a transaction of the marker's own epoch is open.
+
+    In version 2 a marker has the epoch after that of the batches it ends. So what is open in its
+    own epoch is the next transaction, and the marker a late copy, which would end it too early.
+    Kafka 4.1 lets it; its successor sends the version along (KIP-1228), as is done here between
+    a coordinator and the leaders in its own process. Without an open transaction a copy is
+    written again, and ends nothing.
+    """
+    is_late = client_version >= _EPOCH_BUMPS and has_open_transaction
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_late else None
 
 
 @dataclass(frozen=True, slots=True)

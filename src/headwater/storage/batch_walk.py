@@ -15,9 +15,11 @@ from headwater.records.header import (
     check_header,
     check_magic_if_present,
 )
+from headwater.records.kernel import producer_headers
 from headwater.storage.disk import File
 
 _HEADER_CHUNK_BYTES = 4096
+_PRODUCER_CHUNK_BYTES = 65_536
 _BATCH_CHUNK_BYTES = 1 << 20
 
 
@@ -51,6 +53,22 @@ def walk_headers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
         header = header_at(chunk, at, end - position)
         yield PlacedHeader(position, header)
         position += header.size_bytes
+
+
+def walk_producers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
+    """The headers of batches with a producer, without those that `producer_headers` leaves out."""
+    position = start
+    while position < end:
+        chunk = file.read(min(_PRODUCER_CHUNK_BYTES, end - position), position)
+        found, reached = producer_headers(chunk, 0)
+        for at, header in found:
+            yield PlacedHeader(position + at, header)
+        if not reached:
+            # Raises what is wrong with the header here: the walk would have gone past a sound one.
+            header_at(chunk, 0, end - position)
+        position += reached
+    if position > end:
+        raise TruncatedBatch(f"a batch ends {position - end} bytes behind the file's end")
 
 
 def walk_batches(file: File, start: int, end: int) -> Iterator[PlacedBatch]:

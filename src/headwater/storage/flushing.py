@@ -15,6 +15,9 @@ from headwater.storage.executor import Executor, InlineExecutor
 from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.segmented_log import SegmentedLog
 
+Waiter = Callable[[StorageError | None], None]
+"""Whoever waits for a flush hears of it exactly once: None, or the failure that it met."""
+
 
 class Flushing:
     """The flushes of one log.
@@ -39,11 +42,11 @@ class Flushing:
         self._executor = executor
         self._segments_flushed = segments_flushed
         self._failed = failed
-        self._waiters: list[Callable[[], None]] = []
+        self._waiters: list[Waiter] = []
         self._snapshots: list[File] = []
         self._is_running = False
         self._is_wanted = False
-        self._is_stopped = False
+        self._end: StorageError | None = None
 
     def include(self, snapshot: File) -> None:
         """A file that the next flush syncs and closes."""
@@ -57,23 +60,26 @@ class Flushing:
         self.recovery_point = offset
         return True
 
-    def start(self, then: Callable[[], None] | None = None) -> None:
+    def start(self, then: Waiter | None = None) -> None:
         """Flush what is in the log now. Who comes while a flush runs shares the next one.
 
         Raises `TooManyOpenFiles` when there is no descriptor; whoever waits may ask again.
         """
-        if self._is_stopped:
-            return
-        if self._is_running:
+        if self._end is not None:
+            if then is not None:
+                then(self._end)
+        elif self._is_running:
             self._is_wanted = True
             self._waiters += [] if then is None else [then]
         else:
             self._submit(then)
 
-    def stop(self) -> None:
-        """Start nothing more: the log is gone, or its disk is. Who waits is answered elsewhere."""
-        self._is_stopped = True
-        self._waiters.clear()
+    def stop(self, reason: StorageError) -> None:
+        """Start nothing more: the log is gone, or its disk is."""
+        self._end = reason
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter(reason)
 
     def run_here(self) -> None:
         """Flush on this thread, as the last thing before the log is closed."""
@@ -85,7 +91,7 @@ class Flushing:
             release()
         self.recovery_point = self._body.end_offset
 
-    def _submit(self, then: Callable[[], None] | None = None) -> None:
+    def _submit(self, then: Waiter | None = None) -> None:
         target, truncations = self._body.end_offset, self._body.truncations
         active = self._body.segments.active
         job, release = self._job()
@@ -103,14 +109,16 @@ class Flushing:
                 safe = active.base_offset if rolled else target
                 self._raise(safe)
             for waiter in waiters:
-                waiter()
-            if self._is_wanted and not (self._is_running or self._is_stopped):
+                waiter(None)
+            if self._is_wanted and self._end is None and not self._is_running:
                 self._submit_again()
 
         def failed(error: StorageError) -> None:
             release()
             self._is_running = False
             self._failed(error)
+            for waiter in waiters:
+                waiter(error)
 
         try:
             self._executor.submit(job, then=done, otherwise=failed)
@@ -144,7 +152,7 @@ class Flushing:
             for snapshot in snapshots:
                 snapshot.sync()
             # By its path, so not for a log that is gone: a namesake may have its folder by now.
-            if epochs is not None and not self._is_stopped:
+            if epochs is not None and self._end is None:
                 write_atomically(disk, folder / leader_epochs.FILE_NAME, epochs)
             sync_content()
 

@@ -6,21 +6,15 @@ batch fails (RC-1). Everything derived from the content, that is indexes, leader
 producers' state, is believed only as far as it speaks of offsets below the recovery point.
 """
 
-import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from headwater.model.failures import (
-    BatchError,
-    CorruptBatch,
     CorruptFile,
-    UnsupportedMagic,
 )
 from headwater.model.ids import TopicPartition
 from headwater.model.ports import Dice
 from headwater.model.topic_settings import TopicSettings
-from headwater.records.checksum import check_crc
-from headwater.records.header import LENGTH_END, MAGIC_POSITION, BatchHeader
 from headwater.storage import (
     leader_epochs,
     producer_replay,
@@ -30,10 +24,13 @@ from headwater.storage import (
 )
 from headwater.storage.compaction.swap import finish_interrupted
 from headwater.storage.disk import TEMPORARY, Disk
-from headwater.storage.leader_epochs import EpochEntry, LeaderEpochs
+from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_log import LogParts
 from headwater.storage.producer_state import ProducerStates
+from headwater.storage.recovery import LoadReport as LoadReport
+from headwater.storage.recovery import Remembered as Remembered
+from headwater.storage.recovery import recover
 from headwater.storage.removals import PendingRemovals
 from headwater.storage.segment import Segment
 from headwater.storage.segment_home import SegmentHome
@@ -51,29 +48,6 @@ class LogPlace:
     folder: PurePath
     partition: TopicPartition
     dice: Dice
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
-    """What the directory's checkpoints say of one log."""
-
-    was_clean: bool
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    first_dirty_offset: int | None = None
-    # There is no checkpoint of recovery points at all, as in a copy of somebody's folders.
-    is_foreign: bool = False
-
-
-@dataclass(slots=True)
-class LoadReport:
-    """What loading had to repair, for the log file of the broker."""
-
-    recovered_segments: int = 0
-    rebuilt_indexes: int = 0
-    cut_bytes: int = 0
-    dropped_segments: int = 0
-    reasons: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +95,10 @@ def load_log(
         # A recovery point above 0 tells of a flush.
         is_folder_durable=remembered.recovery_point > 0,
     )
-    _find_segments(log, names, report)
+    _find_segments(log, names)
     if not len(log.segments):
         return _empty_log(place, settings, log, remembered, now_ms, report)
+    _provide_indexes(log, names, remembered, report)
     epochs = _load_epochs(place, log, report)
     first_doubtful = _first_torn_transaction_index(log, names, report)
     if not remembered.was_clean:
@@ -133,7 +108,7 @@ def load_log(
             # took away must not come back under what is appended next. Before a log is left with
             # nothing but an empty segment, all of that is synced.
             place.disk.sync_directory(place.folder)
-        _recover(log, epochs, first_doubtful, remembered, report)
+        recover(log, epochs, first_doubtful, remembered, report)
     log.end_offset = log.segments.active.next_offset()
     log_start_offset = max(remembered.log_start_offset, log.segments.first.base_offset)
     if log.end_offset < log_start_offset:
@@ -214,23 +189,38 @@ def _empty_log(
     return LoadedLog(parts, report)
 
 
-def _find_segments(log: SegmentedLog, names: list[str], report: LoadReport) -> None:
-    """Every `.log` is a segment; an index that is missing is built."""
+def _find_segments(log: SegmentedLog, names: list[str]) -> None:
+    """Every `.log` is a segment."""
     disk, folder = log.home.disk, log.home.folder
-    present = dict.fromkeys(names)
     for name in names:
         base_offset = segment_files.offset_in(name, segment_files.LOG)
         if base_offset is None:
             continue
-        path = folder / name
-        status = disk.status(path)
+        status = disk.status(folder / name)
         assert status is not None, "the folder is ours alone"
-        segment = Segment(log.home, base_offset, size=status.size, created_ms=status.modified_ms)
-        log.segments.add(segment)
-        if not _has_indexes(segment, present):
+        log.segments.add(
+            Segment(log.home, base_offset, size=status.size, created_ms=status.modified_ms)
+        )
+
+
+def _provide_indexes(
+    log: SegmentedLog, names: list[str], remembered: Remembered, report: LoadReport
+) -> None:
+    """Build the indexes that are missing, but not where a recovery builds all of them anyway.
+
+    After a kill the active segment often has none yet, and reading it twice would take twice as
+    long.
+    """
+    present = dict.fromkeys(names)
+    for segment in log.segments:
+        if _has_indexes(segment, present):
+            continue
+        if remembered.was_clean or segment.base_offset < remembered.recovery_point:
             # One that was never written to need not have any yet.
             report.rebuilt_indexes += 1 if segment.size else 0
             segment.rebuild_indexes()
+        else:
+            segment.empty_indexes()
 
 
 def _has_indexes(segment: Segment, present: dict[str, None]) -> bool:
@@ -264,104 +254,3 @@ def _load_epochs(place: LogPlace, log: SegmentedLog, report: LoadReport) -> Lead
             if placed.header.leader_epoch >= 0:
                 epochs.assign(placed.header.leader_epoch, placed.header.base_offset)
     return epochs
-
-
-def _recover(
-    log: SegmentedLog,
-    epochs: LeaderEpochs,
-    first: int,
-    remembered: Remembered,
-    report: LoadReport,
-) -> None:
-    """Check all segments from the first doubtful one on; cut the log at the first bad batch.
-
-    A hole between two doubtful segments is such a place too: the first may have lost its last
-    batches at a boundary, where nothing else tells. A log with a hole would never be made whole,
-    while one that ends there fetches the rest again. Our own segments follow each other closely.
-    Kafka's compaction leaves holes, and the recovery point that it left on disk may be a minute
-    older than they are. So a hole is taken for compaction's in the part that was compacted, and
-    everywhere when there are no checkpoints that could say which part that is.
-    """
-    compacted_up_to = remembered.first_dirty_offset or 0
-    settled = [each for each in epochs.entries() if each.start_offset < compacted_up_to]
-    epochs.truncate_from_end(log.segments[first].base_offset)
-    acceptance = _Acceptance(epochs, settled, log.segments[first].base_offset)
-    for index in range(first, len(log.segments)):
-        segment = log.segments[index]
-        size = segment.size
-        hole = segment.base_offset - acceptance.next_offset
-        is_compacted = segment.base_offset <= compacted_up_to or remembered.is_foreign
-        if hole < 0 or (hole and not is_compacted):
-            report.reasons.append(
-                f"{segment.log.path.name} does not follow offset {acceptance.next_offset}"
-            )
-            _cut(log, index - 1, report)
-            return
-        refusal = segment.rebuild(acceptance.accept)
-        report.recovered_segments += 1
-        if refusal is not None:
-            _refuse_old_format(segment, refusal)
-            report.reasons.append(f"{segment.log.path.name} at {segment.size}: {refusal}")
-            report.cut_bytes += size - segment.size
-            _cut(log, index, report)
-            return
-
-
-class _Acceptance:
-    """The test that every batch of a doubtful segment must pass."""
-
-    def __init__(self, epochs: LeaderEpochs, settled: list[EpochEntry], start_offset: int) -> None:
-        self._epochs = epochs
-        self._settled = settled
-        self.next_offset = start_offset
-
-    def accept(self, header: BatchHeader, content: memoryview) -> None:
-        check_crc(content, header)
-        if header.base_offset < self.next_offset:
-            raise CorruptBatch(f"offset {header.base_offset} goes back below {self.next_offset}")
-        # After a truncation old bytes may lie behind new ones, whole and with a good CRC; but
-        # what replaces a truncated tail is always of a later epoch.
-        if 0 <= header.leader_epoch < self._epochs.latest:
-            raise CorruptBatch(
-                f"leader epoch {header.leader_epoch} follows epoch {self._epochs.latest}"
-            )
-        if header.leader_epoch > self._epochs.latest:
-            self._begin_epoch(header)
-        self.next_offset = header.next_offset
-
-    def _begin_epoch(self, header: BatchHeader) -> None:
-        """Compaction may have taken an epoch's first records, or all of them.
-
-        Such an epoch still begins where it began, which the checkpoint knows. A later start would
-        tell followers that the epoch before went on, and they would keep what nobody agreed on.
-        """
-        for entry in self._settled:
-            is_among = self.next_offset <= entry.start_offset <= header.base_offset
-            if is_among and self._epochs.latest < entry.epoch <= header.leader_epoch:
-                self._epochs.assign(entry.epoch, entry.start_offset)
-        self._epochs.assign(header.leader_epoch, header.base_offset)
-
-
-def _cut(log: SegmentedLog, index: int, report: LoadReport) -> None:
-    """Drop what comes after the good part: first the later segments, then the tail."""
-    later = [log.segments[each] for each in range(index + 1, len(log.segments))]
-    report.dropped_segments += len(later)
-    report.cut_bytes += sum(segment.size for segment in later)
-    log.drop_tail(later)
-    segment = log.segments.active
-    file = segment.log.file()
-    file.truncate(segment.size)
-    file.sync()
-
-
-def _refuse_old_format(segment: Segment, refusal: BatchError) -> None:
-    """Messages of magic 0 and 1 are not damage: cutting them would destroy somebody's data."""
-    if not isinstance(refusal, UnsupportedMagic):
-        return
-    file = segment.log.file()
-    start = file.read(MAGIC_POSITION, segment.size)
-    length = int.from_bytes(start[8:LENGTH_END], "big", signed=True)
-    message = file.read(max(length, 0), segment.size + LENGTH_END)
-    crc, content = message[:4], message[4:]
-    if length > 4 and len(message) == length and zlib.crc32(content) == int.from_bytes(crc, "big"):
-        raise UnsupportedMagic(f"{segment.log.path}: {refusal}")

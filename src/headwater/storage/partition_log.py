@@ -29,7 +29,7 @@ from headwater.storage.appending import Appended, Appending
 from headwater.storage.compaction.job import CleanedGroup
 from headwater.storage.executor import Executor
 from headwater.storage.file_range import FileRange
-from headwater.storage.flushing import Flushing
+from headwater.storage.flushing import Flushing, Waiter
 from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.producer_state import AppendOrigin, ProducerStates
 from headwater.storage.retention import expired_count
@@ -199,10 +199,7 @@ class PartitionLog:
         An offset between the bound and the log's end is no error and gives nothing (HW-7).
         """
         if not self.log_start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} of {self.partition} is not within "
-                f"{self.log_start_offset} to {self.end_offset}"
-            )
+            self.check_offset(offset)
         committed_only = bound is _LAST_STABLE
         bound_offset = self._bound_offset(bound)
         if offset >= bound_offset:
@@ -220,6 +217,14 @@ class PartitionLog:
         except StorageError as error:
             self._events.failed(error)
             raise
+
+    def check_offset(self, offset: int) -> None:
+        """`OffsetOutOfRange` for what nobody can read from here (HW-7)."""
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} of {self.partition} is not within "
+                f"{self.log_start_offset} to {self.end_offset}"
+            )
 
     def first_since(self, timestamp: int) -> TimedOffset | None:
         """The first record whose timestamp is at least this, or None (LO-2)."""
@@ -315,9 +320,12 @@ class PartitionLog:
         with self._fencing():
             self._roll_at(now_ms, self.end_offset)
 
-    def flush(self, then: Callable[[], None] | None = None) -> None:
+    def flush(self, then: Waiter | None = None) -> None:
         """Make everything that is in the log now durable, off the loop; then call back."""
-        if self.failure is None:
+        if self.failure is not None:
+            if then is not None:
+                then(self.failure)
+        else:
             # Index entries are written here and now, before the job syncs them.
             with self._fencing():
                 self._flushing.start(then)
@@ -329,6 +337,9 @@ class PartitionLog:
         the log then ends where the batch before ends, and all of what is missing is fetched again.
         """
         if offset >= self.end_offset:
+            # An epoch that this broker began as a leader and never wrote in must go all the same,
+            # or it would be compared with the leader's for ever.
+            self.epochs.truncate_from_end(offset)
             return False
         if offset < self.body.segments.first.base_offset:
             self.start_over(offset, now_ms=now_ms)
@@ -392,12 +403,12 @@ class PartitionLog:
     def fence(self, error: StorageError) -> None:
         """The disk has failed: refuse everything from now on, and touch nothing."""
         self.failure = error
-        self._flushing.stop()
+        self._flushing.stop(error)
 
     def abandon(self) -> None:
         """Let go of the files without a flush, because the partition is to be deleted."""
         self.is_abandoned = True
-        self._flushing.stop()
+        self._flushing.stop(StorageError(f"{self.partition} was deleted"))
         self.body.close()
 
     @contextmanager

@@ -74,10 +74,8 @@ def _replay(
 ) -> None:
     if reindex:
         segment.forget_transactions()
-    for placed in segment.headers_since(start_offset):
+    for placed in segment.producer_batches_since(start_offset):
         header = placed.header
-        if header.producer_id < 0:
-            continue
         batch = b""
         if header.is_control:
             batch = segment.log.file().read(header.size_bytes, placed.position)

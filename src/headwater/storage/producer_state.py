@@ -28,8 +28,8 @@ from headwater.model.failures import (
 )
 from headwater.model.ids import NO_SEQUENCE, NO_TIMESTAMP
 from headwater.records.header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
+from headwater.records.runs import BATCHES_REMEMBERED
 
-BATCHES_REMEMBERED = 5
 NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
 

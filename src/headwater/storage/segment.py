@@ -8,12 +8,16 @@ first timestamp) it learns from its indexes when first asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
+from typing import Protocol
 
 from headwater.model.failures import BatchError, CorruptBatch, TooManyOpenFiles
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import BatchHeader, Buffer
-from headwater.storage.batch_walk import PlacedHeader, walk_batches, walk_headers
+from headwater.records.kernel import sound_run
+from headwater.records.runs import IndexProgress
+from headwater.storage.batch_walk import PlacedHeader, header_at, walk_headers, walk_producers
 from headwater.storage.offset_index import OffsetIndex
 from headwater.storage.open_files import CachedFile
 from headwater.storage.recent_batches import RecentBatches
@@ -25,8 +29,25 @@ from headwater.storage.transaction_index import TransactionIndex
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
+# What is read at once when a whole segment is checked.
+_CHUNK_BYTES = 4 << 20
+
 # Size, last offset and largest timestamp of one batch: a bare tuple, made for every append.
 AppendedBatch = tuple[int, int, int]
+
+
+class BatchJudge(Protocol):
+    """Says which batches of a doubtful segment stay."""
+
+    next_offset: int
+    """The lowest offset at which the next batch may begin."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """A batch of another epoch needs a closer look."""
+
+    def accept(self, header: BatchHeader, content: memoryview) -> None:
+        """Look at a batch closely; raise a `BatchError` to refuse it."""
 
 
 class Segment:
@@ -95,7 +116,7 @@ class Segment:
         if is_first:
             segment._largest_timestamp = NO_TIMESTAMP
         else:
-            segment._empty_indexes()
+            segment.empty_indexes()
         return segment
 
     @property
@@ -201,6 +222,16 @@ class Segment:
         for placed in self._headers_before(offset):
             if placed.header.last_offset >= offset:
                 yield placed
+
+    def producer_batches_since(self, offset: int) -> Iterator[PlacedHeader]:
+        """The batches with a producer that end at or after the offset, but for some of its oldest.
+
+        See `producer_headers`: what is left out is what the later ones would make forgotten.
+        """
+        first = self.locate(offset)
+        if first is None:
+            return iter(())
+        return walk_producers(self.log.file(), first.position, self.size)
 
     def next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry on."""
@@ -314,33 +345,81 @@ class Segment:
             if index is not None:
                 index.cached.forget()
 
-    def rebuild(self, accept: Callable[[BatchHeader, memoryview], None]) -> BatchError | None:
+    def rebuild(self, judge: BatchJudge) -> BatchError | None:
         """Read the whole segment, index it anew, and stop at the first batch that is refused.
 
-        `accept` sees every batch and refuses by raising a `BatchError`. That failure is returned,
-        and the size is then where the last accepted batch ends. The file itself is not cut here:
-        whether it should be is for the caller to say.
+        That refusal is returned, and the size is then where the last accepted batch ends. The file
+        itself is not cut here: whether it should be is for the caller to say.
         """
-        size, self.size = self.size, 0
-        self._recent.clear()
-        self._empty_indexes()
+        size, file = self._begin_anew(), self.log.file()
         refusal: BatchError | None = None
         try:
-            for batch in walk_batches(self.log.file(), 0, size):
-                header = batch.header
-                self._check_offsets(header, self.base_offset)
-                accept(header, batch.content)
-                if not self.size:
-                    self._first_timestamp = header.max_timestamp
-                self._index(
-                    self.size, (header.size_bytes, header.last_offset, header.max_timestamp)
-                )
-                self.size += header.size_bytes
+            while self.size < size:
+                chunk = memoryview(file.read(min(_CHUNK_BYTES, size - self.size), self.size))
+                if not self._take_run(chunk, judge):
+                    self._take_batch(chunk, size - self.size, judge)
         except BatchError as failure:
             refusal = failure
         if size:
             self.seal()
         return refusal
+
+    def rebuild_indexes(self) -> None:
+        """Index the content anew without judging it; what cannot be walked stays unindexed."""
+        size = self._begin_anew()
+        with suppress(BatchError):
+            for placed in walk_headers(self.log.file(), 0, size):
+                self._check_offsets(placed.header, self.base_offset)
+                self._take(placed.header)
+        if size:
+            self.seal()
+        self.size = size
+
+    def _begin_anew(self) -> int:
+        """Forget what is known of the content; how many bytes there are to look at."""
+        size, self.size = self.size, 0
+        self._recent.clear()
+        self.empty_indexes()
+        return size
+
+    def _take_run(self, chunk: memoryview, judge: BatchJudge) -> bool:
+        """Take all batches at the start of a chunk that need no closer look; False if none."""
+        if self.base_offset > INT64_MAX - 2 * INT32_MAX:
+            return False
+        assert self._largest_timestamp is not None
+        run = sound_run(
+            chunk,
+            self.size,
+            lowest_offset=max(judge.next_offset, self.base_offset),
+            highest_offset=self.base_offset + INT32_MAX,
+            leader_epoch=judge.leader_epoch,
+            index_interval_bytes=self._home.index_interval_bytes,
+            progress=IndexProgress(
+                self._largest_timestamp, self._largest_offset, self._bytes_since_entry
+            ),
+        )
+        if not run.size_bytes:
+            return False
+        for last_offset, position, timestamp, self._largest_offset in run.entries:
+            self._add_entries(last_offset, position, timestamp)
+        self._largest_timestamp, self._largest_offset, self._bytes_since_entry = run.progress
+        self.size += run.size_bytes
+        judge.next_offset = run.next_offset
+        return True
+
+    def _take_batch(self, chunk: memoryview, available: int, judge: BatchJudge) -> None:
+        """Take one batch, or raise what is wrong with it."""
+        header = header_at(chunk, 0, available)
+        self._check_offsets(header, self.base_offset)
+        if header.size_bytes > len(chunk):
+            chunk = memoryview(self.log.file().read(header.size_bytes, self.size))
+        judge.accept(header, chunk[: header.size_bytes])
+        self._take(header)
+
+    def _take(self, header: BatchHeader) -> None:
+        size_bytes = header.size_bytes
+        self._index(self.size, (size_bytes, header.last_offset, header.max_timestamp))
+        self.size += size_bytes
 
     def _check_offsets(self, header: BatchHeader, lowest: int) -> None:
         """Refuse a batch whose offsets cannot lie here: indexes hold them relative, as int32."""
@@ -357,18 +436,19 @@ class Segment:
             self._largest_timestamp = max_timestamp
             self._largest_offset = last_offset
         if self._bytes_since_entry > self._home.index_interval_bytes:
-            try:
-                self._add_entries(last_offset, position, self._largest_timestamp)
-            except TooManyOpenFiles:
-                # The batch is written already, and can do without: the next one gets an entry.
-                self._slots_left = 0
+            self._add_entries(last_offset, position, self._largest_timestamp)
         self._bytes_since_entry += size_bytes
 
     def _add_entries(self, last_offset: int, position: int, largest_timestamp: int) -> None:
-        self.offset_index.add(last_offset, position)
-        if largest_timestamp > self._indexed_timestamp:
-            self.time_index.add(largest_timestamp, self._largest_offset)
-            self._indexed_timestamp = largest_timestamp
+        try:
+            self.offset_index.add(last_offset, position)
+            if largest_timestamp > self._indexed_timestamp:
+                self.time_index.add(largest_timestamp, self._largest_offset)
+                self._indexed_timestamp = largest_timestamp
+        except TooManyOpenFiles:
+            # The batch is written already, and can do without: the next one gets an entry.
+            self._slots_left = 0
+            return
         self._bytes_since_entry = 0
         self._slots_left -= 1
         if self._slots_left <= 0:
@@ -379,12 +459,6 @@ class Segment:
         self._slots_left = min(self.offset_index.room, self.time_index.room)
         self.is_index_full = self._slots_left <= 0
 
-    def rebuild_indexes(self) -> None:
-        """Index the content anew without judging it; what cannot be walked stays unindexed."""
-        size = self.size
-        self.rebuild(_accept_any)
-        self.size = size
-
     def _is_sane(self, index: TimeIndex) -> bool:
         """Whether the last entry names a batch of this segment."""
         if not index.has_whole_entries:
@@ -394,7 +468,8 @@ class Segment:
             return not self.size or self.first_timestamp == NO_TIMESTAMP
         return largest[1] >= self.base_offset and self.locate(largest[1]) is not None
 
-    def _empty_indexes(self) -> None:
+    def empty_indexes(self) -> None:
+        """Forget what the indexes say. Without an entry a search begins at the first batch."""
         self._is_fresh = True
         for index in (self.offset_index, self.time_index):
             index.begin()
@@ -424,7 +499,3 @@ class Segment:
             if placed.header.max_timestamp > self._largest_timestamp:
                 self._largest_timestamp = placed.header.max_timestamp
                 self._largest_offset = placed.header.last_offset
-
-
-def _accept_any(_header: BatchHeader, _content: memoryview) -> None:
-    return

@@ -50,7 +50,7 @@ class EmbeddedBroker:
         self._patience_s = patience_s
         self._folder: Path | None = None
         self._remove_folder: Callable[[], object] | None = None
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._address: str | None = None
 
     @property
@@ -90,8 +90,8 @@ class EmbeddedBroker:
         """Return when it serves. `BrokerDidNotStart` has its log if it does not."""
         assert not self.is_running, "the broker is running"
         folder = self._folder or self._make_folder()
-        self._child = _Child(self._arguments(), folder, self._log_file)
-        weakref.finalize(self, _Child.kill, self._child)
+        self._child = Child(self._arguments(), folder, self._log_file)
+        weakref.finalize(self, Child.kill, self._child)
         try:
             line = self._child.ready_line(self._patience_s)
         except BrokerDidNotStart as failure:
@@ -144,7 +144,7 @@ class EmbeddedBroker:
         import tempfile
 
         self._folder = Path(tempfile.mkdtemp(prefix="headwater-"))
-        self._remove_folder = weakref.finalize(self, _remove_tree, self._folder, os.getpid())
+        self._remove_folder = weakref.finalize(self, remove_tree, self._folder, os.getpid())
         return self._folder
 
     def _arguments(self) -> list[str]:
@@ -157,7 +157,7 @@ class EmbeddedBroker:
         return arguments
 
 
-class _Child:
+class Child:
     """One run of the process."""
 
     def __init__(self, arguments: list[str], folder: Path, log_file: Path) -> None:
@@ -241,7 +241,7 @@ def _address_in(line: str) -> str:
     return match[1].replace("*", "127.0.0.1")
 
 
-def _remove_tree(folder: Path, owner_pid: int) -> None:
+def remove_tree(folder: Path, owner_pid: int) -> None:
     # A process that was forked from the owner has a copy of the object, but not of the folder.
     if os.getpid() == owner_pid:
         shutil.rmtree(folder, ignore_errors=True)

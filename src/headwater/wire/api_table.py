@@ -128,6 +128,7 @@ _ROWS: Final = (
     _row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, flexible_since=0),
     _row(ApiKey.ALTER_PARTITION, 3, 3, flexible_since=0, between_brokers=True),
     _row(ApiKey.UPDATE_FEATURES, 0, 2, flexible_since=0),
+    _row(ApiKey.ENVELOPE, 0, 0, flexible_since=0, between_brokers=True),
     _row(ApiKey.DESCRIBE_CLUSTER, 0, 2, flexible_since=0),
     _row(ApiKey.DESCRIBE_PRODUCERS, 0, 0, flexible_since=0),
     _row(ApiKey.UNREGISTER_BROKER, 0, 0, flexible_since=0),

@@ -43,6 +43,7 @@ class WireField:
     tag: int | None
     tag_since: int
     ignorable: bool
+    shared: bool = False
 
     def travels_in(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -97,8 +98,13 @@ def many(
     tag: int | None = None,
     tag_since: int = 0,
     ignorable: bool = False,
+    shared: bool = False,
 ) -> T:
-    """A field with an array of values, kept as a tuple."""
+    """A field with an array of values, kept as a tuple.
+
+    A `shared` one goes to many receivers, each in a message of its own: the bytes of the last tuple
+    are kept, and written again when the same tuple comes next.
+    """
     wire = WireField(
         kind=kind,
         repeated=True,
@@ -110,6 +116,7 @@ def many(
         tag=tag,
         tag_since=tag_since,
         ignorable=ignorable,
+        shared=shared,
     )
     return field(default=default, metadata={_KEY: wire})
 

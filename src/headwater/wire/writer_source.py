@@ -122,7 +122,21 @@ class _WriterSource:
         if field.kind in FIXED:
             letter = FIXED[str(field.kind)]
             return [*lines, f"out += pack('>' + '{letter}' * len({value}), *{value})"]
-        return [*lines, f"for item in {value}:", *indented([self._call(field.kind, "item")])]
+        lines += [f"for item in {value}:", *indented([self._call(field.kind, "item")])]
+        return self._kept(field, lines) if field.shared else lines
+
+    def _kept(self, field: WireField, lines: list[str]) -> list[str]:
+        """Writes an array only if it is not the one that was written last."""
+        kept = f"kept_{len(self.names)}"
+        self.names[kept] = [None, b""]
+        return [
+            f"if {kept}[0] is not o.{field.name}:",
+            "    start = len(out)",
+            *indented(lines),
+            f"    {kept}[:] = o.{field.name}, bytes(memoryview(out)[start:])",
+            "else:",
+            f"    out += {kept}[1]",
+        ]
 
     def _tagged(self, cls: type, tagged: list[WireField]) -> list[str]:
         if not tagged:

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from headwater.model.failures import ProtocolError
 from headwater.model.ids import TopicId
+from headwater.records import _kernel, _twin
+from headwater.records.single_produce import SingleProduce
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import read_request_header, request_frame, response_frame
@@ -16,7 +18,6 @@ from headwater.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from headwater.wire.single_produce import SingleProduce, read_single, write_single
 from headwater.wire.translation import read, write
 from tests.unit.wire.bytes_of import joined
 
@@ -54,19 +55,22 @@ def frame_of(request: ProduceRequest, version: int) -> memoryview:
     return memoryview(bytearray(joined(parts)))[4:]
 
 
-def single_of(frame: memoryview, version: int) -> SingleProduce | None:
-    return read_single(frame, read_request_header(frame).body_position, version)
+def single_of(frame: memoryview) -> SingleProduce | None:
+    """What both kernels say, which is the same."""
+    single = _kernel.read_single_produce(frame)
+    assert single == _twin.read_single_produce(frame)
+    return single
 
 
 @given(requests(), versions)
 def test_one_batch_for_one_partition_is_read_as_the_long_way_reads_it(
     request: ProduceRequest, version: int
 ) -> None:
-    single = single_of(frame_of(request, version), version)
+    single = single_of(frame_of(request, version))
     (topic,) = request.topic_data
     (data,) = topic.partition_data
     name = topic.topic_id if version >= IDS_SINCE else topic.name.encode()
-    assert single == (request.acks, name, data.index, data.records)
+    assert single == (version, 7, request.acks, name, data.index, data.records)
 
 
 @given(
@@ -76,12 +80,12 @@ def test_one_batch_for_one_partition_is_read_as_the_long_way_reads_it(
 def test_any_other_number_of_batches_is_left_to_the_long_way(
     request: ProduceRequest, version: int
 ) -> None:
-    assert single_of(frame_of(request, version), version) is None
+    assert single_of(frame_of(request, version)) is None
 
 
 @given(requests(), st.integers(3, FIRST - 1))
 def test_older_versions_are_left_to_the_long_way(request: ProduceRequest, version: int) -> None:
-    assert single_of(frame_of(request, version), version) is None
+    assert single_of(frame_of(request, version)) is None
 
 
 @given(requests(), versions, st.data())
@@ -89,15 +93,17 @@ def test_what_the_short_way_takes_the_long_way_takes_too(
     request: ProduceRequest, version: int, data: st.DataObject
 ) -> None:
     frame = frame_of(request, version)
-    position = read_request_header(frame).body_position
-    at = data.draw(st.integers(position, len(frame) - 1))
+    at = data.draw(st.integers(0, len(frame) - 1))
     frame[at] = data.draw(st.integers(0, 255))
     cut = frame[: data.draw(st.sampled_from([len(frame), at]))]
-    single = read_single(cut, position, version)
+    single = single_of(cut)
     if single is None:
         return
+    header = read_request_header(cut)
+    assert header.api.key is ApiKey.PRODUCE
+    assert (header.version, header.correlation_id) == (single.version, single.correlation_id)
     try:
-        known = read(ProduceRequest, version, cut[position:])
+        known = read(ProduceRequest, header.version, cut[header.body_position :])
     except ProtocolError:
         # A name that is no text: no topic has it, so it is never found.
         assert "\ufffd" in single.topic.decode(errors="replace")
@@ -117,7 +123,7 @@ def test_bytes_behind_the_batch_are_left_to_the_long_way(
     request: ProduceRequest, version: int, behind: bytes
 ) -> None:
     frame = memoryview(bytes(frame_of(request, version)) + behind)
-    assert single_of(frame, version) is None
+    assert single_of(frame) is None
 
 
 @given(versions, names, ids, st.tuples(int32, int32, int64, int64, int64))
@@ -134,13 +140,16 @@ def test_the_answer_has_the_bytes_of_the_long_way(
     topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=(partition,))
     body = write(ProduceResponse(responses=(topic,)), version)
     expected = response_frame(API, version, correlation_id, body)
-    sent = topic_id if version >= IDS_SINCE else name.encode()
-    written = write_single(
-        version,
-        correlation_id,
-        SingleProduce(1, sent, index, memoryview(b"")),
-        base_offset=base_offset,
-        append_time_ms=append_time_ms,
-        log_start_offset=log_start_offset,
-    )
-    assert written == joined(expected)
+    sent = bytes(topic_id) if version >= IDS_SINCE else name.encode()
+    produce = SingleProduce(version, correlation_id, 1, sent, index, memoryview(b""))
+    for kernel in (_kernel, _twin):
+        written = kernel.write_single_produce(
+            produce, base_offset, append_time_ms, log_start_offset
+        )
+        assert written == joined(expected)
+
+
+@given(st.binary(max_size=80))
+def test_noise_is_left_to_the_long_way_and_hurts_nobody(noise: bytes) -> None:
+    single_of(memoryview(noise))
+    single_of(memoryview(b"\0\0\0\x09" + noise))

@@ -36,8 +36,15 @@ def test_what_may_change_while_a_broker_runs_is_obeyed_by_somebody_who_is_told()
     those who ask about transactions.
     """
     inherited = {name for setting in TOPIC_SETTINGS.values() for name in setting.synonyms}
-    asked_about = "transaction_partition_verification_enable"
-    reached = {*NetworkSettings.__slots__, *StorageSettings.__slots__, asked_about}
+    reached = {
+        *NetworkSettings.__slots__,
+        *StorageSettings.__slots__,
+        # `TransactionQuestions.configure` takes this.
+        "transaction_partition_verification_enable",
+        # `Replicas.configure` takes these.
+        "leader_replication_throttled_rate",
+        "follower_replication_throttled_rate",
+    }
     changeable = {
         name for name, setting in known_settings().items() if setting.reach is not Reach.READ_ONLY
     }

@@ -126,10 +126,10 @@ def test_it_says_on_standard_output_that_it_is_ready(capsys: pytest.CaptureFixtu
 def test_each_setting_that_is_put_aside_is_warned_of_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    started("-o", "zookeeper.connect=z:2181", "-o", "num.replica.fetchers=2")
+    started("-o", "zookeeper.max.in.flight.requests=10", "-o", "metric.reporters=x")
     first, second = capsys.readouterr().err.splitlines()
-    assert "WARNING cli.start: zookeeper.connect is ignored: this broker is alone" in first
-    assert "num.replica.fetchers is ignored" in second
+    assert "WARNING cli.start: zookeeper.max.in.flight.requests is ignored: Headwater" in first
+    assert "metric.reporters is ignored" in second
 
 
 @pytest.mark.parametrize(

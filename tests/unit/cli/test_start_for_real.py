@@ -1,13 +1,14 @@
 """`headwater start` as a process: ready, signals, and reasons not to start."""
 
 import json
+import select
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,35 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
     assert (tmp_path / "data/.kafka_cleanshutdown").exists()
 
 
+def test_a_second_signal_ends_a_stop_that_takes_too_long(tmp_path: Path) -> None:
+    """Here the broker waits for a peer that does not take what it has asked for."""
+    with running(tmp_path) as (process, ready):
+        address = ready.split()[3]
+        host, _, port = address.partition(":")
+        with socket.create_connection((host, int(port)), PATIENCE_S) as peer:
+            fill_its_answers(peer)
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            while "stopping" not in process.stderr.readline():
+                pass
+            process.send_signal(signal.SIGINT)
+            code, errors = end_of(process)
+    assert code == 128 + signal.SIGINT
+    assert "Traceback" not in errors
+    assert "second signal" in errors
+    assert not (tmp_path / "data/.kafka_cleanshutdown").exists()
+
+
+def fill_its_answers(peer: socket.socket) -> None:
+    """Ask which versions there are, and read no answer, until the broker reads no question."""
+    # ApiVersions 0 without a client id.
+    frame = b"\0\0\0\x0a" + b"\0\x12" + b"\0\0" + bytes(4) + b"\xff\xff"
+    peer.setblocking(False)
+    while select.select((), (peer,), (), 2)[1]:
+        with suppress(BlockingIOError):
+            peer.send(frame * 1_000)
+
+
 def test_a_directory_that_is_in_use_is_refused(tmp_path: Path) -> None:
     with running(tmp_path):
         line = refusal(["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"])
@@ -105,11 +135,14 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 
 def test_each_line_of_a_json_log_is_an_object(tmp_path: Path) -> None:
-    with running(tmp_path, "--log-format", "json", "-o", "zookeeper.connect=z:1") as (process, _):
+    with running(tmp_path, "--log-format", "json", "-o", "zookeeper.max.in.flight.requests=10") as (
+        process,
+        _,
+    ):
         process.terminate()
         _, errors = end_of(process)
     entries = [json.loads(line) for line in errors.splitlines()]
-    assert entries[0]["message"].startswith("zookeeper.connect is ignored")
+    assert entries[0]["message"].startswith("zookeeper.max.in.flight.requests is ignored")
     assert entries[-1]["message"] == "stopping"
     assert {"ts", "level", "logger", "message"} <= set(entries[0])
 

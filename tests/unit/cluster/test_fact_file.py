@@ -4,10 +4,12 @@ import pytest
 
 from headwater.cluster.fact_file import Change, decode, encode_changes, encode_snapshot
 from headwater.cluster.facts import (
+    BrokerAdmitted,
     BrokerGone,
     BrokerRegistered,
     ConfigsReplaced,
     ControllerElected,
+    ControllerGone,
     Fact,
     FeatureFinalized,
     PartitionChanged,
@@ -15,6 +17,7 @@ from headwater.cluster.facts import (
     ProducerIdsAllocated,
     TopicCreated,
     TopicDeleted,
+    TopicDeletionBegun,
 )
 from headwater.cluster.image import (
     Broker,
@@ -52,6 +55,9 @@ ALL_KINDS: list[Fact] = [
     ProducerIdsAllocated(5_000),
     TopicDeleted("b"),
     BrokerGone(NodeId(2)),
+    ControllerGone(),
+    BrokerAdmitted(NodeId(2), 7),
+    TopicDeletionBegun("a"),
 ]
 EMPTY = ClusterImage(cluster_id="c", is_standalone=True)
 SNAPSHOT = encode_snapshot(EMPTY)

@@ -149,8 +149,8 @@ def test_a_move_can_be_turned_and_cancelled() -> None:
 def test_a_move_to_where_the_replicas_are_is_done_at_once() -> None:
     """RA-1: on one broker there is no other."""
     assert reassign(SETTLED, (0, 1)) is None
-    assert reassign(SETTLED, (0,)) == partition((0,), (0,), 0, (1, 2))
-    assert reassign(SETTLED, (1, 0)) == partition((1, 0), (0, 1), 0, (0, 2))
+    assert reassign(SETTLED, (0,)) == partition((0,), (0,), 0, (1, 1))
+    assert reassign(SETTLED, (1, 0)) == partition((1, 0), (0, 1), 0, (0, 1))
 
 
 @pytest.mark.parametrize("target", [(), (0, 0), (0, 9)])

@@ -1,9 +1,11 @@
 """Deleting topics and giving them more partitions."""
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.cluster.decision import Decision
-from headwater.cluster.facts import PartitionsAdded, TopicDeleted
+from headwater.cluster.facts import PartitionsAdded, TopicDeleted, TopicDeletionBegun
 from headwater.cluster.image import ClusterImage
 from headwater.cluster.topic_changes import Rights, create_partitions, delete_topics
 from headwater.cluster.topic_creation import create_topics, new_partition
@@ -41,21 +43,42 @@ def delete(
 
 
 def test_topics_are_deleted_by_name_or_by_id(image: ClusterImage) -> None:
-    """TO-4."""
+    """TO-4. Where there are other brokers, replicas have to go before the topic does."""
     orders_id, other_id = image.topics["orders"].topic_id, image.topics["a.b"].topic_id
     decision = delete(image, DeleteTopicState(name="orders"), DeleteTopicState(topic_id=other_id))
-    assert decision == Decision(
-        [TopicDeleted("orders"), TopicDeleted("a.b")],
-        (
-            DeletableTopicResult(name="orders", topic_id=orders_id),
-            DeletableTopicResult(name="a.b", topic_id=other_id),
-        ),
+    results = (
+        DeletableTopicResult(name="orders", topic_id=orders_id),
+        DeletableTopicResult(name="a.b", topic_id=other_id),
     )
+    assert decision.facts == [TopicDeletionBegun("orders"), TopicDeletionBegun("a.b")]
+    assert decision.answer == results
+    begun = after(image, *decision.facts)
+    asked = (DeleteTopicState(name="orders"), DeleteTopicState(topic_id=other_id))
+    again = delete(begun, *asked)
+    assert (again.facts, again.answer) == ([], results)
+    for until in (decision.until, again.until):
+        assert until is not None
+        assert not until(after(begun, TopicDeleted("orders")))
+        assert until(after(begun, TopicDeleted("orders"), TopicDeleted("a.b")))
+    alone = replace(image, is_standalone=True)
+    assert delete(alone, *asked) == Decision([TopicDeleted("orders"), TopicDeleted("a.b")], results)
+
+
+def test_a_topic_that_is_being_deleted_can_be_neither_made_nor_changed(
+    image: ClusterImage,
+) -> None:
+    begun = after(image, *delete(image, DeleteTopicState(name="orders")).facts)
+    made = create_topics(begun, CreateTopicsRequest(topics=(topic("orders"),)), STATIC, dice())
+    assert made.answer[0].error_code is ErrorCode.TOPIC_ALREADY_EXISTS
+    wish = CreatePartitionsTopic(name="orders", count=9, assignments=None)
+    grown = create_partitions(begun, CreatePartitionsRequest(topics=(wish,)), dice())
+    assert grown.answer[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_deleted_topic_leaves_nothing_behind(image: ClusterImage) -> None:
     """TO-1, TO-4: its configs go with it, and its name no longer collides."""
     topic_id = image.topics["a.b"].topic_id
+    image = replace(image, is_standalone=True)
     image = after(image, *delete(image, DeleteTopicState(name="a.b")).facts)
     assert "a.b" not in image.topics
     assert image.topic_by_id(topic_id) is None

@@ -544,3 +544,24 @@ def test_an_answer_that_trips_does_no_harm_to_the_shard(lab: Lab) -> None:
     lab.shard.ask(HeartbeatRequest(), version=4, client_id="c", client_host="h", answer=trips)
     assert lab.state() is ShardState.ACTIVE
     assert lab.ask(reads) == [DONE]
+
+
+def test_an_answer_to_a_machine_that_is_gone_is_not_its_successors(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The next one has read the log, and orders for itself."""
+
+    def fails(_: Event) -> list[Effect]:
+        raise AssertionError("an invariant is broken")
+
+    lab = Lab().load()
+    tell = lab.shard.hearing()
+    tell("first")
+    lab.ask(fails)
+    assert "thrown away" in caplog.text
+    lab.pass_time(1_000)
+    assert lab.state() is ShardState.ACTIVE
+    tell("late")
+    lab.shard.hearing()("second")
+    assert "late" not in lab.machine.heard
+    assert lab.machine.heard[-1] == "second"

@@ -1,12 +1,14 @@
 """Fetch sessions: FT-5 to FT-8."""
 
 import random
+from functools import partial
 
 import pytest
 
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicId
+from headwater.model.ids import NodeId, TopicId
 from headwater.replication.fetch_sessions import Fetching, FetchSessions
+from headwater.replication.follower_session import FollowerSession
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.sim.loaded_dice import LoadedDice
 
@@ -166,3 +168,19 @@ def test_topics_are_kept_apart_by_id(sessions: FetchSessions) -> None:
         ),
     )
     assert len(resolve(sessions, asked, by_id=True).wanted) == 2
+
+
+def test_a_follower_takes_the_place_of_a_consumer_and_never_the_other_way_round() -> None:
+    """FT-8."""
+    sessions = with_slots(1)
+    consumer = begin(sessions, 0, 1, 2)
+    follower = sessions.resolve(
+        request(0),
+        uses_topic_ids=False,
+        now_ms=0,
+        new_session=partial(FollowerSession, replica_id=NodeId(2)),
+    )
+    assert follower.session is not None
+    assert sessions.get(consumer) is None
+    assert begin(sessions, 0, 1, 2, now_ms=MINUTE_MS) == 0
+    assert begin(sessions, 0, 1, 2, now_ms=2 * MINUTE_MS) == 0

@@ -8,8 +8,11 @@ from headwater.replication.transaction_guard import (
     Question,
     Ticket,
     TransactionGuard,
+    commit_code,
     produce_code,
     question_of,
+    question_of_commit,
+    refuse_late,
 )
 
 
@@ -123,3 +126,47 @@ def test_a_client_of_version_2_is_told_to_wait_for_its_last_transaction() -> Non
     """TX-14."""
     concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
     assert produce_code(concurrent, Question.ADD) is concurrent
+
+
+def test_a_late_marker_does_not_end_the_next_transaction() -> None:
+    """TX-14, KIP-1228. In version 1 both have the same epoch, and nobody can tell."""
+    late = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refuse_late(2, has_open_transaction=True) is late
+    assert refuse_late(2, has_open_transaction=False) is None
+    assert refuse_late(0, has_open_transaction=True) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "question"),
+    [(3, Question.VERIFY), (4, Question.VERIFY_ABORTABLE), (5, Question.ADD)],
+)
+def test_what_is_asked_about_offsets_depends_on_their_version(
+    version: int, question: Question
+) -> None:
+    """TX-13, TX-14."""
+    assert question_of_commit(version) is question
+
+
+@pytest.mark.parametrize(
+    ("answer", "codes"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, ("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE")),
+        (ErrorCode.PRODUCER_FENCED, ("INVALID_PRODUCER_EPOCH",) * 2),
+        (ErrorCode.NETWORK_EXCEPTION, ("COORDINATOR_LOAD_IN_PROGRESS",) * 2),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ("CONCURRENT_TRANSACTIONS",) * 2),
+    ],
+)
+def test_who_commits_offsets_hears_a_refusal_in_words_it_knows(
+    answer: ErrorCode, codes: tuple[str, str]
+) -> None:
+    questions = (Question.VERIFY, Question.VERIFY_ABORTABLE)
+    assert tuple(commit_code(answer, each).name for each in questions) == codes
+
+
+def test_a_batch_of_a_coordinator_has_no_sequence_that_could_be_wrong() -> None:
+    """IDP-9: offsets are written without one."""
+    guard = TransactionGuard()
+    ticket = guard.ask(1, epoch=0, sequence=-1, question=Question.ADD, now_ms=0)
+    guard.check(1, ticket, sequence=-1, knows_producer=False)
+    with pytest.raises(TransactionStateRefused):
+        guard.check(1, None, sequence=-1, knows_producer=False)

@@ -125,10 +125,10 @@ def test_a_log_without_a_descriptor_refuses_and_goes_on_when_there_is_one() -> N
         disk.is_out_of_descriptors = False
         lab.append(1)
         assert lab.log.end_offset == 3 + count
-    flushed: list[bool] = []
-    lab.log.flush(lambda: flushed.append(True))
+    flushed: list[StorageError | None] = []
+    lab.log.flush(flushed.append)
     executor.finish()
-    assert flushed == [True]
+    assert flushed == [None]
     assert lab.failures == []
     assert [offset for offset, _ in lab.contents()] == [0, 1, 2, 3, 4]
 

@@ -227,11 +227,28 @@ def test_a_failed_fsync_fences_the_directory() -> None:
     log = broker.create("orders")
     broker.append(log)
     broker.disk.fail_next_sync("/one/orders-0/*.log")
-    answered: list[bool] = []
-    log.flush(lambda: answered.append(True))
-    assert answered == []
+    answered: list[StorageError | None] = []
+    log.flush(answered.append)
+    assert [type(answer) for answer in answered] == [StorageError]
+    log.flush(answered.append)
+    assert answered[1:] == [log.failure]
     with pytest.raises(StorageError):
         broker.append(log)
+
+
+def test_whoever_waits_for_a_flush_hears_of_it_once_even_if_the_log_goes_meanwhile() -> None:
+    broker = Broker(ONE)
+    jobs = broker.executor = HeldExecutor(random.Random(1))
+    broker.start()
+    log = broker.create("orders")
+    broker.append(log)
+    answered: list[StorageError | None] = []
+    log.flush(answered.append)
+    log.flush(answered.append)
+    broker.logs.delete(log.partition, now_ms=broker.now_ms)
+    assert [type(answer) for answer in answered] == [StorageError], "the one that had not begun"
+    jobs.finish()
+    assert len(answered) == 2
 
 
 def test_a_broker_without_any_directory_says_so() -> None:
@@ -509,11 +526,11 @@ def test_a_new_partition_costs_no_sync_and_is_durable_with_its_first_flush() -> 
     broker.start()
     log = broker.log("orders")
     broker.append(log, 2)
-    flushed: list[bool] = []
-    log.flush(lambda: flushed.append(True))
+    flushed: list[StorageError | None] = []
+    log.flush(flushed.append)
     broker.disk.power_cut()
     broker.start()
-    assert flushed == [True]
+    assert flushed == [None]
     assert broker.log("orders").end_offset == 2
     assert broker.logs.directories[0].topic_id(TopicPartition("orders", 0)) == TOPIC_ID
 

@@ -595,9 +595,9 @@ def test_flush_is_asked_for_by_count_and_moves_the_recovery_point() -> None:
     assert not lab.log.needs_flush
     lab.append(1)
     assert lab.log.needs_flush
-    done: list[bool] = []
-    lab.log.flush(lambda: done.append(True))
-    assert done == [True]
+    done: list[StorageError | None] = []
+    lab.log.flush(done.append)
+    assert done == [None]
     assert lab.log.recovery_point == 3
 
 

@@ -56,5 +56,6 @@ def test_what_brokers_say_among_themselves() -> None:
         "ControlledShutdown",
         "WriteTxnMarkers",
         "AlterPartition",
+        "Envelope",
         "AllocateProducerIds",
     ]

@@ -1,5 +1,7 @@
 """The requests of Kafka's ZooKeeper era, which no foreign judge has any more."""
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.model.errors import ErrorCode
@@ -134,3 +136,15 @@ def test_what_brokers_say_to_each_other_is_read_as_written(version: int, message
 def test_the_bytes_of_a_controlled_shutdown() -> None:
     request = ControlledShutdownRequest(broker_id=1, broker_epoch=9)
     assert written(request, 3).hex(" ") == "00 00 00 01 00 00 00 00 00 00 00 09 00"
+
+
+def test_what_many_brokers_share_is_written_once_and_never_for_another() -> None:
+    """The next tuple may lie where the last one lay, so it is the object that counts."""
+    states = tuple(UpdateMetadataTopicState(topic_name=f"t{number}") for number in range(3))
+    first = UpdateMetadataRequest(broker_epoch=1, topic_states=states)
+    second = UpdateMetadataRequest(broker_epoch=2, topic_states=states, order=7)
+    for message in (first, second, UpdateMetadataRequest(), first, second):
+        assert read_bytes(UpdateMetadataRequest, 8, written(message, 8)) == message
+    longer = UpdateMetadataRequest(broker_epoch=1, topic_states=(*states, states[0]))
+    assert len(written(longer, 8)) > len(written(first, 8))
+    assert written(second, 8)[:12] == written(replace(second, topic_states=()), 8)[:12]

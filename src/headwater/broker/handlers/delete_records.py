@@ -1,7 +1,8 @@
 """DeleteRecords: move the start of logs up (DR-1).
 
-Only the log start moves here; whole segments below it go with the next retention pass. A broker
-that is alone has nobody to wait for, so the answer is there at once.
+Only the log start moves here; whole segments below it go with the next retention pass. The answer
+waits until every living replica has moved its start too, which followers do with their next fetch
+and tell with the one after it.
 """
 
 from typing import Final
@@ -12,6 +13,8 @@ from headwater.cluster.decision import Refusal
 from headwater.cluster.topic_names import INTERNAL_TOPICS
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
+from headwater.model.setting_kinds import LONG_MAX
+from headwater.replication.hosted_partition import HostedPartition
 from headwater.security.authorization import Operation
 from headwater.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -24,24 +27,19 @@ _UP_TO_HIGH_WATERMARK: Final = -1
 _NO_WATERMARK: Final = -1
 
 
-def handle(broker: Broker, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+def handle(
+    broker: Broker, request: DeleteRecordsRequest, call: Call
+) -> DeleteRecordsResponse | None:
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         # A partition that is named again counts as it is named last.
         offsets = asked.setdefault(topic.name, {})
         offsets.update((each.partition_index, each.offset) for each in topic.partitions)
-    return DeleteRecordsResponse(
-        topics=tuple(
-            DeleteRecordsTopicResult(
-                name=name,
-                partitions=tuple(
-                    _result(number, _delete(broker, name, number, offset, call))
-                    for number, offset in offsets.items()
-                ),
-            )
-            for name, offsets in asked.items()
-        )
-    )
+    deleting = _Deleting(broker, call)
+    for name, offsets in asked.items():
+        for number, offset in offsets.items():
+            deleting.delete(name, number, offset)
+    return deleting.finish(request.timeout_ms)
 
 
 def refuse(request: DeleteRecordsRequest, refusal: Refusal) -> DeleteRecordsResponse:
@@ -58,8 +56,95 @@ def refuse(request: DeleteRecordsRequest, refusal: Refusal) -> DeleteRecordsResp
     )
 
 
-def _delete(broker: Broker, name: str, number: int, offset: int, call: Call) -> int | ErrorCode:
-    """The log's start from now on, or why it stays."""
+class _Deleting:
+    """One request: `headwater.replication.deadlines.Waiter` while followers have yet to delete."""
+
+    __slots__ = ("_broker", "_call", "_outcomes", "_waits", "is_done")
+
+    def __init__(self, broker: Broker, call: Call) -> None:
+        self._broker = broker
+        self._call = call
+        self._outcomes: dict[str, dict[int, HostedPartition | ErrorCode]] = {}
+        self._waits: dict[_StartWait, None] = {}
+        self.is_done = False
+
+    def delete(self, name: str, number: int, offset: int) -> None:
+        outcome = _delete(self._broker, name, number, offset, self._call)
+        self._outcomes.setdefault(name, {})[number] = outcome
+        if isinstance(outcome, HostedPartition):
+            assert outcome.log is not None
+            # Below the log's start there is nothing to wait for.
+            start = min(offset if offset >= 0 else LONG_MAX, outcome.log.log_start_offset)
+            if outcome.low_watermark < start:
+                wait = _StartWait(self, name, number)
+                self._waits[wait] = None
+                outcome.start_waits.add(wait, start)
+
+    def finish(self, timeout_ms: int) -> DeleteRecordsResponse | None:
+        if not self._waits:
+            self.is_done = True
+            return self._response()
+        broker = self._broker
+        broker.deadlines.add(broker.clock.steady_ms() + timeout_ms, self)
+        return None
+
+    def reached(self, wait: "_StartWait", code: ErrorCode) -> None:
+        del self._waits[wait]
+        if code:
+            self._outcomes[wait.name][wait.number] = code
+        if not self._waits:
+            self._answer()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
+    def expire(self) -> None:
+        for wait in self._waits:
+            outcome = self._outcomes[wait.name][wait.number]
+            assert isinstance(outcome, HostedPartition)
+            outcome.start_waits.leave(wait)
+            self._outcomes[wait.name][wait.number] = ErrorCode.REQUEST_TIMED_OUT
+        self._waits.clear()
+        self._answer()
+
+    def _answer(self) -> None:
+        self.is_done = True
+        self._broker.deadlines.ended()
+        self._call.answer(self._response())
+
+    def _response(self) -> DeleteRecordsResponse:
+        return DeleteRecordsResponse(
+            topics=tuple(
+                DeleteRecordsTopicResult(
+                    name=name,
+                    partitions=tuple(
+                        _result(number, _told(outcome)) for number, outcome in outcomes.items()
+                    ),
+                )
+                for name, outcomes in self._outcomes.items()
+            )
+        )
+
+
+class _StartWait:
+    """One partition of a request: `headwater.replication.commit_waits.CommitWait`."""
+
+    __slots__ = ("_deleting", "name", "number")
+
+    def __init__(self, deleting: _Deleting, name: str, number: int) -> None:
+        self._deleting = deleting
+        self.name = name
+        self.number = number
+
+    def committed(self, code: ErrorCode) -> None:
+        self._deleting.reached(self, code)
+
+
+def _delete(
+    broker: Broker, name: str, number: int, offset: int, call: Call
+) -> HostedPartition | ErrorCode:
+    """The partition whose log has its new start, or why it stays."""
     if not broker.may_topic(call, Operation.DELETE, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     hosted = broker.find_led(name, number)
@@ -74,7 +159,14 @@ def _delete(broker: Broker, name: str, number: int, offset: int, call: Call) -> 
         log.delete_records_below(log.high_watermark if offset == _UP_TO_HIGH_WATERMARK else offset)
     except HeadwaterError as error:
         return error.code
-    return log.log_start_offset
+    hosted.start_moved()
+    return hosted
+
+
+def _told(outcome: HostedPartition | ErrorCode) -> int | ErrorCode:
+    if isinstance(outcome, HostedPartition):
+        return _NO_WATERMARK if outcome.log is None else outcome.low_watermark
+    return outcome
 
 
 def _result(number: int, outcome: int | ErrorCode) -> DeleteRecordsPartitionResult:

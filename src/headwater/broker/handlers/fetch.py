@@ -5,18 +5,21 @@ deadlines. What a reader would get wrong: what it found before it waited is forg
 it looks again, and answers with what is there then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.fetch_delivery import FetchDelivery
+from headwater.broker.follower_fetch import handle_follower, replica_of
 from headwater.cluster.decision import Refusal
-from headwater.model.ids import NO_TOPIC_ID
+from headwater.model.broker_settings import RACK_AWARE_SELECTOR
+from headwater.model.ids import NO_TOPIC_ID, NodeId
 from headwater.replication.fetch_sessions import Fetching
 from headwater.replication.fetching import Limits, Reads, read_partitions
 from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.replica_selection import nearest_replica
 from headwater.security.authorization import Operation
 from headwater.storage.partition_log import ReadBound
 from headwater.wire.messages.fetch import (
@@ -26,12 +29,16 @@ from headwater.wire.messages.fetch import (
     PartitionData,
 )
 
+_RACKS_SINCE: Final = 11
 _IDS_SINCE: Final = 13
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = -1
 
 
 def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | None:
+    replica_id = replica_of(request)
+    if replica_id is not None:
+        return handle_follower(broker, request, call, replica_id)
     fetching = broker.sessions.resolve(
         request, uses_topic_ids=call.version >= _IDS_SINCE, now_ms=broker.clock.now_ms()
     )
@@ -66,6 +73,32 @@ def refuse(request: FetchRequest, refusal: Refusal) -> FetchResponse:
     )
 
 
+def _preference(
+    broker: Broker, rack: str
+) -> Callable[[HostedPartition, int], NodeId | None] | None:
+    """Who names a nearer replica to a consumer that says where it is (FT-10)."""
+    settings = broker.settings
+    if not rack or settings.replica_selector_class != RACK_AWARE_SELECTOR:
+        return None
+
+    def rack_of(node_id: NodeId) -> str | None:
+        found = broker.image.brokers.get(node_id)
+        return None if found is None else found.rack
+
+    def prefer(hosted: HostedPartition, offset: int) -> NodeId | None:
+        if hosted.leading is None:
+            return None
+        return nearest_replica(
+            hosted.leading,
+            offset,
+            own_rack=settings.broker_rack,
+            client_rack=rack,
+            rack_of=rack_of,
+        )
+
+    return prefer
+
+
 class _Fetch:
     """One fetch, from its first look to its answer."""
 
@@ -93,7 +126,8 @@ class _Fetch:
             max_bytes=max_bytes,
             bound=ReadBound.LAST_STABLE if committed_only else ReadBound.HIGH_WATERMARK,
             may_read=partial(broker.may_topic, call, Operation.READ),
-            is_follower=max(request.replica_id, request.replica_state.replica_id) >= 0,
+            may_follow=call.version >= _RACKS_SINCE,
+            prefer=_preference(broker, request.rack_id),
         )
         self._min_bytes = min(request.min_bytes, max_bytes)
         self._missing_bytes = 0

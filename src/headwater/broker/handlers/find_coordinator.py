@@ -5,13 +5,11 @@ made when it is first asked for. Kafka says COORDINATOR_NOT_AVAILABLE meanwhile;
 waits for it instead.
 """
 
-from functools import partial
 from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.cluster.decision import Refusal
-from headwater.cluster.internal_topics import create_on_first_use
 from headwater.cluster.topic_creation import Results
 from headwater.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headwater.coordinator.partition_of_key import partition_of_key
@@ -57,11 +55,7 @@ def handle(
         reason = f"{topic} cannot be made: {error}"
         call.answer(refuse(request, Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)))
 
-    broker.controller.submit(
-        partial(create_on_first_use, names=(topic,), static=broker.static, dice=broker.dice),
-        then=created,
-        otherwise=failed,
-    )
+    broker.standing.create_topics((topic,), then=created, otherwise=failed)
     return None
 
 

@@ -31,6 +31,7 @@ LATEST_TIERED: Final = -5
 _SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _READ_COMMITTED: Final = 1
 _EPOCHS_SINCE: Final = 4
+_NOT_AVAILABLE_SINCE: Final = 5
 
 
 def handle(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
@@ -86,12 +87,38 @@ def _look_up(
         return _refused(number, hosted)
     try:
         log = hosted.opened()
-        is_committed = request.isolation_level == _READ_COMMITTED
-        end_offset = log.last_stable_offset if is_committed else log.high_watermark
+        end_offset = _end_for(request, log)
         found = _found(hosted, log, asked, end_offset)
     except HeadwaterError as error:
         return _refused(number, error.code)
+    if found.offset in (-1, end_offset) and _is_unsettled(hosted, request, asked):
+        # HW-8. Its clients know this error since version 5.
+        is_known = call.version >= _NOT_AVAILABLE_SINCE
+        return _refused(
+            number,
+            ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE,
+        )
     return found if call.version >= _EPOCHS_SINCE else replace(found, leader_epoch=-1)
+
+
+def _end_for(request: ListOffsetsRequest, log: PartitionLog) -> int:
+    """How far whoever asks may see (LO-1): a replica everything."""
+    if request.replica_id >= 0:
+        return log.end_offset
+    if request.isolation_level == _READ_COMMITTED:
+        return log.last_stable_offset
+    return log.high_watermark
+
+
+def _is_unsettled(
+    hosted: HostedPartition, request: ListOffsetsRequest, asked: ListOffsetsPartition
+) -> bool:
+    """Whether more may be readable than a new leader knows yet: no consumer may jump back."""
+    return (
+        request.replica_id < 0
+        and hosted.is_new_leader
+        and asked.timestamp not in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED)
+    )
 
 
 def _found(

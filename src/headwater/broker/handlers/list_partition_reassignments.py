@@ -19,7 +19,8 @@ def handle(
 ) -> ListPartitionReassignmentsResponse:
     if not broker.may(call, Operation.DESCRIBE, CLUSTER):
         return refuse(request, Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    return ListPartitionReassignmentsResponse(topics=list_reassignments(broker.image, request))
+    moving = list_reassignments(broker.controller.image, request)
+    return ListPartitionReassignmentsResponse(topics=moving)
 
 
 def refuse(

@@ -1,6 +1,5 @@
 """Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7)."""
 
-from functools import partial
 from typing import Final
 
 from headwater.broker.broker import Broker
@@ -8,7 +7,6 @@ from headwater.broker.call import Call
 from headwater.broker.metadata_answers import UNASKED, brokers_on, describe_topic
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
-from headwater.cluster.internal_topics import create_on_first_use
 from headwater.cluster.topic_creation import Results
 from headwater.cluster.topic_names import why_illegal
 from headwater.model.errors import ErrorCode
@@ -64,11 +62,7 @@ def handle(
     def failed(_: HeadwaterError) -> None:
         call.answer(_about(broker, asked, request, call, refused))
 
-    broker.controller.submit(
-        partial(create_on_first_use, names=wanted, static=broker.static, dice=broker.dice),
-        then=created,
-        otherwise=failed,
-    )
+    broker.standing.create_topics(wanted, then=created, otherwise=failed)
     return None
 
 

@@ -47,7 +47,8 @@ def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCo
             accepted.append(there)
     if not accepted:
         return OffsetCommitResponse(topics=tuple(refused))
-    passed_on = replace(request, topics=tuple(accepted))
+    is_changed = bool(refused) or call.version >= _IDS_SINCE
+    passed_on = replace(request, topics=tuple(accepted)) if is_changed else request
 
     def gathered(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
@@ -81,9 +82,9 @@ def _parted(
 ) -> tuple[OffsetCommitRequestTopic | None, OffsetCommitRequestTopic | None]:
     """The topic with its partitions that are there, and with those that are not."""
     count = len(broker.image.topics[topic.name].partitions)
-    there = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
-    if len(there) == len(topic.partitions):
+    if all(0 <= each.partition_index < count for each in topic.partitions):
         return topic, None
+    there = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
     missing = tuple(each for each in topic.partitions if each not in there)
     return (
         replace(topic, partitions=there) if there else None,

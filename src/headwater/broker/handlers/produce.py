@@ -6,6 +6,7 @@ closed instead, and the client looks for the reason in fresh metadata. Kafka doe
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from headwater.broker.broker import Broker
@@ -28,6 +29,7 @@ from headwater.model.failures import (
     ProtocolError,
     RecordsRefused,
     SequenceRefused,
+    StorageError,
 )
 from headwater.model.ids import TopicId
 from headwater.records.header import (
@@ -37,10 +39,12 @@ from headwater.records.header import (
     TRANSACTIONAL_FLAG,
     Codec,
 )
+from headwater.records.kernel import write_single_produce
 from headwater.records.preparation import PreparedBatch
+from headwater.records.single_produce import SingleProduce
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.preparing import Ready, append_in_turn
-from headwater.security.authorization import Operation
+from headwater.security.authorization import Operation, Principal
 from headwater.storage.appending import Appended
 from headwater.storage.partition_log import PartitionLog
 from headwater.wire.messages.produce import (
@@ -52,7 +56,6 @@ from headwater.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from headwater.wire.single_produce import read_single, write_single
 
 _NO_OFFSET: Final = -1
 _ALL: Final = -1
@@ -77,18 +80,13 @@ _NOT_YET: Final = PartitionProduceResponse()
 _NONE_HERE: Final[Mapping[int, HostedPartition]] = {}
 
 
-def handle_at_once(broker: Broker, call: Call, frame: memoryview) -> bytes | None:
+def handle_at_once(broker: Broker, principal: Principal, produce: SingleProduce) -> bytes | None:
     """The whole answer to the usual request: one good batch for one partition of ours.
 
     None leaves the request to `handle`, with nothing done: whatever is refused here, for any
     reason, is refused there again, and told.
     """
-    header = call.header
-    version = header.version
-    produce = read_single(frame, header.body_position, version)
-    if produce is None:
-        return None
-    acks, topic, index, records = produce
+    version, _, acks, topic, index, records = produce
     if version >= _IDS_SINCE:
         found = broker.partitions.by_id(TopicId(topic))
     else:
@@ -97,15 +95,14 @@ def handle_at_once(broker: Broker, call: Call, frame: memoryview) -> bytes | Non
     if hosted is None or hosted.log is None or hosted.refuse() is not None:
         return None
     log = hosted.log
-    if (
-        acks != 1 and (acks != _ALL or hosted.lacks_replicas(log.settings.min_insync_replicas))
-    ) or (
+    # Where other replicas have to have it too, the answer waits, and that is for `handle`.
+    if (acks != 1 and (acks != _ALL or hosted.leading is not None)) or (
         log.takes_its_time
         or hosted.waiting
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS
         or hosted.topic.name in INTERNAL_TOPICS
-        or not broker.may(call, _WRITE, hosted.topic.resource)
+        or not broker.authorizer.authorize(principal, _WRITE, hosted.topic.resource)
     ):
         return None
     try:
@@ -116,13 +113,8 @@ def handle_at_once(broker: Broker, call: Call, frame: memoryview) -> bytes | Non
         return None
     if not appended.is_duplicate:
         _note(hosted, log, appended, len(records))
-    return write_single(
-        version,
-        header.correlation_id,
-        produce,
-        base_offset=appended.base_offset,
-        append_time_ms=appended.append_time_ms,
-        log_start_offset=log.log_start_offset,
+    return write_single_produce(
+        produce, appended.base_offset, appended.append_time_ms, log.log_start_offset
     )
 
 
@@ -133,11 +125,13 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
         _look_for_producers(request, gathering.transaction)
     for topic in request.topic_data:
         gathering.begin(topic)
-        partitions, missing = _partitions_of(broker, topic, call)
+        partitions, refusal = _partitions_of(broker, topic, call)
         for data in topic.partition_data:
             hosted = partitions.get(data.index)
             if hosted is None:
-                gathering.put(gathering.refused(data.index, missing))
+                name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
+                code = refusal or broker.partitions.missing(name, data.index)
+                gathering.put(gathering.refused(data.index, code))
             else:
                 _put(broker, hosted, data, gathering, now_ms)
     if gathering.transaction is not None:
@@ -176,17 +170,27 @@ class _Gathering:
 
     __slots__ = (
         "_answers",
+        "_broker",
         "_call",
         "_has_error",
         "_is_late",
         "_missing",
+        "_timeout_ms",
         "_topics",
+        "_unflushed",
+        "_waits",
         "acks",
+        "is_done",
         "transaction",
     )
 
     def __init__(self, broker: Broker, request: ProduceRequest, call: Call) -> None:
         self.acks = request.acks
+        # `headwater.replication.deadlines.Waiter`, while it waits for other replicas.
+        self.is_done = True
+        self._broker = broker
+        self._timeout_ms = request.timeout_ms
+        self._waits: dict[_CommitWait, None] = {}
         # Set where the request's client may write transactional batches.
         self.transaction = _transaction_of(broker, request, call)
         self._call = call
@@ -195,6 +199,7 @@ class _Gathering:
         self._missing = 0
         self._has_error = False
         self._is_late = False
+        self._unflushed: list[tuple[PartitionProduceResponse, PartitionProduceResponse]] = []
 
     def begin(self, topic: TopicProduceData) -> None:
         """What is put from now on is about this topic."""
@@ -251,10 +256,68 @@ class _Gathering:
             error_message=message,
         )
 
-    def await_flush(self, log: PartitionLog) -> None:
+    def await_flush(self, log: PartitionLog, answer: PartitionProduceResponse) -> None:
         """The topic wants its records on disk before they are acknowledged."""
         self._missing += 1
-        log.flush(self._one_less)
+
+        def flushed(failure: StorageError | None) -> None:
+            if failure is not None:
+                refused = self.refused(answer.index, failure.code, str(failure))
+                self._unflushed.append((answer, refused))
+            self._one_less()
+
+        log.flush(flushed)
+
+    # Waiting for the other replicas (MIN-2 to MIN-5).
+
+    def await_commit(
+        self, hosted: HostedPartition, answer: PartitionProduceResponse, offset: int
+    ) -> None:
+        """All in-sync replicas shall have it before it is acknowledged."""
+        wait = _CommitWait(self, hosted, answer)
+        if not hosted.await_commit(wait, offset):
+            return
+        self._missing += 1
+        self._waits[wait] = None
+        if self.is_done:
+            self.is_done = False
+            broker = self._broker
+            broker.deadlines.add(broker.clock.steady_ms() + self._timeout_ms, self)
+
+    def committed(self, wait: "_CommitWait", code: ErrorCode) -> None:
+        del self._waits[wait]
+        if not self._waits:
+            self._end_wait()
+        if code:
+            self._spoil(wait.answer, code)
+        self._one_less()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
+    def expire(self) -> None:
+        """Those that are not everywhere yet are told so; the others keep their result."""
+        self._end_wait()
+        waits, self._waits = self._waits, {}
+        for wait in waits:
+            wait.hosted.leave_commit(wait)
+            self._spoil(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
+            self._one_less()
+
+    def _end_wait(self) -> None:
+        self.is_done = True
+        self._broker.deadlines.ended()
+
+    def _spoil(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
+        """The records stay in the log, so the answer still tells their offset."""
+        self._has_error = True
+        self._call.note_error(code)
+        for _, answers in self._topics:
+            for index, each in enumerate(answers):
+                if each is answer:
+                    answers[index] = replace(answer, error_code=code)
+                    return
 
     def finish(self) -> ProduceResponse | None:
         """All partitions have been looked at."""
@@ -281,11 +344,34 @@ class _Gathering:
                 TopicProduceResponse(
                     name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_responses=tuple(answers),
+                    partition_responses=tuple(map(self._final, answers)),
                 )
                 for topic, answers in self._topics
             )
         )
+
+    def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
+        """The answer that stands, now that all flushes have ended."""
+        for given, refused in self._unflushed:
+            if given is answer:
+                return refused
+        return answer
+
+
+class _CommitWait:
+    """One partition of a request: `headwater.replication.commit_waits.CommitWait`."""
+
+    __slots__ = ("_gathering", "answer", "hosted")
+
+    def __init__(
+        self, gathering: _Gathering, hosted: HostedPartition, answer: PartitionProduceResponse
+    ) -> None:
+        self._gathering = gathering
+        self.hosted = hosted
+        self.answer = answer
+
+    def committed(self, code: ErrorCode) -> None:
+        self._gathering.committed(self, code)
 
 
 def _transaction_of(
@@ -310,22 +396,21 @@ def _is_transactional(records: memoryview) -> bool:
 
 def _partitions_of(
     broker: Broker, topic: TopicProduceData, call: Call
-) -> tuple[Mapping[int, HostedPartition], ErrorCode]:
-    """The partitions of a topic that are here, and what is wrong with all others."""
+) -> tuple[Mapping[int, HostedPartition], ErrorCode | None]:
+    """The partitions of a topic that are here, and what is wrong with the topic as a whole."""
     if call.version >= _IDS_SINCE:
+        name = broker.image.names_by_id.get(topic.topic_id)
         found = broker.partitions.by_id(topic.topic_id)
-        missing = ErrorCode.UNKNOWN_TOPIC_ID
     else:
+        name = topic.name if topic.name in broker.image.topics else None
         found = broker.partitions.by_name(topic.name)
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if found is None:
-        return _NONE_HERE, missing
-    name = next(iter(found.values())).topic.name
+    if name is None:
+        return _NONE_HERE, None
     if not broker.may_topic(call, Operation.WRITE, name):
         return _NONE_HERE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if name in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT:
         return _NONE_HERE, ErrorCode.INVALID_TOPIC_EXCEPTION
-    return found, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return found or _NONE_HERE, None
 
 
 def _put(
@@ -428,6 +513,8 @@ def _append_ready(
         return gathering.refused(index, refusal)
     if isinstance(ready, HeadwaterError):
         return _refused(ready, log, index, gathering)
+    if gathering.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
+        return gathering.refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
     return _append(hosted, log, index, ready, gathering, now_ms, batch)
 
 
@@ -452,18 +539,21 @@ def _append(
             size_bytes = len(batch)
     except HeadwaterError as error:
         return _refused(error, log, index, gathering)
-    if not appended.is_duplicate:
-        if transactional is not None:
-            transactional.written(hosted)
-        _note(hosted, log, appended, size_bytes)
-        if log.needs_flush:
-            gathering.await_flush(log)
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=log.log_start_offset,
     )
+    if not appended.is_duplicate:
+        if transactional is not None:
+            transactional.written(hosted)
+        _note(hosted, log, appended, size_bytes)
+        if log.needs_flush:
+            gathering.await_flush(log, answer)
+    if gathering.acks == _ALL and log.high_watermark <= appended.last_offset:
+        gathering.await_commit(hosted, answer, appended.last_offset + 1)
+    return answer
 
 
 def _refused(

@@ -136,7 +136,12 @@ def _why_not(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Err
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not may_group(broker, call, Operation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return None if request.group_id else ErrorCode.INVALID_GROUP_ID
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if request.producer_id < 0 or request.producer_epoch < 0:
+        # Its coordinator would say the same; but not everybody wants it to be asked.
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return None
 
 
 def _parted(

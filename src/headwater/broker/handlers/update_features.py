@@ -6,7 +6,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.decisions import submit
 from headwater.cluster.decision import Refusal
-from headwater.cluster.features import update_features
+from headwater.cluster.feature_updates import update_features
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import CLUSTER, Operation
 from headwater.wire.messages.update_features import (

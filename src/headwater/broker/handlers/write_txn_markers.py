@@ -38,8 +38,11 @@ def handle(
         return answers.response()
     writing = _Writing(answers, len(owed), call)
     for place, partition in owed:
-        marker = _marker(request.markers[place])
-        broker.markers.write(marker, partition, partial(writing.written, place, partition))
+        asked, written = request.markers[place], partial(writing.written, place, partition)
+        if asked.producer_id < 0 or asked.producer_epoch < 0:
+            written(ErrorCode.INVALID_REQUEST)
+        else:
+            broker.markers.write(_marker(asked), partition, written)
     return None
 
 

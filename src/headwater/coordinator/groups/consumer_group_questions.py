@@ -34,12 +34,21 @@ class ConsumerGroupQuestions:
         self.state = state
         self.image = image
         self._broker_settings = settings
+        self._settings = settings
+        self._settled_for: ClusterImage | None = None
 
     @property
     def settings(self) -> ConsumerGroupSettings:
-        """What holds now: the group's own configs may change at any time."""
-        own = self.image().configs_of(ResourceType.GROUP, self.state.group_id)
-        return self._broker_settings.of_group(own)
+        """What holds now: the group's own configs may change at any time, and the image with them.
+
+        Asked for with each heartbeat, so they are only looked up in an image that is new.
+        """
+        image = self.image()
+        if image is not self._settled_for:
+            own = image.configs_of(ResourceType.GROUP, self.state.group_id)
+            self._settings = self._broker_settings.of_group(own)
+            self._settled_for = image
+        return self._settings
 
     @property
     def group_id(self) -> str:

@@ -8,7 +8,7 @@ from typing import Final, Self
 from headwater.coordinator.assignors.range_assignor import assign_ranges
 from headwater.coordinator.assignors.spec import Assignor
 from headwater.coordinator.assignors.uniform import assign_uniformly
-from headwater.model.group_settings import GroupSettings
+from headwater.model.group_settings import GROUP_SETTINGS, GroupSettings
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
 
@@ -42,14 +42,17 @@ class ConsumerGroupSettings:
     regex_refresh_interval_ms: int = 600_000
 
     def of_group(self, own: Mapping[str, str]) -> Self:
-        """With a group's own configs, by their names."""
-        if not own:
+        """With a group's own configs, by their names. Those that only a later version knows are
+        passed over, since whoever set them has gone back to this one.
+        """
+        known = {name: text for name, text in own.items() if name in GROUP_SETTINGS}
+        if not known:
             return self
         broker = GroupSettings(
             consumer_heartbeat_interval_ms=self.heartbeat_interval_ms,
             consumer_session_timeout_ms=self.session_timeout_ms,
         )
-        settings = broker.with_overrides(own)
+        settings = broker.with_overrides(known)
         return replace(
             self,
             heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,

@@ -71,6 +71,8 @@ class ConsumerMember:
 
     def updated_by(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> "ConsumerMember":
         """The member after a heartbeat. What it leaves out stays as it was (NG-5)."""
+        if self._has_nothing_new(asked, request):
+            return self
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms
         return replace(
@@ -88,6 +90,20 @@ class ConsumerMember:
             ),
             server_assignor=_either(request.server_assignor, self.server_assignor),
             classic=None,
+        )
+
+    def _has_nothing_new(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Most heartbeats only say that somebody is there."""
+        return (
+            request.subscribed_topic_names is None
+            and request.subscribed_topic_regex is None
+            and request.rebalance_timeout_ms == NOT_SAID
+            and request.server_assignor is None
+            and request.rack_id is None
+            and request.instance_id in (None, self.instance_id)
+            and self.classic is None
+            and self.client_id == asked.client_id
+            and self.client_host == asked.client_host
         )
 
     def moved_to(

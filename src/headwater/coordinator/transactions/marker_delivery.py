@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Final
 
 from headwater.coordinator.effects import MarkerOutcome, MarkersAnswered, SendMarkers
-from headwater.coordinator.transactions.transaction_metadata import EPOCH_BUMPS
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId, TopicPartition
 from headwater.wire.messages.write_txn_markers import (
@@ -39,11 +38,6 @@ LeaderOf = Callable[[TopicPartition], NodeId | NoLeader]
 
 _FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 _NEVER_WRITTEN: Final = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION)
-_COORDINATOR_NOT_READY: Final = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-)
 
 
 @dataclass(slots=True)
@@ -135,27 +129,6 @@ def outcome_of(code: ErrorCode | None) -> MarkerOutcome:
         # The producer cannot have written there either.
         return MarkerOutcome.PARTITION_GONE
     return MarkerOutcome.FAILED
-
-
-def refuse_late(client_version: int, *, has_open_transaction: bool) -> ErrorCode | None:
-    """Whether a leader may write a marker, if a transaction of the marker's own epoch is open.
-
-    In version 2 a marker has the epoch after that of the batches it ends. So what is open in its
-    own epoch is the next transaction, and the marker a late copy, which would end it too early.
-    Kafka 4.1 lets it; its successor sends the version along (KIP-1228), as is done here between
-    a coordinator and the leaders in its own process. Without an open transaction a copy is
-    written again, and ends nothing.
-    """
-    is_late = client_version >= EPOCH_BUMPS and has_open_transaction
-    return ErrorCode.INVALID_PRODUCER_EPOCH if is_late else None
-
-
-def of_group_coordinator(code: ErrorCode) -> ErrorCode:
-    """What is said of a marker in __consumer_offsets that its group coordinator refuses.
-
-    Kafka does this (4.1): a transaction coordinator waits for leaders, not for coordinators.
-    """
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _COORDINATOR_NOT_READY else code
 
 
 @dataclass(slots=True)

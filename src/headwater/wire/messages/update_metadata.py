@@ -53,8 +53,13 @@ class UpdateMetadataRequest:
     type: int = one("int8", default=0, tag=0)
     controller_epoch: int = one("int32", default=0)
     broker_epoch: int = one("int64", default=-1)
-    topic_states: tuple[UpdateMetadataTopicState, ...] = many(UpdateMetadataTopicState, default=())
+    topic_states: tuple[UpdateMetadataTopicState, ...] = many(
+        UpdateMetadataTopicState, default=(), shared=True
+    )
     live_brokers: tuple[UpdateMetadataBroker, ...] = many(UpdateMetadataBroker, default=())
+    # Not Kafka's: which request of a controller to one registration of a broker this is, from 1.
+    # Whoever does not know the tag passes over it.
+    order: int = one("int64", default=0, tag=10_000)
 
 
 @shape

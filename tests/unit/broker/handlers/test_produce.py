@@ -4,8 +4,10 @@ import random
 
 import pytest
 
+from headwater.cluster.facts import PartitionChanged
+from headwater.cluster.leadership import led_by
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_TOPIC_ID
+from headwater.model.ids import NO_TOPIC_ID, NodeId
 from headwater.records.building import build_batch
 from headwater.records.checksum import write_crc
 from headwater.records.header import HEADER, read_header
@@ -94,6 +96,59 @@ def test_a_topic_that_wants_its_records_on_disk_is_acknowledged_when_they_are() 
     held.finish()
     (result,) = results(sent)
     assert result.error_code is ErrorCode.NONE
+
+
+def test_a_batch_that_a_thread_had_while_leadership_went_elsewhere_is_not_written() -> None:
+    held = HeldExecutor(random.Random(5))
+    lab = BrokerLab(executor=held)
+    lab.create("t", configs={"compression.type": "gzip"})
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    sent = produce(lab, "t", acks=1)
+    assert not sent.is_answered
+    elsewhere = led_by(hosted.state, NodeId(7), hosted.state.isr)
+    lab.change(PartitionChanged("t", 0, elsewhere))
+    held.finish()
+    (result,) = results(sent)
+    assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert hosted.opened().end_offset == 0
+
+
+@pytest.mark.parametrize("topics", [("t",), ("t", "u")])
+def test_a_flush_that_fails_is_told_to_those_who_waited_for_it(topics: tuple[str, ...]) -> None:
+    held = HeldExecutor(random.Random(5))
+    lab = BrokerLab(executor=held)
+    lab.create("t", configs={"flush.messages": "1"})
+    lab.create("u")
+    sent = produce(lab, *topics, acks=1)
+    lab.disk.fail_next_sync("*/t-0/*.log")
+    held.finish()
+    codes = [result.error_code for result in results(sent)]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE][: len(topics)]
+
+
+def test_a_mistake_of_ours_on_the_short_way_is_answered_and_costs_nobody_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    lab.produce("t", b"1")
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    hosted.readers[TrippingReader()] = None
+    sent = produce(lab, "t", acks=1)
+    (result,) = results(sent)
+    assert result.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not sent.peer.is_closed
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert hosted.opened().end_offset == 2, "the long way would have appended it again"
+
+
+class TrippingReader:
+    """Waits for bytes to read, and fails when there are some."""
+
+    def more_to_read(self, size_bytes: int) -> None:
+        raise ZeroDivisionError(f"a mistake of ours, after {size_bytes} bytes")
 
 
 def test_nobody_writes_to_internal_topics_but_the_broker() -> None:

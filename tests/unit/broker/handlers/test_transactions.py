@@ -307,6 +307,31 @@ def test_a_deleted_topic_owes_no_marker() -> None:
     assert producer.state == "CompleteCommit"
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_what_was_decided_before_a_crash_is_done_after_it(is_commit: bool) -> None:
+    """TX-6: the decision is in the log, so the markers are still owed."""
+    executor = held()
+    lab, producer = made(executor=executor)
+    find(lab, "g", GROUPS)
+    make_durable(lab, "t")
+    assert commit_codes(producer.commit_offset("g", "t", 5)) == [ErrorCode.NONE]
+    producer.send("t", 0)
+    executor.finish()
+    # The marker of the topic is not on disk yet, and nobody writes that of the offsets.
+    lab.broker.groups.close()
+    assert producer.end(committed=is_commit) is ErrorCode.NONE
+    assert producer.state == ("PrepareCommit" if is_commit else "PrepareAbort")
+    executor.crash()
+    again = BrokerLab(SETTINGS, disk=lab.disk)
+    producer.lab = again
+    assert committed_offset(again, "g")[1] is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    again.broker.transactions.load_some(1_000)
+    again.pass_time(1_000)
+    assert producer.state == ("CompleteCommit" if is_commit else "CompleteAbort")
+    assert stable_offset(again, "t") == end_offset(again, "t")
+    assert committed_offset(again, "g") == (5 if is_commit else -1, ErrorCode.NONE)
+
+
 # Offsets.
 
 
@@ -351,6 +376,30 @@ def test_late_offsets_do_not_open_a_transaction_that_is_ended() -> None:
     assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.NONE
     executor.finish()
     assert commit_codes(sent) == [ErrorCode.INVALID_TXN_STATE]
+
+
+def test_a_group_coordinator_that_is_not_ready_counts_as_a_missing_leader() -> None:
+    """Kafka does this (4.1): a transaction coordinator waits for leaders, not for coordinators."""
+    lab, producer = made()
+    find(lab, "g", GROUPS)
+    shard = lab.broker.groups.runtime.shards()[1]
+    shard.close()
+    answer = lab.ask(producer.marker(CONSUMER_OFFSETS, 1), WriteTxnMarkersResponse)
+    code = answer.markers[0].topics[0].partitions[0].error_code
+    assert code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
+def test_who_is_no_producer_ends_nothing_and_commits_nothing(producer_id: int, epoch: int) -> None:
+    lab, _ = made(transaction_partition_verification_enable="false")
+    find(lab, "g", GROUPS)
+    nobody = LabProducer(lab, "x", producer_id, epoch)
+    answer = lab.ask(nobody.marker("t", 0), WriteTxnMarkersResponse)
+    code = answer.markers[0].topics[0].partitions[0].error_code
+    assert code is ErrorCode.INVALID_REQUEST
+    mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert commit_codes(nobody.commit_offset("g", "t", 5, 3)) == [mapping]
+    assert end_offset(lab, "t") == 0
 
 
 # Many at once.
@@ -415,6 +464,7 @@ def test_a_lowered_feature_holds_for_the_coordinator_too() -> None:
     assert update(lab, "transaction.version", 1) is ErrorCode.INVALID_UPDATE_VERSION
     assert update(lab, "transaction.version", 1, 2) is ErrorCode.NONE
     assert lab.broker.transactions.settings.server_version == 1
+    assert level_of(lab, "transaction.version") == 1
     assert update(lab, "transaction.version", 2, 2) is ErrorCode.INVALID_UPDATE_VERSION
     assert update(lab, "transaction.version", 3) is ErrorCode.INVALID_UPDATE_VERSION
     assert update(lab, "transaction.version", 2, 4) is ErrorCode.INVALID_UPDATE_VERSION

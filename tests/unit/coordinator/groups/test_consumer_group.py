@@ -343,3 +343,10 @@ def test_after_a_restart_too_a_member_must_give_back_in_time() -> None:
         lab.heartbeat(beat("a", 1, of(clicks, 0, 1)))
         lab.heartbeat(beat("b", 2))
     assert sorted(lab.group.state.members) == ["b"]
+
+
+def test_a_config_that_is_not_known_here_is_passed_over() -> None:
+    """Somebody may have set it with a later version."""
+    own = {"consumer.session.timeout.ms": "50000", "consumer.patience": "endless"}
+    settings = ConsumerGroupSettings().of_group(own)
+    assert settings == ConsumerGroupSettings(session_timeout_ms=50_000)

@@ -10,10 +10,8 @@ from headwater.coordinator.transactions.marker_delivery import (
     NoLeader,
     address,
     failed,
-    of_group_coordinator,
     outcome_of,
     outcomes_of,
-    refuse_late,
     request_of,
 )
 from headwater.model.errors import ErrorCode
@@ -135,21 +133,3 @@ def test_only_what_is_final_ends_the_retries(code: ErrorCode) -> None:
         ErrorCode.UNSUPPORTED_VERSION: GONE,
     }
     assert outcome_of(code) is final.get(code, FAILED)
-
-
-def test_a_late_marker_does_not_end_the_next_transaction() -> None:
-    """TX-14, KIP-1228. In version 1 both have the same epoch, and nobody can tell."""
-    late = ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refuse_late(2, has_open_transaction=True) is late
-    assert refuse_late(2, has_open_transaction=False) is None
-    assert refuse_late(0, has_open_transaction=True) is None
-
-
-def test_a_group_coordinator_that_is_not_ready_counts_as_a_missing_leader() -> None:
-    for code in (
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ):
-        assert of_group_coordinator(code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert of_group_coordinator(ErrorCode.NONE) is ErrorCode.NONE

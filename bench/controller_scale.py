@@ -1,0 +1,264 @@
+"""What a controller's takeover and a broker's death cost, in a cluster that no laptop could run.
+
+The controller and the receptions of all its brokers are the shipped code, in one process; the store
+agrees soon, and messages go through their bytes from hand to hand. So the figures are steps and CPU
+time, not waiting: what a network and a store add is theirs.
+
+What a reader would get wrong: the brokers' time is spent on as many machines as there are brokers,
+and is told for one of them.
+"""
+
+import gc
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bench.harness import Bench
+from headwater.cluster.colleagues import Answered, Errand
+from headwater.cluster.effective import StaticConfig
+from headwater.cluster.facts import (
+    BrokerAdmitted,
+    BrokerGone,
+    BrokerRegistered,
+    ControllerElected,
+    Fact,
+    TopicCreated,
+    apply,
+)
+from headwater.cluster.image import Broker, ClusterImage, Endpoint, Topic, Version
+from headwater.cluster.leading import Leading
+from headwater.cluster.placement import place
+from headwater.cluster.reception import Reception
+from headwater.cluster.store import Failed
+from headwater.cluster.topic_creation import new_partition
+from headwater.model.failures import HeadwaterError
+from headwater.model.ids import NodeId, TopicId
+from headwater.wire.api_table import APIS
+from headwater.wire.lifting import Message
+from headwater.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from headwater.wire.messages.stop_replica import StopReplicaRequest
+from headwater.wire.messages.update_metadata import UpdateMetadataRequest
+from headwater.wire.translation import read, write
+
+PARTITIONS_OF_A_TOPIC: Final = 100
+REPLICAS: Final = 3
+PAGE_BYTES: Final = 4_096
+_MIB: Final = 2**20
+
+
+def measure(bench: Bench) -> None:
+    """Twice: what is the same in half the cluster does not grow with it."""
+    for broker_count, partition_count in ((25, 10_000), (50, 20_000)):
+        cluster = Cluster(broker_count, partition_count)
+        size = f"{broker_count} brokers, {partition_count:,} partitions"
+        cluster.take_over()
+        _record(bench, f"takeover, {size}", cluster.finish())
+        cluster.kill(NodeId(broker_count - 1))
+        _record(bench, f"a broker's death, {size}", cluster.finish())
+        grown = cluster.memory_with_brokers - cluster.memory_before
+        bench.record(f"memory of an image, {size}", grown / broker_count / _MIB, "MiB")
+
+
+def _record(bench: Bench, name: str, cost: "Cost") -> None:
+    bench.record(f"{name}: writes to the store", cost.write_count, "")
+    bench.record(f"{name}: changes of partitions", cost.fact_count, "")
+    bench.record(f"{name}: requests", cost.request_count, "")
+    bench.record(f"{name}: bytes sent", cost.sent_bytes / 1e6, "MB")
+    bench.record(f"{name}: the controller decides and tells", cost.deciding_s, "s")
+    bench.record(f"{name}: its longest turn", 1000 * cost.longest_s, "ms")
+    bench.record(f"{name}: messages become bytes", cost.writing_s, "s")
+    one = statistics.median(cost.serving_s.values())
+    bench.record(f"{name}: one broker reads and takes them", 1000 * one, "ms")
+
+
+@dataclass(slots=True)
+class Cost:
+    """What has been spent since somebody last looked."""
+
+    write_count: int = 0
+    fact_count: int = 0
+    request_count: int = 0
+    sent_bytes: int = 0
+    deciding_s: float = 0.0
+    longest_s: float = 0.0
+    writing_s: float = 0.0
+    serving_s: dict[NodeId, float] = field(default_factory=dict)
+
+    def decide(self, action: Callable[[], object]) -> None:
+        """One turn of the controller's loop."""
+        started = time.process_time()
+        action()
+        spent = time.process_time() - started
+        self.deciding_s += spent
+        self.longest_s = max(self.longest_s, spent)
+
+
+class Cluster:
+    """All brokers' receptions, and a controller that is about to be elected."""
+
+    def __init__(self, broker_count: int, partition_count: int) -> None:
+        self.cost = Cost()
+        self.image = _image(broker_count, partition_count)
+        self.turns: deque[Callable[[], object]] = deque()
+        self.mail: deque[Callable[[], object]] = deque()
+        self.memory_before = _memory_bytes()
+        self.receptions: dict[NodeId, Reception] = {}
+        for node_id, broker in self.image.brokers.items():
+            reception = Reception(self.image, _nobody, node_id=node_id)
+            reception.registered(broker.epoch)
+            self.receptions[node_id] = reception
+        self.leading = Leading(
+            static=StaticConfig.parse({"auto.leader.rebalance.enable": "false"}),
+            store=_AgreeingStore(self),
+            colleagues=self,
+            image=self.image,
+            later=lambda _, action: self.turns.append(action),
+            resigned=_fail,
+        )
+        self.memory_with_brokers = 0
+
+    def take_over(self) -> None:
+        self.turns.append(self.leading.start)
+
+    def kill(self, node_id: NodeId) -> None:
+        del self.receptions[node_id]
+        self.turns.append(partial(self.leading.store_changed, [BrokerGone(node_id)]))
+
+    def finish(self) -> Cost:
+        """Until every broker has heard everything."""
+        while self.turns or self.mail:
+            if self.turns:
+                self.cost.decide(self.turns.popleft())
+            else:
+                self.mail.popleft()()
+        assert self.leading.is_idle
+        for reception in self.receptions.values():
+            assert reception.image.topics == self.leading.image.topics
+        self.memory_with_brokers = self.memory_with_brokers or _memory_bytes()
+        cost, self.cost = self.cost, Cost()
+        return cost
+
+    # The colleagues, of whom each answers at once.
+
+    def ask(
+        self,
+        node_id: NodeId,
+        request: Message,
+        *,
+        errand: Errand,  # noqa: ARG002
+        timeout_ms: int,  # noqa: ARG002
+        then: Answered,
+        otherwise: Failed,  # noqa: ARG002
+    ) -> None:
+        self.mail.append(partial(self._carry, node_id, request, then))
+
+    def drop(self, node_id: NodeId, errand: Errand) -> None:
+        raise AssertionError(f"nobody drops {node_id} {errand}")
+
+    def _carry(self, node_id: NodeId, request: Message, then: Answered) -> None:
+        version = APIS[request.api].newest
+        started = time.process_time()
+        (body,) = write(request, version)
+        assert isinstance(body, bytearray)
+        written = time.process_time()
+        response = self._serve(node_id, read(type(request), version, memoryview(body)))
+        served = time.process_time()
+        cost = self.cost
+        cost.request_count += 1
+        cost.sent_bytes += len(body)
+        cost.writing_s += written - started
+        cost.serving_s[node_id] = cost.serving_s.get(node_id, 0.0) + served - written
+        self.turns.append(partial(then, response))
+
+    def _serve(self, node_id: NodeId, request: Message) -> Message:
+        reception = self.receptions[node_id]
+        match request:
+            case UpdateMetadataRequest():
+                return reception.update_metadata(request)
+            case LeaderAndIsrRequest():
+                return reception.leader_and_isr(request)
+            case StopReplicaRequest():
+                return reception.stop_replica(request)
+        raise AssertionError(f"nobody asks {request}")
+
+
+class _AgreeingStore:
+    """What a controller asks of its store, once it is elected. This one agrees to everything."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def write(
+        self,
+        facts: Sequence[Fact],
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,  # noqa: ARG002
+    ) -> None:
+        self._cluster.cost.write_count += 1
+        self._cluster.cost.fact_count += len(facts)
+        version = fence._replace(sequence=fence.sequence + 1)
+        self._cluster.turns.append(partial(then, version))
+
+
+def _image(broker_count: int, partition_count: int) -> ClusterImage:
+    """As a former controller left it: it died, and with it the broker that it was."""
+    dead = NodeId(broker_count)
+    brokers = {
+        node_id: Broker(
+            node_id=node_id,
+            epoch=node_id + 1,
+            rack=f"rack-{node_id % 5}",
+            endpoints=(Endpoint(listener="PLAINTEXT", host=f"broker-{node_id}", port=9092),),
+        )
+        for node_id in map(NodeId, range(broker_count + 1))
+    }
+    facts: list[Fact] = [ControllerElected(NodeId(0))]
+    for broker in brokers.values():
+        facts.append(BrokerAdmitted(broker.node_id, broker.epoch))
+        facts.append(BrokerRegistered(broker))
+    for number in range(partition_count // PARTITIONS_OF_A_TOPIC):
+        replicas = place(
+            brokers,
+            partition_count=PARTITIONS_OF_A_TOPIC,
+            replication_factor=REPLICAS,
+            dice=_Turning(number),
+        )
+        topic_id = TopicId(number.to_bytes(16, "big"))
+        partitions = tuple(map(new_partition, replicas))
+        topic = Topic(name=f"topic-{number}", topic_id=topic_id, partitions=partitions)
+        facts.append(TopicCreated(topic))
+    image = apply(ClusterImage(cluster_id="bench"), facts, Version(7, 0))
+    return replace(image, brokers={key: each for key, each in brokers.items() if key != dead})
+
+
+class _Turning:
+    """Dice that begin elsewhere for every topic."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def below(self, limit: int) -> int:
+        return 7 * self._number % limit
+
+    def bytes(self, count: int) -> bytes:
+        return bytes(count)
+
+
+def _memory_bytes() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_BYTES
+
+
+def _nobody(image: ClusterImage, facts: Sequence[Fact]) -> None:
+    """What a broker would do with what it hears is measured elsewhere."""
+
+
+def _fail(error: HeadwaterError) -> None:
+    raise AssertionError(f"nothing fails here: {error}")

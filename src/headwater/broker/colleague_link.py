@@ -1,0 +1,237 @@
+"""One errand's way to one broker: a connection, the next one after it broke, and the wait between.
+
+    idle        nobody has asked yet, or the last connection was closed in peace
+    knocking    the connection is being made, and the versions are being asked for
+    open        requests go out
+    resting     the last try failed; asking fails until the rest is over
+
+What a reader would get wrong: the versions are asked for on every connection. A broker that was
+upgraded has other ones after its restart, and during a rolling upgrade both sides take the newest
+that they share.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from typing import Final, Protocol
+
+from headwater.broker.outgoing import Buffer, Outgoing, Unanswered, read_answer, written_frame
+from headwater.cluster.image import Endpoint
+from headwater.model.failures import (
+    ConnectionLost,
+    HeadwaterError,
+    ProtocolError,
+    RequestTimedOut,
+    TooMuchWork,
+    UnsupportedInVersion,
+)
+from headwater.model.ports import Clock
+from headwater.wire.api_table import APIS
+from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+SHORTEST_REST_MS: Final = 50
+LONGEST_REST_MS: Final = 1_000
+WAITING_MAX: Final = 1_000
+"""Requests that may wait for a connection. Whoever has more to ask is told to come later."""
+
+CONNECT_MS: Final = 10_000
+"""How long a connection may take to come about: socket.connection.setup.timeout.ms."""
+
+_API_VERSIONS: Final = 3
+_SOFTWARE: Final = "headwater"
+
+
+class Line(Protocol):
+    """What a link asks of a connection: `headwater.net.peer.Peer` has it."""
+
+    @property
+    def may_send(self) -> bool: ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def ask(
+        self,
+        correlation_id: int,
+        parts: list[Buffer],
+        *,
+        deadline_ms: int,
+        then: Callable[[memoryview], None],
+        otherwise: Callable[[ConnectionLost], None],
+    ) -> None: ...
+
+    def sweep(self, now_ms: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Dial = Callable[[Endpoint, int, Callable[[], None], Callable[[ConnectionLost], None]], Line]
+"""Begins a connection: where to, by when, and whom to tell when it is up, and when it is down."""
+
+
+class ColleagueLink:
+    """See the module. For the loop's thread only."""
+
+    def __init__(
+        self,
+        *,
+        where: Callable[[], Endpoint | None],
+        dial: Dial,
+        clock: Clock,
+        soon: Callable[[Callable[[], None]], object],
+        client_id: str,
+    ) -> None:
+        self._where = where
+        self._dial = dial
+        self._clock = clock
+        self._soon = soon
+        self._client_id = client_id
+        self._line: Line | None = None
+        self._versions: Mapping[int, tuple[int, int]] | None = None
+        self._waiting: deque[Unanswered] = deque()
+        self._numbers = count(1)
+        self._rest_ms = SHORTEST_REST_MS
+        self._rested_ms = 0
+
+    def ask(self, asked: Outgoing) -> None:
+        waiting = Unanswered(asked)
+        if self._line is None and self._clock.steady_ms() < self._rested_ms:
+            self._fail_soon(waiting, ConnectionLost("the last connection failed just now"))
+        elif len(self._waiting) >= WAITING_MAX:
+            self._fail_soon(waiting, TooMuchWork("too many requests wait for this broker"))
+        else:
+            self._waiting.append(waiting)
+            if self._line is None:
+                self._knock()
+            else:
+                self._send()
+
+    def sweep(self, now_ms: int) -> None:
+        if self._line is not None:
+            self._line.sweep(now_ms)
+        late = [each for each in self._waiting if now_ms >= each.asked.deadline_ms]
+        for each in late:
+            self._waiting.remove(each)
+            each.fail(RequestTimedOut("the request was not sent in time"))
+
+    def close(self) -> None:
+        """End the connection; what waits fails."""
+        line, self._line = self._line, None
+        self._versions = None
+        if line is not None:
+            line.close()
+        self._fail_all(ConnectionLost("closed on our side"))
+
+    def _fail_soon(self, waiting: Unanswered, error: HeadwaterError) -> None:
+        self._soon(partial(waiting.fail, error))
+
+    # A connection and its end.
+
+    def _knock(self) -> None:
+        endpoint = self._where()
+        if endpoint is None:
+            # It may be there the next moment, so there is nothing to rest from.
+            waiting, self._waiting = self._waiting, deque()
+            for each in waiting:
+                self._fail_soon(each, ConnectionLost("the broker is not known to be up"))
+            return
+        deadline_ms = self._clock.steady_ms() + CONNECT_MS
+        line: Line
+
+        def down(lost: ConnectionLost) -> None:
+            if line is self._line:
+                self._lost(lost)
+
+        line = self._line = self._dial(endpoint, deadline_ms, self._greet, down)
+
+    def _greet(self) -> None:
+        """The connection is there: ask what the other side speaks."""
+        assert self._line is not None
+        number = next(self._numbers)
+        greeting = ApiVersionsRequest(
+            client_software_name=_SOFTWARE, client_software_version=_SOFTWARE
+        )
+        self._line.ask(
+            number,
+            written_frame(greeting, _API_VERSIONS, number, self._client_id),
+            deadline_ms=self._clock.steady_ms() + CONNECT_MS,
+            then=partial(self._greeted, greeting),
+            # The end of the connection is told anyway.
+            otherwise=lambda _: None,
+        )
+
+    def _greeted(self, greeting: ApiVersionsRequest, frame: memoryview) -> None:
+        response = read_answer(greeting, _API_VERSIONS, frame)
+        assert isinstance(response, ApiVersionsResponse)
+        self._versions = {
+            each.api_key: (each.min_version, each.max_version) for each in response.api_keys
+        }
+        self._rest_ms = SHORTEST_REST_MS
+        self._send()
+
+    def _lost(self, lost: ConnectionLost) -> None:
+        was_open = self._versions is not None
+        self._line = None
+        self._versions = None
+        if not was_open:
+            self._rested_ms = self._clock.steady_ms() + self._rest_ms
+            self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
+        self._fail_all(lost)
+
+    def _fail_all(self, error: ConnectionLost) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            each.fail(error)
+
+    # Requests.
+
+    def _send(self) -> None:
+        while (
+            self._line is not None
+            and self._versions is not None
+            and self._waiting
+            and self._line.may_send
+        ):
+            self._send_one(self._line, self._versions, self._waiting.popleft())
+
+    def _send_one(
+        self, line: Line, versions: Mapping[int, tuple[int, int]], waiting: Unanswered
+    ) -> None:
+        asked = waiting.asked
+        version = _shared_version(asked, versions)
+        if version is None:
+            name = APIS[asked.request.api].name
+            error = UnsupportedInVersion(f"the other broker speaks no version of {name} of ours")
+            self._fail_soon(waiting, error)
+            return
+        number = next(self._numbers)
+        try:
+            parts = written_frame(asked.request, version, number, self._client_id)
+        except UnsupportedInVersion as error:
+            self._fail_soon(waiting, error)
+            return
+        line.ask(
+            number,
+            parts,
+            deadline_ms=asked.deadline_ms,
+            then=partial(self._answered, waiting, version),
+            otherwise=waiting.fail,
+        )
+
+    def _answered(self, waiting: Unanswered, version: int, frame: memoryview) -> None:
+        try:
+            response = read_answer(waiting.asked.request, version, frame)
+        except ProtocolError as error:
+            waiting.fail(ConnectionLost(f"the answer cannot be read: {error}"))
+            raise
+        waiting.answer(response)
+        self._send()
+
+
+def _shared_version(asked: Outgoing, versions: Mapping[int, tuple[int, int]]) -> int | None:
+    """The newest that both sides have."""
+    api = APIS[asked.request.api]
+    oldest, newest = versions.get(api.key, (0, -1))
+    version = min(api.newest_served(unstable=False), newest)
+    return version if version >= max(api.oldest, oldest) else None

@@ -1,0 +1,138 @@
+"""Connections to the other brokers: `headwater.cluster.colleagues.Colleagues` over `net.peer`.
+
+What a reader would get wrong: a broker that cannot be reached is not knocked at by every request.
+After a connection has failed, asking fails at once for a while that doubles with each failure
+(`reconnect.backoff.ms` of Kafka's clients); and a request never outlives the connection that it was
+given to. This broker asks itself through its own dispatch, a turn of the loop later.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from headwater.broker.colleague_link import ColleagueLink, Dial
+from headwater.broker.inward_call import WITHIN, InwardConnection
+from headwater.broker.outgoing import Outgoing, Unanswered, read_answer, written_frame
+from headwater.cluster.colleagues import Answered, Errand
+from headwater.cluster.image import Endpoint
+from headwater.cluster.store import Failed
+from headwater.model.failures import ConnectionLost, HeadwaterError
+from headwater.model.ids import NodeId
+from headwater.model.ports import Clock
+from headwater.net.service import Address, ReplySlot, Service
+from headwater.wire.api_table import APIS
+from headwater.wire.lifting import Message
+
+Soon = Callable[[Callable[[], None]], object]
+
+_SIZE_BYTES: Final = 4
+
+
+class Directory(Protocol):
+    """Where the brokers are."""
+
+    def endpoint(self, node_id: NodeId) -> Endpoint | None:
+        """How to reach a broker now; None for one that is not known to be up."""
+
+
+class BrokerColleagues:
+    """See the module. For the loop's thread only; whoever runs it calls `sweep`."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        *,
+        directory: Directory,
+        dial: Dial,
+        clock: Clock,
+        soon: Soon,
+    ) -> None:
+        self._node_id = node_id
+        self._directory = directory
+        self._dial = dial
+        self._clock = clock
+        self._soon = soon
+        self._links: dict[tuple[NodeId, Errand], ColleagueLink] = {}
+        self._is_closed = False
+        self.own_service: Service | None = None
+        """Who serves what this broker asks of itself."""
+
+    def ask(
+        self,
+        node_id: NodeId,
+        request: Message,
+        *,
+        errand: Errand,
+        timeout_ms: int,
+        then: Answered,
+        otherwise: Failed,
+    ) -> None:
+        deadline_ms = self._clock.steady_ms() + timeout_ms
+        asked = Outgoing(request, deadline_ms, then, otherwise)
+        if self._is_closed:
+            self._fail_soon(asked, ConnectionLost("this broker is stopping"))
+        elif node_id == self._node_id:
+            self._soon(partial(self._ask_self, asked))
+        else:
+            self._link(node_id, errand).ask(asked)
+
+    def drop(self, node_id: NodeId, errand: Errand) -> None:
+        link = self._links.pop((node_id, errand), None)
+        if link is not None:
+            self._soon(link.close)
+
+    def sweep(self) -> None:
+        """Time has passed."""
+        now_ms = self._clock.steady_ms()
+        for link in [*self._links.values()]:
+            link.sweep(now_ms)
+
+    def close(self) -> None:
+        """All connections end, and there are no others."""
+        self._is_closed = True
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    def _link(self, node_id: NodeId, errand: Errand) -> ColleagueLink:
+        link = self._links.get((node_id, errand))
+        if link is None:
+            link = ColleagueLink(
+                where=partial(self._directory.endpoint, node_id),
+                dial=self._dial,
+                clock=self._clock,
+                soon=self._soon,
+                client_id=f"broker-{self._node_id}-{errand.value}",
+            )
+            self._links[node_id, errand] = link
+        return link
+
+    def _fail_soon(self, asked: Outgoing, error: HeadwaterError) -> None:
+        self._soon(partial(asked.otherwise, error))
+
+    def _ask_self(self, asked: Outgoing) -> None:
+        assert self.own_service is not None
+        api = APIS[asked.request.api]
+        version = api.newest_served(unstable=False)
+        frame = bytearray(b"".join(written_frame(asked.request, version, 0, WITHIN)))
+        waiting = Unanswered(asked)
+        slot = ReplySlot(
+            InwardConnection(
+                Address(listener=WITHIN, peer_host="127.0.0.1", peer_port=0),
+                answered=lambda response: self._own_answer(waiting, version, response),
+                is_gone=lambda: self._is_closed,
+                cut=lambda: waiting.fail(ConnectionLost("this broker refuses its own request")),
+            )
+        )
+        try:
+            self.own_service.serve(slot, memoryview(frame)[_SIZE_BYTES:])
+        except HeadwaterError as error:
+            waiting.fail(error)
+
+    def _own_answer(self, waiting: Unanswered, version: int, response: bytes) -> None:
+        # Whoever is asked may not find the asker at work again before it has returned.
+        self._soon(partial(self._hand_over, waiting, version, response))
+
+    def _hand_over(self, waiting: Unanswered, version: int, response: bytes) -> None:
+        asked = waiting.asked
+        waiting.answer(read_answer(asked.request, version, memoryview(response)))

@@ -1,0 +1,168 @@
+"""A follower's fetch, from its first look to its answer.
+
+It differs from a consumer's in what it sees, all of the log, and in what it looks at, which is only
+what is due (see `headwater.replication.follower_session`). What a reader would get wrong: a second
+fetch of a session ends the first one at once. Its follower has more to ask, and waits for nothing.
+"""
+
+from functools import partial
+from typing import Final
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.fetch_delivery import FetchDelivery
+from headwater.model.broker_settings import RACK_AWARE_SELECTOR
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NodeId
+from headwater.replication.fetch_sessions import Fetching
+from headwater.replication.fetching import PartitionRead, Reads
+from headwater.replication.follower_session import FollowerSession, read_due
+from headwater.security.authorization import CLUSTER, Operation
+from headwater.wire.messages.fetch import FetchRequest, FetchResponse
+
+_IDS_SINCE: Final = 13
+
+
+def replica_of(request: FetchRequest) -> NodeId | None:
+    """The follower that asks, or None where it is a consumer."""
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
+    return NodeId(replica_id) if replica_id >= 0 else None
+
+
+def handle_follower(
+    broker: Broker, request: FetchRequest, call: Call, replica_id: NodeId
+) -> FetchResponse | None:
+    known = broker.sessions.get(request.session_id)
+    if isinstance(known, FollowerSession) and known.hurry is not None:
+        known.hurry()
+    fetching = broker.sessions.resolve(
+        request,
+        uses_topic_ids=call.version >= _IDS_SINCE,
+        now_ms=broker.clock.now_ms(),
+        new_session=partial(
+            FollowerSession,
+            replica_id=replica_id,
+            hears_watermarks=broker.settings.replica_selector_class == RACK_AWARE_SELECTOR,
+        ),
+    )
+    if fetching.refusal is not None:
+        call.note_error(fetching.refusal)
+        return FetchResponse(error_code=fetching.refusal)
+    session = fetching.scope
+    if session is None:
+        return FetchResponse()
+    if not isinstance(session, FollowerSession) or session.replica_id != replica_id:
+        # It goes on with another's session.
+        call.note_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    session.broker_epoch = request.replica_state.replica_epoch
+    session.fetched_ms = broker.clock.steady_ms()
+    _FollowerFetch(broker, request, call, fetching, session).begin(request.max_wait_ms)
+    return None
+
+
+class _FollowerFetch:
+    """See the module: `headwater.replication.deadlines.Waiter`."""
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_fetching",
+        "_is_due",
+        "_max_bytes",
+        "_may",
+        "_min_bytes",
+        "_missing_bytes",
+        "_session",
+        "is_done",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        call: Call,
+        fetching: Fetching,
+        session: FollowerSession,
+    ) -> None:
+        self._broker = broker
+        self._call = call
+        self._fetching = fetching
+        self._session = session
+        self._max_bytes = request.max_bytes
+        self._min_bytes = min(request.min_bytes, request.max_bytes)
+        self._may = broker.may(call, Operation.CLUSTER_ACTION, CLUSTER)
+        self._missing_bytes = 0
+        self._is_due = False
+        self.is_done = False
+
+    def begin(self, max_wait_ms: int) -> None:
+        reads = self._look()
+        if max_wait_ms <= 0 or self._is_enough(reads):
+            self.is_done = True
+            self._answer(reads)
+            return
+        self._missing_bytes = self._min_bytes - reads.size_bytes
+        broker = self._broker
+        self._session.awaits(self.more_to_read, self.hurry)
+        broker.deadlines.add(broker.clock.steady_ms() + max_wait_ms, self)
+
+    # What it hears while it waits.
+
+    def more_to_read(self, size_bytes: int) -> None:
+        """Look again once the present callbacks have run: more may come within this turn."""
+        self._missing_bytes -= size_bytes
+        if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
+            self._is_due = True
+            self._broker.soon(self._look_again)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
+    def hurry(self) -> None:
+        self.expire()
+
+    def expire(self) -> None:
+        self._stop_waiting()
+        if self._call.is_gone:
+            self._call.finish()
+        else:
+            self._answer(self._look())
+
+    def _look_again(self) -> None:
+        self._is_due = False
+        if self.is_done:
+            return
+        if self._call.is_gone:
+            self.expire()
+            return
+        reads = self._look()
+        if self._is_enough(reads):
+            self._stop_waiting()
+            self._answer(reads)
+        else:
+            self._missing_bytes = self._min_bytes - reads.size_bytes
+
+    def _stop_waiting(self) -> None:
+        self.is_done = True
+        self._session.awaits_no_more()
+        self._broker.deadlines.ended()
+
+    def _look(self) -> Reads:
+        if not self._may:
+            refused = [
+                PartitionRead(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                for each in self._fetching.wanted
+            ]
+            return Reads(refused, 0, is_final=True)
+        return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
+
+    def _is_enough(self, reads: Reads) -> bool:
+        return reads.is_final or reads.size_bytes >= self._min_bytes
+
+    def _answer(self, reads: Reads) -> None:
+        FetchDelivery(self._call, self._fetching, reads.partitions).begin(self._broker.ranges)
+        if self._fetching.session is None:
+            # There was no room for a session, so nothing is remembered of this one.
+            self._session.close()

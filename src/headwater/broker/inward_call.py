@@ -1,0 +1,58 @@
+"""A request that reaches this broker's dispatch from within, and not by a connection of its own.
+
+Two come so: what this broker asks of itself, and what another broker has put into an envelope.
+What a reader would get wrong: the request is served like any other, and so its answer may come
+later; but it holds up nobody, since nothing comes behind it.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.net.service import Address, ReplySlot
+
+WITHIN: Final = "headwater"
+"""The name that stands for a listener where there is none. No setting can say it: names are upper
+case there."""
+
+Content = bytes | bytearray | memoryview
+
+
+class InwardConnection:
+    """`headwater.net.service.ServedConnection` for one request."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        answered: Callable[[bytes], None],
+        is_gone: Callable[[], bool],
+        cut: Callable[[], None],
+    ) -> None:
+        """`answered` gets the response without its size field; `cut` is told instead of it."""
+        self.address = address
+        self._answered = answered
+        self._is_gone = is_gone
+        self._cut = cut
+        self._is_cut = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_cut or self._is_gone()
+
+    def mute(self, until_ms: int) -> None:
+        """Whoever is to be slowed down is slowed down where the request came in."""
+
+    def close(self) -> None:
+        if not self._is_cut:
+            self._is_cut = True
+            self._cut()
+
+    def note_answer(self, slot: ReplySlot) -> None:
+        if not self._is_cut:
+            parts = slot.parts or ()
+            assert all(isinstance(part, Content) for part in parts), "nobody fetches from within"
+            # The first four bytes are the size.
+            self._answered(b"".join(part for part in parts if isinstance(part, Content))[4:])
+
+    def note_hold(self, slot: ReplySlot) -> None:
+        """Nothing comes behind it."""

@@ -1,0 +1,52 @@
+"""How a connection to another broker begins: the name is looked up, then the peer connects."""
+
+import asyncio
+from collections.abc import Callable
+
+from headwater.cluster.image import Endpoint
+from headwater.model.failures import ConnectionLost
+from headwater.net.peer import Peer, PeerSettings, SocketAddress, resolve
+
+
+class PeerDial:
+    """`headwater.broker.colleague_link.Dial` over real sockets."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, settings: PeerSettings) -> None:
+        self._loop = loop
+        self._settings = settings
+        # A task that nobody holds may be collected before it has run.
+        self._looking: set[asyncio.Task[None]] = set()
+
+    def __call__(
+        self,
+        endpoint: Endpoint,
+        deadline_ms: int,
+        up: Callable[[], None],
+        down: Callable[[ConnectionLost], None],
+    ) -> Peer:
+        peer = Peer(self._loop, self._settings, up=up, down=down)
+        looking = self._loop.create_task(self._connect(peer, endpoint, deadline_ms, down))
+        self._looking.add(looking)
+        looking.add_done_callback(self._looking.discard)
+        return peer
+
+    async def _connect(
+        self,
+        peer: Peer,
+        endpoint: Endpoint,
+        deadline_ms: int,
+        down: Callable[[ConnectionLost], None],
+    ) -> None:
+        try:
+            where = await self._resolve(endpoint)
+        except ConnectionLost as lost:
+            if not peer.is_closed:
+                down(lost)
+            return
+        if not peer.is_closed:
+            peer.connect(where, deadline_ms=deadline_ms)
+
+    async def _resolve(self, endpoint: Endpoint) -> SocketAddress:
+        found = await resolve(self._loop, endpoint.host, endpoint.port)
+        # Names of brokers have one address as a rule, and the next try may get another.
+        return found[0]

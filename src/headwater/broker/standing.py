@@ -1,0 +1,50 @@
+"""How a broker stands to its cluster: alone in it (`alone`), or one of several (`member`).
+
+What a reader would get wrong: `image` is what this broker knows, and in a cluster that is a little
+behind what the controller has decided. Whoever decides asks `controller` for the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from headwater.broker.call import Call
+from headwater.cluster.controller import Controller
+from headwater.cluster.image import ClusterImage
+from headwater.cluster.store import Failed
+from headwater.cluster.topic_creation import Results
+from headwater.wire.lifting import Message
+from headwater.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from headwater.cluster.membership import Membership
+
+
+class Standing(Protocol):
+    """What handlers ask of the cluster."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """What this broker knows of the cluster."""
+
+    @property
+    def controller(self) -> Controller | None:
+        """Who decides for the cluster; None where another broker does."""
+
+    @property
+    def membership(self) -> Membership | None:
+        """What it is to be one of several; None for a broker that is alone."""
+
+    def create_topics(
+        self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
+    ) -> None:
+        """Have topics made that are used for the first time, whoever decides."""
+
+    def allocate_producer_ids(
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+    ) -> None:
+        """Have a block of producer ids, whoever decides."""
+
+    def forward(self, call: Call, request: Message, frame: bytes) -> None:
+        """Have a request answered by the controller. Only where another broker decides."""

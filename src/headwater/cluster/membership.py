@@ -1,0 +1,206 @@
+"""One broker's part in a cluster: its registration, its image, and its terms as controller.
+
+Every broker stands for election whenever there is no controller; the store sees to it that one
+wins. What a reader would get wrong: this broker's image and the controller's are two, also while it
+is the controller. What the controller decides reaches this broker as it reaches all others, by
+requests that it sends to itself.
+
+A session that is lost takes registration and controllership with it. The broker goes on serving
+what it leads, for nobody may have noticed but the store; it registers again, and what the next
+controller says decides what becomes of its partitions.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headwater.cluster.colleagues import Colleagues
+from headwater.cluster.decision import Decision
+from headwater.cluster.effective import StaticConfig
+from headwater.cluster.facts import ControllerElected, ControllerGone, Fact
+from headwater.cluster.features import of_new_cluster
+from headwater.cluster.image import NO_CONTROLLER, ClusterImage, Version
+from headwater.cluster.leading import Leading
+from headwater.cluster.outbox import Later
+from headwater.cluster.reception import Reception
+from headwater.cluster.store import MetadataStore, Registration
+from headwater.model.failures import (
+    BrokerIdTaken,
+    ControllerFenced,
+    HeadwaterError,
+    StoreUnreachable,
+)
+from headwater.model.ids import NO_EPOCH, NodeId
+
+_log = logging.getLogger(__name__)
+
+RETRY_MS: Final = 200
+"""How long to wait before a store that did not answer is asked again."""
+
+_FIRST_EPOCH: Final = 1
+
+
+class Membership:
+    """See the module: `headwater.cluster.store.StoreListener`. For the loop's thread only."""
+
+    def __init__(
+        self,
+        *,
+        static: StaticConfig,
+        store: MetadataStore,
+        colleagues: Colleagues,
+        reception: Reception,
+        later: Later,
+        fatal: Callable[[HeadwaterError], None],
+    ) -> None:
+        """`fatal` hears of what a broker cannot live with, as another one with its id."""
+        self._static = static
+        self._store = store
+        self._colleagues = colleagues
+        self._later = later
+        self.fatal = fatal
+        self.reception = reception
+        self.leading: Leading | None = None
+        self.broker_epoch = NO_EPOCH
+        self._registration: Registration | None = None
+        self._is_registered = False
+        self._is_standing = False
+        self._is_closed = False
+        self._controller_id: NodeId | None = None
+
+    @property
+    def node_id(self) -> NodeId:
+        return self._static.node_id
+
+    def register(self, registration: Registration, *, then: Callable[[], None]) -> None:
+        """Be there, now and after every loss of the session. `then` is called once."""
+        self._registration = registration
+        self._register(then)
+
+    def close(self) -> None:
+        """Decide nothing any more, and stand for nothing."""
+        self._is_closed = True
+        if self.leading is not None:
+            self.leading.stop()
+            self.leading = None
+            self._store.resign()
+
+    # What the store tells.
+
+    def changed(self, facts: Sequence[Fact], version: Version) -> None:  # noqa: ARG002
+        self.reception.store_changed(facts)
+        if self.leading is not None:
+            self.leading.store_changed(facts)
+        for fact in facts:
+            match fact:
+                case ControllerGone():
+                    self._controller_id = NO_CONTROLLER
+                    self._stand()
+                case ControllerElected(node_id):
+                    self._controller_id = node_id
+                case _:
+                    pass
+
+    def session_lost(self) -> None:
+        _log.warning("broker %d is not registered any more; it registers again", self.node_id)
+        self._is_registered = False
+        self._is_standing = False
+        if self.leading is not None:
+            self.leading.stop()
+            self.leading = None
+        if self._registration is not None and not self._is_closed:
+            self._register(_nothing)
+
+    # Registration.
+
+    def _register(self, then: Callable[[], None]) -> None:
+        assert self._registration is not None
+
+        def registered(epoch: int) -> None:
+            if self._is_closed:
+                return
+            self._is_registered = True
+            self.broker_epoch = epoch
+            self.reception.registered(epoch)
+            _log.info("broker %d is registered with epoch %d", self.node_id, epoch)
+            then()
+            self._stand()
+
+        def failed(error: HeadwaterError) -> None:
+            if isinstance(error, BrokerIdTaken):
+                self.fatal(error)
+            elif not self._is_registered and not self._is_closed:
+                _log.warning("broker %d cannot register yet: %s", self.node_id, error)
+                self._later(RETRY_MS, lambda: self._register_again(then))
+
+        self._store.register(self._registration, then=registered, otherwise=failed)
+
+    def _register_again(self, then: Callable[[], None]) -> None:
+        if not self._is_registered and not self._is_closed:
+            self._register(then)
+
+    # Elections.
+
+    def _stand(self) -> None:
+        """Become the controller, if there is none and nothing speaks against it."""
+        if (
+            self._controller_id != NO_CONTROLLER
+            or not self._is_registered
+            or self._is_standing
+            or self._is_closed
+            or self.leading is not None
+        ):
+            return
+        self._is_standing = True
+        self._store.become_controller(self.node_id, then=self._elected, otherwise=self._not_elected)
+
+    def _not_elected(self, error: HeadwaterError) -> None:
+        self._is_standing = False
+        if not isinstance(error, ControllerFenced):
+            _log.warning("broker %d cannot stand for election yet: %s", self.node_id, error)
+            self._later(RETRY_MS, self._stand)
+
+    def _elected(self, version: Version) -> None:
+        _log.info("broker %d is the controller, epoch %d", self.node_id, version.controller_epoch)
+        self._store.read(then=self._take_over, otherwise=self._could_not_read)
+
+    def _could_not_read(self, error: HeadwaterError) -> None:
+        _log.error("broker %d cannot be the controller: %s", self.node_id, error)
+        self._is_standing = False
+        if not isinstance(error, ControllerFenced | StoreUnreachable):
+            # What is there cannot be read, and will not be by trying at once again.
+            self._later(RETRY_MS, self._store.resign)
+        else:
+            self._store.resign()
+
+    def _take_over(self, image: ClusterImage) -> None:
+        self._is_standing = False
+        if self._is_closed:
+            self._store.resign()
+            return
+        self.leading = leading = Leading(
+            static=self._static,
+            store=self._store,
+            colleagues=self._colleagues,
+            image=image,
+            later=self._later,
+            resigned=self._resigned,
+        )
+        leading.start()
+        if image.version.controller_epoch == _FIRST_EPOCH and not image.features:
+            leading.controller.submit(
+                lambda _: Decision(of_new_cluster(), None), then=_ignore, otherwise=_ignore
+            )
+
+    def _resigned(self, error: HeadwaterError) -> None:
+        _log.warning("broker %d is no longer the controller: %s", self.node_id, error)
+        self.leading = None
+        self._store.resign()
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
+def _ignore(_: object) -> None:
+    """A failure ends the controller, and the next one finds what is missing."""

@@ -1,0 +1,1 @@
+"""The cluster's facts in ZooKeeper, in the layout of Kafka 3.x."""

@@ -1,0 +1,255 @@
+"""Facts as changes of ZooKeeper's nodes. Pure.
+
+What a reader would get wrong: a partition's epoch *is* the version of its state node. So every
+`PartitionChanged` sets that node once, even when only the replicas changed, which stand in the
+topic's node; and it sets it only if the node has the version before, so that nothing is overwritten
+that was not known when the change was decided.
+
+Facts that ZooKeeper knows by itself, because a session began or ended, need no operation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from headwater.cluster.facts import (
+    BrokerAdmitted,
+    BrokerGone,
+    BrokerRegistered,
+    BrokerStopping,
+    ConfigsReplaced,
+    ControllerElected,
+    ControllerGone,
+    Fact,
+    FeatureFinalized,
+    LogDirectoryFailed,
+    PartitionChanged,
+    PartitionDropped,
+    PartitionsAdded,
+    ProducerIdsAllocated,
+    ReplicasOffline,
+    TopicCreated,
+    TopicDeleted,
+    TopicDeletionBegun,
+    TopicKnown,
+    apply,
+)
+from headwater.cluster.image import ClusterImage, ConfigResource, Partition, Topic
+from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.keeper import Create, Delete, Operation, Set
+from headwater.model.config_terms import ResourceType
+from headwater.model.ids import NodeId
+
+CHUNK_BYTES: Final = 400_000
+"""ZooKeeper takes requests up to a mebibyte, and counts more than the paths and the data."""
+
+_OVERHEAD_BYTES: Final = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class KnownNodes:
+    """Which nodes there are, where an image alone does not tell."""
+
+    # Nodes of configs; these may be empty.
+    configs: dict[ConfigResource, None] = field(default_factory=dict)
+    # Folders of partitions that have no state and no folder yet.
+    missing: dict[str, None] = field(default_factory=dict)
+    has_features: bool = False
+    # Topics whose deletion has been asked for.
+    deletions: dict[str, None] = field(default_factory=dict)
+
+
+class Drafting:
+    """Turns facts into operations, and remembers which nodes there are by then."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        *,
+        node_id: NodeId,
+        controller_epoch: int,
+        nodes: KnownNodes,
+    ) -> None:
+        self.image = image
+        self._node_id = node_id
+        self._controller_epoch = controller_epoch
+        self._config_nodes = dict(nodes.configs)
+        self._missing = dict(nodes.missing)
+        self._has_features = nodes.has_features
+        self._deletions = dict(nodes.deletions)
+
+    def note_deletions(self, names: Iterable[str]) -> list[str]:
+        """These have been asked for. The answer is which of them nobody has begun yet."""
+        topics = self.image.topics
+        fresh = [name for name in names if name in topics and not topics[name].is_deleting]
+        self._deletions.update(dict.fromkeys(fresh))
+        return fresh
+
+    def operations(self, facts: Sequence[Fact]) -> list[Operation]:
+        """What makes these facts true, in an order that ZooKeeper takes."""
+        before = self.image
+        after = apply(before, facts, before.version)
+        written: list[Operation] = []
+        assigned: dict[str, None] = {}
+        for fact in facts:
+            written += self._of(fact, before, assigned)
+        # A topic that moves many partitions is written once.
+        for name in assigned:
+            topic = after.topics.get(name)
+            if topic is not None:
+                written.append(Set(path=paths.topic(name), data=contents.topic(topic)))
+        if any(isinstance(fact, FeatureFinalized) for fact in facts):
+            written.append(self._features(after))
+        self.image = after
+        return written
+
+    def _of(
+        self, fact: Fact, before: ClusterImage, assigned: dict[str, None]
+    ) -> Iterable[Operation]:
+        match fact:
+            case TopicCreated(topic):
+                return self._created(topic)
+            case TopicDeletionBegun(name):
+                return self._deletion_begun(name)
+            case TopicDeleted(name):
+                assigned.pop(name, None)
+                return self._deleted(before.topics[name])
+            case PartitionsAdded(name, added):
+                assigned[name] = None
+                first = len(before.topics[name].partitions)
+                return self._new_partitions(name, first, added)
+            case PartitionChanged(name, number, partition):
+                known = before.partition(name, number)
+                if known is None or _places(known) != _places(partition):
+                    assigned[name] = None
+                return self._changed(name, number, partition)
+            case ConfigsReplaced(resource, values):
+                return self._configs(resource, values)
+            case ProducerIdsAllocated(next_producer_id):
+                start = before.next_producer_id
+                data = contents.producer_ids(self._node_id, start=start, end=next_producer_id - 1)
+                return [Set(path=paths.PRODUCER_IDS, data=data)]
+            case BrokerAdmitted(node_id, epoch):
+                return [self._admitted(node_id, epoch)]
+            case BrokerRegistered() | BrokerGone() | ControllerElected() | ControllerGone():
+                return ()
+            case FeatureFinalized():
+                # All features stand in one node.
+                return ()
+            case BrokerStopping() | ReplicasOffline():
+                # Forgotten with the broker's session, or the controller's.
+                return ()
+            case TopicKnown() | PartitionDropped() | LogDirectoryFailed():
+                raise AssertionError(f"{fact} is of one broker only")
+            case _:
+                assert_never(fact)
+
+    def _created(self, topic: Topic) -> Iterator[Operation]:
+        resource = ConfigResource(ResourceType.TOPIC, topic.name)
+        if resource not in self._config_nodes:
+            # Kafka's tools look for it, however empty.
+            self._config_nodes[resource] = None
+            yield Create(path=paths.config(resource), data=contents.configs({}))
+        yield Create(path=paths.topic(topic.name), data=contents.topic(topic))
+        yield Create(path=paths.partitions(topic.name))
+        yield from self._new_partitions(topic.name, 0, topic.partitions)
+
+    def _new_partitions(
+        self, topic: str, first: int, added: Sequence[Partition]
+    ) -> Iterator[Operation]:
+        for number, partition in enumerate(added, first):
+            yield Create(path=paths.partition(topic, number))
+            yield self._state(topic, number, partition)
+
+    def _changed(self, topic: str, number: int, partition: Partition) -> Iterator[Operation]:
+        for folder in (paths.partitions(topic), paths.partition(topic, number)):
+            if folder in self._missing:
+                del self._missing[folder]
+                yield Create(path=folder)
+        yield self._state(topic, number, partition)
+
+    def _state(self, topic: str, number: int, partition: Partition) -> Operation:
+        path = paths.state(topic, number)
+        data = contents.state(partition, controller_epoch=self._controller_epoch)
+        if partition.partition_epoch == 0:
+            return Create(path=path, data=data)
+        return Set(path=path, data=data, version=partition.partition_epoch - 1)
+
+    def _deletion_begun(self, name: str) -> Iterator[Operation]:
+        if name not in self._deletions:
+            self._deletions[name] = None
+            yield Create(path=paths.deletion(name))
+
+    def _deleted(self, topic: Topic) -> Iterator[Operation]:
+        name = topic.name
+        for number, partition in enumerate(topic.partitions):
+            if partition.partition_epoch != contents.NOT_WRITTEN:
+                yield Delete(path=paths.state(name, number))
+            yield from self._folder_deleted(paths.partition(name, number))
+        yield from self._folder_deleted(paths.partitions(name))
+        yield Delete(path=paths.topic(name))
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        if resource in self._config_nodes:
+            del self._config_nodes[resource]
+            yield Delete(path=paths.config(resource))
+            yield _announcement(resource)
+        if name in self._deletions:
+            del self._deletions[name]
+            yield Delete(path=paths.deletion(name))
+
+    def _folder_deleted(self, folder: str) -> Iterator[Operation]:
+        if folder in self._missing:
+            del self._missing[folder]
+        else:
+            yield Delete(path=folder)
+
+    def _configs(self, resource: ConfigResource, values: Mapping[str, str]) -> Iterator[Operation]:
+        path, data = paths.config(resource), contents.configs(values)
+        if resource in self._config_nodes:
+            yield Set(path=path, data=data)
+        else:
+            self._config_nodes[resource] = None
+            yield Create(path=path, data=data)
+        yield _announcement(resource)
+
+    def _admitted(self, node_id: NodeId, epoch: int) -> Operation:
+        path, data = paths.admitted(node_id), contents.admitted(epoch)
+        if node_id in self.image.admitted_epochs:
+            return Set(path=path, data=data)
+        return Create(path=path, data=data)
+
+    def _features(self, after: ClusterImage) -> Operation:
+        data = contents.features(after.features)
+        if self._has_features:
+            return Set(path=paths.FEATURES, data=data)
+        self._has_features = True
+        return Create(path=paths.FEATURES, data=data)
+
+
+def chunks(
+    operations: Sequence[Operation], limit_bytes: int = CHUNK_BYTES
+) -> list[list[Operation]]:
+    """The same in the same order, in pieces that ZooKeeper takes at once."""
+    pieces: list[list[Operation]] = [[]]
+    room = limit_bytes
+    for each in operations:
+        size = _OVERHEAD_BYTES + len(each.path) + len(getattr(each, "data", b""))
+        if size > room and pieces[-1]:
+            pieces.append([])
+            room = limit_bytes
+        pieces[-1].append(each)
+        room -= size
+    return pieces
+
+
+def _places(partition: Partition) -> tuple[tuple[NodeId, ...], ...]:
+    """What of a partition stands in its topic's node."""
+    return partition.replicas, partition.adding, partition.removing
+
+
+def _announcement(resource: ConfigResource) -> Operation:
+    return Create(
+        path=paths.CONFIG_CHANGE_PREFIX,
+        data=contents.config_change(paths.config_entity(resource)),
+        is_sequential=True,
+    )

@@ -1,0 +1,101 @@
+"""Being there: this broker's ephemeral node.
+
+A node of the same id may be left over from a former session of ours, whose end ZooKeeper has not
+noticed yet: the process was killed and is back, or its session expired while it was cut off. What a
+reader would get wrong: address and id do not tell whose it is, for a second broker with the same
+settings has them too. The id of our log directory does, which only one process can hold. Such a
+leftover is removed; any other is given a session's time to go, and then refused by name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.cluster.store import Failed, Registration
+from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.keeper import Create, Delete, Keeper, Problem, Refused, Stat
+from headwater.model.failures import BrokerIdTaken, CorruptFile, StoreUnreachable
+from headwater.model.ports import Clock
+
+Later = Callable[[int, Callable[[], None]], object]
+"""Calls back after some milliseconds."""
+
+LOOK_AGAIN_MS = 200
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Registering:
+    """One registration. `begin` it once; it ends in one of its callbacks."""
+
+    keeper: Keeper
+    registration: Registration
+    clock: Clock
+    later: Later
+    patience_ms: int
+    then: Callable[[int], None]
+    otherwise: Failed
+    began_ms: int = 0
+
+    def begin(self) -> None:
+        self.began_ms = self.clock.steady_ms()
+        self._try()
+
+    @property
+    def _path(self) -> str:
+        return paths.broker(self.registration.node_id)
+
+    def _try(self) -> None:
+        data = contents.broker(self.registration, now_ms=self.clock.now_ms())
+        self.keeper.multi(
+            [Create(path=self._path, data=data, is_ephemeral=True)],
+            then=self._look,
+            otherwise=self._refused,
+        )
+
+    def _refused(self, refused: Refused) -> None:
+        if refused.problem in (Problem.NODE_EXISTS, Problem.UNKNOWN):
+            self._look()
+        else:
+            self._give_up(refused.problem)
+
+    def _look(self) -> None:
+        """Whose node it is now."""
+        self.keeper.get(self._path, then=self._found, otherwise=self._missing)
+
+    def _missing(self, problem: Problem) -> None:
+        if problem is Problem.NO_NODE:
+            self._try()
+        else:
+            self._give_up(problem)
+
+    def _found(self, data: bytes, stat: Stat) -> None:
+        if stat.owner == self.keeper.session_id:
+            self.then(stat.czxid)
+        elif self._is_ours(data):
+            self.keeper.multi(
+                [Delete(path=self._path, version=stat.version)],
+                then=self._try,
+                otherwise=lambda _: self._try(),
+            )
+        elif self.clock.steady_ms() - self.began_ms >= self.patience_ms:
+            self.otherwise(self._taken(data))
+        else:
+            self.later(LOOK_AGAIN_MS, self._try)
+
+    def _is_ours(self, data: bytes) -> bool:
+        own = self.registration.directory_id
+        try:
+            return own is not None and contents.directory_of(data) == own
+        except CorruptFile:
+            return False
+
+    def _taken(self, data: bytes) -> BrokerIdTaken:
+        node_id = self.registration.node_id
+        try:
+            other = contents.read_broker(node_id, data, epoch=0)
+        except CorruptFile:
+            return BrokerIdTaken(f"another process is registered as broker {node_id}")
+        where = ", ".join(f"{each.host}:{each.port}" for each in other.endpoints)
+        return BrokerIdTaken(f"another broker is up as broker {node_id}, at {where}")
+
+    def _give_up(self, problem: Problem) -> None:
+        self.otherwise(StoreUnreachable(f"{self._path} cannot be written: {problem.value}"))

@@ -1,0 +1,234 @@
+"""`MetadataStore` on ZooKeeper.
+
+What a reader would get wrong: there are two kinds of knowledge here. Every broker follows who
+controls and what is configured, and hears of it as facts. Only the controller reads topics and
+partitions, once, when it takes over (`term`); from then on it is the only one who changes them, and
+its own writes are all there is to know. Who is up it is told as facts too, but they are news and
+not yet part of its image: what a broker's coming means is the controller's to decide.
+
+A session that ends takes the registration, the controllership and all watches with it. The keeper
+finds another one by itself; then everything is followed anew. `session_lost` tells the broker to
+register again, which waits until there is a session.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from headwater.cluster.facts import ControllerElected, ControllerGone, Fact
+from headwater.cluster.image import FIRST_VERSION, ClusterImage, Version
+from headwater.cluster.store import Failed, Registration, StoreListener
+from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.configs_known import ConfigsKnown
+from headwater.cluster.zookeeper.electing import Electing
+from headwater.cluster.zookeeper.following import NodeFollowed
+from headwater.cluster.zookeeper.founding import Founding
+from headwater.cluster.zookeeper.keeper import Create, Delete, Keeper, Stat
+from headwater.cluster.zookeeper.registering import Later, Registering
+from headwater.cluster.zookeeper.term import Term
+from headwater.model.failures import ControllerFenced, HeadwaterError
+from headwater.model.ids import NodeId
+from headwater.model.ports import Clock
+
+_log = logging.getLogger(__name__)
+
+
+class ZooKeeperStore:
+    """See the module. For the loop's thread only. `listen` first, then `found`, then the rest."""
+
+    def __init__(
+        self, keeper: Keeper, *, clock: Clock, later: Later, session_timeout_ms: int
+    ) -> None:
+        self._keeper = keeper
+        self._clock = clock
+        self._later = later
+        self._session_timeout_ms = session_timeout_ms
+        self._listener: StoreListener | None = None
+        self._cluster_id: str | None = None
+        self._told_controller: Fact | None = None
+        self._term: Term | None = None
+        self._controller: NodeFollowed | None = None
+        self._configs = ConfigsKnown(keeper, told=self._tell, complained=self._complain)
+        keeper.listen(self)
+
+    def found(self, proposed_id: str, *, then: Callable[[str], None], otherwise: Failed) -> None:
+        """Make what has to be there, and learn the cluster's id; a new cluster gets this one."""
+
+        def founded(cluster_id: str) -> None:
+            self._cluster_id = cluster_id
+            self._follow()
+            then(cluster_id)
+
+        Founding(
+            keeper=self._keeper, proposed_id=proposed_id, then=founded, otherwise=otherwise
+        ).begin()
+
+    # The port.
+
+    def listen(self, listener: StoreListener) -> None:
+        self._listener = listener
+
+    def register(
+        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+    ) -> None:
+        Registering(
+            keeper=self._keeper,
+            registration=registration,
+            clock=self._clock,
+            later=self._later,
+            # A session that is left over ends within its own timeout and a little.
+            patience_ms=2 * self._session_timeout_ms,
+            then=then,
+            otherwise=otherwise,
+        ).begin()
+
+    def become_controller(
+        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+    ) -> None:
+        def elected(epoch: int, epoch_version: int) -> None:
+            assert self._cluster_id is not None
+            self._term = Term(
+                self._keeper,
+                node_id=node_id,
+                cluster_id=self._cluster_id,
+                epoch=epoch,
+                epoch_version=epoch_version,
+                told=self._tell,
+                failed=self._term_failed,
+                complained=self._complain,
+            )
+            self._term.begin()
+            self._term.purge_notes(self._clock.now_ms())
+            then(self._term.version)
+
+        self._end_term("a new election")
+        Electing(
+            keeper=self._keeper,
+            node_id=node_id,
+            clock=self._clock,
+            then=elected,
+            otherwise=otherwise,
+        ).begin()
+
+    def resign(self) -> None:
+        if self._term is None:
+            return
+        self._end_term("it has resigned")
+        self._keeper.exists(paths.CONTROLLER, then=self._remove_own, otherwise=_ignore)
+
+    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+        if self._term is None:
+            otherwise(ControllerFenced("only the controller reads everything"))
+        else:
+            self._term.read(then=then, otherwise=otherwise)
+
+    def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
+        self._configs.all(then)
+
+    def write(
+        self,
+        facts: Sequence[Fact],
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        if self._term is None:
+            otherwise(ControllerFenced("this broker is not the controller"))
+        else:
+            self._term.write(facts, fence=fence, then=then, otherwise=otherwise)
+
+    def report_failed_directory(self, node_id: NodeId) -> None:
+        self._keeper.multi(
+            [
+                Create(
+                    path=paths.DIRECTORY_EVENT_PREFIX,
+                    data=contents.directory_event(node_id),
+                    is_sequential=True,
+                )
+            ],
+            then=_pass,
+            otherwise=_ignore,
+        )
+
+    def close(self) -> None:
+        self._end_term("the store is closed")
+        self._configs.stop()
+        if self._controller is not None:
+            self._controller.stop()
+        self._keeper.close()
+
+    # What the keeper tells.
+
+    def session_began(self) -> None:
+        if self._cluster_id is not None:
+            self._follow()
+
+    def session_ended(self) -> None:
+        self._end_term("the session with ZooKeeper is over")
+        self._configs.stop()
+        if self._controller is not None:
+            self._controller.stop()
+            self._controller = None
+        if self._listener is not None:
+            self._listener.session_lost()
+
+    # How it is done.
+
+    def _follow(self) -> None:
+        self._configs.begin()
+        if self._controller is not None:
+            self._controller.stop()
+        self._controller = NodeFollowed(
+            self._keeper, paths.CONTROLLER, told=self._controller_changed
+        )
+        self._controller.look()
+
+    def _controller_changed(self, data: bytes | None) -> None:
+        fact: Fact
+        try:
+            fact = (
+                ControllerGone()
+                if data is None
+                else ControllerElected(contents.read_controller(data))
+            )
+        except HeadwaterError as error:
+            self._complain(error)
+            return
+        # A look that finds the same as the last one is no news.
+        if fact != self._told_controller:
+            self._told_controller = fact
+            self._tell([fact])
+
+    def _tell(self, facts: Sequence[Fact]) -> None:
+        assert self._listener is not None
+        version = FIRST_VERSION if self._term is None else self._term.version
+        self._listener.changed(facts, version)
+
+    def _complain(self, error: HeadwaterError) -> None:
+        _log.error("%s", error)
+
+    def _term_failed(self, error: HeadwaterError) -> None:
+        """A write was refused: what this controller knows is not what is there."""
+        _log.warning("no longer the controller: %s", error)
+        self.resign()
+
+    def _end_term(self, reason: str) -> None:
+        term, self._term = self._term, None
+        if term is not None:
+            term.end(ControllerFenced(f"this broker is not the controller any more: {reason}"))
+
+    def _remove_own(self, stat: Stat | None) -> None:
+        if stat is not None and stat.owner == self._keeper.session_id and self._term is None:
+            self._keeper.multi(
+                [Delete(path=paths.CONTROLLER, version=stat.version)],
+                then=_pass,
+                otherwise=_ignore,
+            )
+
+
+def _pass() -> None:
+    """Nothing is left to do."""
+
+
+def _ignore(problem: object) -> None:
+    """It is not there any more, or the session is over: both will do."""

@@ -1,0 +1,219 @@
+"""One term of this broker as the controller: what it reads, follows and writes.
+
+The epoch's node is the fence: every write checks its version, so that a controller that has been
+replaced without knowing it changes nothing. What a reader would get wrong: the store knows every
+topic only as of `read`. Whoever creates topics past the controller, as Kafka's old tools did, is
+heard at the next election.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from headwater.cluster.facts import (
+    BrokerGone,
+    BrokerRegistered,
+    ControllerElected,
+    Fact,
+    LogDirectoryFailed,
+    TopicDeletionBegun,
+    apply,
+)
+from headwater.cluster.image import Broker, ClusterImage, Version
+from headwater.cluster.store import Failed
+from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.following import (
+    BrokersFollowed,
+    ChildrenFollowed,
+    Complained,
+)
+from headwater.cluster.zookeeper.gathering import Gathering
+from headwater.cluster.zookeeper.keeper import Delete, Keeper, Stat
+from headwater.cluster.zookeeper.operations import Drafting
+from headwater.cluster.zookeeper.reading import Findings, read_all
+from headwater.cluster.zookeeper.writing import Writing
+from headwater.model.failures import ControllerFenced, HeadwaterError
+from headwater.model.ids import NodeId
+
+NOTE_LIFE_MS: Final = 15 * 60 * 1_000
+"""How long a note of a changed config is left for brokers that come back: Kafka does this (3.9)."""
+
+
+class Term:
+    """See the module. `begin` once, then `read` once, then `write`; `end` once."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        *,
+        node_id: NodeId,
+        cluster_id: str,
+        epoch: int,
+        epoch_version: int,
+        told: Callable[[Sequence[Fact]], None],
+        failed: Callable[[HeadwaterError], None],
+        complained: Complained,
+    ) -> None:
+        self._keeper = keeper
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._told = told
+        self._complained = complained
+        self.version = Version(epoch, 0)
+        self._writing = Writing(keeper, epoch_version=epoch_version, failed=failed)
+        self._drafting: Drafting | None = None
+        self._brokers: dict[NodeId, Broker] | None = None
+        self._when_brokers_known: list[Callable[[], None]] = []
+        self._follow_brokers = BrokersFollowed(
+            keeper, told=self._brokers_changed, complained=complained
+        )
+        self._follow_deletions = ChildrenFollowed(
+            keeper, paths.DELETE_TOPICS, told=self._deletions_changed
+        )
+        self._follow_directories = ChildrenFollowed(
+            keeper, paths.DIRECTORY_EVENTS, told=self._directories_changed
+        )
+
+    def begin(self) -> None:
+        self._follow_brokers.look()
+
+    def end(self, error: HeadwaterError) -> None:
+        """Nothing more is told, and what is not written yet fails."""
+        for followed in (self._follow_brokers, self._follow_deletions, self._follow_directories):
+            followed.stop()
+        self._writing.end(error)
+
+    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+        """Everything. Whoever comes and goes from then on is told."""
+        read_all(
+            self._keeper,
+            then=lambda findings: self._with_brokers(lambda: self._take(findings, then, otherwise)),
+            otherwise=otherwise,
+        )
+
+    def write(
+        self,
+        facts: Sequence[Fact],
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        assert self._drafting is not None, "whoever decides has read"
+        if fence != self.version:
+            otherwise(ControllerFenced(f"decided on {fence}, but {self.version} is the newest"))
+            return
+        self.version = fence._replace(sequence=fence.sequence + 1)
+        operations = self._drafting.operations(facts)
+        self._writing.write(operations, self.version, then=then, otherwise=otherwise)
+
+    def purge_notes(self, now_ms: int) -> None:
+        """Remove notes of changed configs that everybody has had time to read."""
+        gathering = Gathering(self._keeper, then=_pass, otherwise=self._complained)
+        gathering.children(
+            paths.CONFIG_CHANGES, partial(self._purge, gathering, now_ms - NOTE_LIFE_MS)
+        )
+        gathering.seal()
+
+    # How it is done.
+
+    def _with_brokers(self, then: Callable[[], None]) -> None:
+        if self._brokers is None:
+            self._when_brokers_known.append(then)
+        else:
+            then()
+
+    def _take(
+        self, findings: Findings, then: Callable[[ClusterImage], None], otherwise: Failed
+    ) -> None:
+        assert self._brokers is not None
+        try:
+            facts = findings.facts()
+        except HeadwaterError as error:
+            otherwise(error)
+            return
+        facts += map(BrokerRegistered, self._brokers.values())
+        facts.append(ControllerElected(self._node_id))
+        image = apply(ClusterImage(cluster_id=self._cluster_id), facts, self.version)
+        self._drafting = Drafting(
+            image,
+            node_id=self._node_id,
+            controller_epoch=self.version.controller_epoch,
+            nodes=findings.nodes,
+        )
+        then(image)
+        self._follow_deletions.look()
+        self._follow_directories.look()
+
+    def _brokers_changed(self, found: dict[NodeId, Broker]) -> None:
+        before, self._brokers = self._brokers, found
+        waiting, self._when_brokers_known = self._when_brokers_known, []
+        for then in waiting:
+            then()
+        if before is not None and self._drafting is not None:
+            facts = _comings_and_goings(before, found)
+            if facts:
+                self._told(facts)
+
+    def _deletions_changed(self, names: list[str]) -> None:
+        """Somebody asks for topics to be deleted, or we did and see it now."""
+        assert self._drafting is not None
+        for name in names:
+            if name not in self._drafting.image.topics:
+                # Else a topic that is made later under this name would go at once.
+                self._remove(paths.deletion(name))
+        fresh = self._drafting.note_deletions(names)
+        if fresh:
+            self._told([TopicDeletionBegun(name) for name in fresh])
+
+    def _directories_changed(self, names: list[str]) -> None:
+        """Brokers have lost log directories. What has been told is taken away."""
+        found: dict[NodeId, None] = {}
+        gathering = Gathering(
+            self._keeper,
+            then=lambda: self._told([LogDirectoryFailed(node_id) for node_id in found]),
+            otherwise=self._complained,
+        )
+        for name in names:
+            path = f"{paths.DIRECTORY_EVENTS}/{name}"
+            gathering.data(path, partial(self._take_directory, found, path), missing=_pass)
+        if names:
+            gathering.seal()
+
+    def _take_directory(self, found: dict[NodeId, None], path: str, data: bytes, _: Stat) -> None:
+        found[contents.read_directory_event(data)] = None
+        self._remove(path)
+
+    def _purge(self, gathering: Gathering, oldest_ms: int, names: list[str]) -> None:
+        for name in names:
+            path = f"{paths.CONFIG_CHANGES}/{name}"
+            gathering.data(path, partial(self._purge_one, path, oldest_ms), missing=_pass)
+
+    def _purge_one(self, path: str, oldest_ms: int, _: bytes, stat: Stat) -> None:
+        if stat.created_ms < oldest_ms:
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        # Whoever removed it first, it is gone.
+        self._keeper.multi([Delete(path=path)], then=_pass, otherwise=lambda _: None)
+
+
+def _comings_and_goings(
+    before: Mapping[NodeId, Broker], after: Mapping[NodeId, Broker]
+) -> list[Fact]:
+    """Those who went first: one that came again has gone in between."""
+    facts: list[Fact] = [
+        BrokerGone(node_id)
+        for node_id, broker in before.items()
+        if node_id not in after or after[node_id].epoch != broker.epoch
+    ]
+    facts += [
+        BrokerRegistered(broker)
+        for node_id, broker in after.items()
+        if before.get(node_id) != broker
+    ]
+    return facts
+
+
+def _pass() -> None:
+    """Nothing is left to do."""

@@ -1,0 +1,74 @@
+"""A real cluster for a test: a ZooKeeper and brokers, each a child process.
+
+    with EmbeddedCluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        cluster.brokers[0].kill()
+
+What a reader would get wrong: nothing comes back by itself. A broker that was killed or stopped is
+started again by its `start`, on the same port and folder.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from headwater.model.setting_kinds import Value
+from headwater.testing.embedded_broker import EmbeddedBroker
+from headwater.testing.embedded_zookeeper import EmbeddedZooKeeper
+
+
+class EmbeddedCluster:
+    """Started by `with` or `start`, gone after `close` or with this process."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        settings: Mapping[str, Value] | None = None,
+        *,
+        patience_s: float = 60,
+    ) -> None:
+        """Settings have Kafka's names, and are those of all brokers. Ids begin with 0."""
+        self._settings = dict(settings or {})
+        self._patience_s = patience_s
+        self._count = brokers
+        self.zookeeper = EmbeddedZooKeeper(patience_s=patience_s)
+        self.brokers: list[EmbeddedBroker] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients find it, as host:port,host:port. The same after restarts."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers)
+
+    def start(self) -> Self:
+        """Return when all brokers serve. `BrokerDidNotStart` has the log of one that does not."""
+        self.zookeeper.start()
+        self.brokers = [self._new_broker(node_id) for node_id in range(self._count)]
+        with ThreadPoolExecutor(self._count) as together:
+            list(together.map(EmbeddedBroker.start, self.brokers))
+        return self
+
+    def close(self) -> None:
+        """End all and remove their folders. May be called again."""
+        for broker in self.brokers:
+            broker.close()
+        self.zookeeper.close()
+
+    def __enter__(self) -> Self:
+        return self if self.zookeeper.is_running else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _new_broker(self, node_id: int) -> EmbeddedBroker:
+        settings: dict[str, Value] = {
+            **self._settings,
+            "node.id": node_id,
+            "zookeeper.connect": self.zookeeper.connect,
+        }
+        return EmbeddedBroker(settings, patience_s=self._patience_s)

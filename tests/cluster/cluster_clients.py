@@ -1,0 +1,102 @@
+"""What tests of a real cluster do with confluent-kafka, in few words."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+PATIENCE_S = 90
+
+
+def await_true(what: Callable[[], bool]) -> None:
+    """Look again and again, for a long time."""
+    until = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < until, "it has not come about"
+
+
+class Clients:
+    """Clients of one cluster, all at one address list."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self.admin = AdminClient({"bootstrap.servers": servers})
+
+    def new_topic(self, partitions: int = 3, factor: int = 3, **configs: str) -> str:
+        """A topic of a name that no other test has, once every broker knows it."""
+        name = f"topic-{uuid.uuid4().hex[:12]}"
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        topic = NewTopic(name, partitions, factor, config=settings)
+        self.admin.create_topics([topic])[name].result(PATIENCE_S)
+        await_true(lambda: len(self.leaders(name)) == partitions)
+        return name
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Who leads which partition; those without a leader are missing."""
+        found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+        return {
+            number: each.leader for number, each in found.partitions.items() if each.leader >= 0
+        }
+
+    def in_sync(self, topic: str) -> dict[int, list[int]]:
+        found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+        return {number: sorted(each.isrs) for number, each in found.partitions.items()}
+
+    def read(self, topic: str, partition: int, count: int) -> list[bytes]:
+        """The first records of a partition."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.servers, "group.id": "readers", "enable.auto.commit": False}
+        )
+        try:
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            found: list[bytes] = []
+            until = time.monotonic() + PATIENCE_S
+            while len(found) < count and time.monotonic() < until:
+                message = consumer.poll(1)
+                if message is not None and message.error() is None:
+                    found.append(bytes(message.value() or b""))
+            return found
+        finally:
+            consumer.close()
+
+
+class Writing:
+    """A producer with acks=all, and what became of each of its records."""
+
+    def __init__(self, servers: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "acks": "all",
+                "enable.idempotence": True,
+                "delivery.timeout.ms": PATIENCE_S * 1_000,
+                "linger.ms": 0,
+            }
+        )
+        self.failed: list[KafkaError] = []
+        self.acknowledged: dict[int, list[bytes]] = {}
+
+    def write(self, topic: str, partition: int, value: bytes) -> None:
+        self._producer.produce(topic, value, partition=partition, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        assert self._producer.flush(PATIENCE_S) == 0
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(error)
+        else:
+            of_partition = self.acknowledged.setdefault(message.partition() or 0, [])
+            of_partition.append(bytes(message.value() or b""))
+
+
+@contextmanager
+def writing(servers: str) -> Iterator[Writing]:
+    producer = Writing(servers)
+    yield producer
+    producer.flush()

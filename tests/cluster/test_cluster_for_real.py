@@ -1,0 +1,149 @@
+"""A cluster of three real brokers and a real ZooKeeper, used by confluent-kafka and hurt."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from headwater.model.failures import BrokerDidNotStart
+from headwater.testing.embedded_broker import EmbeddedBroker
+from headwater.testing.embedded_cluster import EmbeddedCluster
+from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
+from tests.zookeeper_server import absence
+
+SETTINGS = {
+    "zookeeper.session.timeout.ms": 4_000,
+    "offsets.topic.num.partitions": 3,
+    "min.insync.replicas": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[EmbeddedCluster]:
+    reason = absence()
+    if reason is not None:
+        pytest.skip(reason)
+    with EmbeddedCluster(3, SETTINGS, patience_s=PATIENCE_S) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """The cluster with all its brokers up, whatever the test before did."""
+    if not running.zookeeper.is_running:
+        running.zookeeper.start()
+    for broker in running.brokers:
+        if not broker.is_running:
+            broker.start()
+    yield running
+    for broker in running.brokers:
+        assert "Traceback" not in broker.log_text, broker.log_text
+
+
+@pytest.fixture
+def clients(cluster: EmbeddedCluster) -> Clients:
+    return Clients(cluster.bootstrap_servers)
+
+
+def test_what_is_acknowledged_is_on_all_brokers_and_a_group_reads_it(clients: Clients) -> None:
+    topic = clients.new_topic(partitions=6)
+    values = [b"%d" % number for number in range(300)]
+    with writing(clients.servers) as producer:
+        for number, value in enumerate(values):
+            producer.write(topic, number % 6, value)
+    assert producer.failed == []
+    assert set(clients.leaders(topic).values()) == {0, 1, 2}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": clients.servers,
+            "group.id": f"group-{uuid.uuid4().hex[:8]}",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    found = [bytes(each.value() or b"") for each in consumer.consume(300, timeout=PATIENCE_S)]
+    consumer.close()
+    assert sorted(found) == sorted(values)
+
+
+def test_any_broker_takes_what_only_the_controller_decides(cluster: EmbeddedCluster) -> None:
+    for broker in cluster.brokers:
+        clients = Clients(broker.bootstrap_servers)
+        topic = clients.new_topic(partitions=1)
+        clients.admin.delete_topics([topic])[topic].result(PATIENCE_S)
+
+
+def test_a_killed_leader_is_replaced_and_no_acknowledged_record_is_lost(
+    cluster: EmbeddedCluster, clients: Clients
+) -> None:
+    topic = clients.new_topic(partitions=1)
+    leader = clients.leaders(topic)[0]
+    with writing(clients.servers) as producer:
+        for number in range(200):
+            producer.write(topic, 0, b"before %d" % number)
+        producer.flush()
+        cluster.brokers[leader].kill()
+        for number in range(200):
+            producer.write(topic, 0, b"after %d" % number)
+    assert producer.failed == []
+    acknowledged = producer.acknowledged[0]
+    assert len(acknowledged) == 400
+    assert clients.read(topic, 0, 400) == acknowledged
+    assert clients.leaders(topic)[0] != leader
+    # It comes back as a follower, and is in sync again when it has caught up.
+    cluster.brokers[leader].start()
+    await_true(lambda: clients.in_sync(topic) == {0: [0, 1, 2]})
+
+
+def test_a_broker_that_is_stopped_hands_over_and_nobody_notices(
+    cluster: EmbeddedCluster, clients: Clients
+) -> None:
+    topic = clients.new_topic(partitions=3)
+    leader = clients.leaders(topic)[0]
+    with writing(clients.servers) as producer:
+        for number in range(100):
+            producer.write(topic, number % 3, b"before %d" % number)
+        cluster.brokers[leader].stop()
+        for number in range(100):
+            producer.write(topic, number % 3, b"after %d" % number)
+    assert producer.failed == []
+    assert leader not in clients.leaders(topic).values()
+    assert "has not relieved it" not in cluster.brokers[leader].log_text
+    for partition in range(3):
+        acknowledged = producer.acknowledged[partition]
+        assert clients.read(topic, partition, len(acknowledged)) == acknowledged
+
+
+def test_without_zookeeper_records_flow_on_and_changes_wait_until_it_is_back(
+    cluster: EmbeddedCluster, clients: Clients
+) -> None:
+    topic = clients.new_topic(partitions=3)
+    cluster.zookeeper.stop()
+    with writing(clients.servers) as producer:
+        for number in range(90):
+            producer.write(topic, number % 3, b"%d" % number)
+    assert producer.failed == []
+    for partition in range(3):
+        acknowledged = producer.acknowledged[partition]
+        assert clients.read(topic, partition, len(acknowledged)) == acknowledged
+    cluster.zookeeper.start()
+    later = clients.new_topic(partitions=1)
+    with writing(clients.servers) as producer:
+        producer.write(later, 0, b"x")
+    assert producer.failed == []
+
+
+def test_a_second_broker_with_the_same_id_is_refused_by_name(cluster: EmbeddedCluster) -> None:
+    twin = EmbeddedBroker(
+        {
+            "node.id": 0,
+            "zookeeper.connect": cluster.zookeeper.connect,
+            "zookeeper.session.timeout.ms": 1_000,
+        },
+        patience_s=PATIENCE_S,
+    )
+    with pytest.raises(BrokerDidNotStart, match="another broker is up as broker 0"):
+        twin.start()
+    twin.close()
+    assert cluster.brokers[0].is_running

@@ -1,0 +1,93 @@
+"""A disk that is full: what does not fit is refused by name, and what was acknowledged stays.
+
+The disk is full for one process only, by its limit on the size of files. To the broker that is the
+same: a write fails, perhaps after a part of it.
+"""
+
+import os
+import resource
+import select
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from headwater.cli.dumping import dump_path
+from headwater.testing import EmbeddedBroker
+from tests.durability.killing import PARTITIONS, PATIENCE_S, TOPIC, read_all
+
+# Amid a batch, so that the last write is cut short.
+LIMIT_BYTES = 1_000_007
+
+
+class Filling:
+    """Sends records of 4,000 bytes, and keeps what the broker said of them."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.acknowledged: dict[tuple[int, int], int] = {}
+        self.errors: list[int] = []
+        self._sent = 0
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "acks": 1, "retries": 0, "log_level": 0}
+        )
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self._producer.produce(
+                TOPIC,
+                value=b"%04000d" % self._sent,
+                partition=self._sent % PARTITIONS,
+                on_delivery=self._delivered,
+            )
+            self._sent += 1
+        assert self._producer.flush(PATIENCE_S) == 0
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error.code())
+            return
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
+        self.acknowledged[partition, offset] = int(value)
+
+
+def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
+    """RC-5. All is in one place, so no directory is left, and the broker ends by itself."""
+    with EmbeddedBroker({"num.partitions": PARTITIONS}, data_directory=tmp_path) as broker:
+        filling = Filling(broker.bootstrap_servers)
+        filling.send(PARTITIONS)
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (LIMIT_BYTES, LIMIT_BYTES))
+        while not filling.errors:
+            filling.send(20)
+        assert KafkaError.KAFKA_STORAGE_ERROR in filling.errors
+        await_end(broker.pid)
+        assert "no log directory is left" in broker.log_text
+        broker.restart()
+        found = read_all(broker.bootstrap_servers, record_count(broker.bootstrap_servers))
+        assert found.items() >= filling.acknowledged.items()
+        again = Filling(broker.bootstrap_servers)
+        again.send(PARTITIONS)
+        assert not again.errors
+    for number in range(PARTITIONS):
+        folder = tmp_path / f"{TOPIC}-{number}"
+        assert dump_path(folder, as_json=True, with_records=False, limit=None) == 0
+
+
+def record_count(bootstrap_servers: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused"})
+    ends = (
+        consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=PATIENCE_S)
+        for number in range(PARTITIONS)
+    )
+    total = sum(end for _, end in (each or (0, 0) for each in ends))
+    consumer.close()
+    return total
+
+
+def await_end(pid: int) -> None:
+    descriptor = os.pidfd_open(pid)
+    try:
+        assert select.select((descriptor,), (), (), PATIENCE_S)[0], "the broker goes on"
+    finally:
+        os.close(descriptor)

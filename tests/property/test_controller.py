@@ -1,0 +1,411 @@
+"""Controllers, brokers, a store and a network, through whatever happens to them."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.cluster.decision import Decision
+from headwater.cluster.facts import (
+    Fact,
+    PartitionChanged,
+    PartitionDropped,
+    TopicCreated,
+    TopicDeleted,
+    TopicKnown,
+)
+from headwater.cluster.image import NO_LEADER, ClusterImage, Partition, Topic
+from headwater.cluster.leadership import PREFERRED, UNCLEAN, elect_leaders
+from headwater.cluster.reassignment import alter_reassignments
+from headwater.cluster.states import (
+    PARTITION_MOVES,
+    REPLICA_MOVES,
+    PartitionState,
+    ReplicaState,
+    partition_state,
+    replica_state,
+)
+from headwater.cluster.topic_changes import create_partitions, delete_topics
+from headwater.cluster.topic_creation import create_topics
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NodeId, TopicId, TopicPartition
+from headwater.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headwater.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from headwater.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from headwater.wire.messages.create_topics import CreateTopicsRequest
+from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headwater.wire.messages.elect_leaders import ElectLeadersRequest
+from tests.sim.cluster_lab import ALL_RIGHTS, STATIC, dice, topic
+from tests.sim.controller_world import ControllerWorld, Node
+from tests.sim.virtual_time import CALM, Weather
+
+BROKERS = 5
+NAMES = ("t", "u", "v")
+UNCLEAN_TOPIC = "v"
+STORM = Weather(loss=0.03, delay=0.4)
+
+Decide = Callable[[ClusterImage], Decision[object]]
+
+
+class Rules:
+    """What must hold of every change that the store takes."""
+
+    def __init__(self) -> None:
+        self.leaders: dict[tuple[TopicId, int, int], NodeId] = {}
+        self.changes = 0
+        self.heard: dict[Node, dict[str, TopicId]] = {}
+        self.epochs: dict[tuple[Node, TopicId, int], int] = {}
+
+    def check(self, before: ClusterImage, after: ClusterImage) -> None:
+        self.changes += 1
+        for now in after.topics.values():
+            for number, partition in enumerate(now.partitions):
+                old = before.topic_by_id(now.topic_id)
+                if old is None or number >= len(old.partitions):
+                    assert partition.partition_epoch == 0
+                elif partition is not old.partitions[number]:
+                    self._check_change(now, old.partitions[number], partition)
+                self._check_state(now, number, partition)
+        self._check_moves(before, after)
+        self._check_admitted(before, after)
+
+    def check_heard(self, node: Node, facts: Sequence[Fact]) -> None:
+        """What a broker makes of what it hears: above all, that it deletes nothing that is."""
+        truth = node.world.image
+        heard = self.heard.setdefault(node, {})
+        for fact in facts:
+            match fact:
+                case TopicCreated(made) | TopicKnown(made):
+                    heard[made.name] = made.topic_id
+                case TopicDeleted(name):
+                    found = truth.topic_by_id(heard.pop(name))
+                    assert found is None or found.is_deleting
+                case PartitionDropped(name, number, is_deleted=True):
+                    found = truth.topic_by_id(heard[name])
+                    assert (
+                        found is None
+                        or found.is_deleting
+                        or node.node_id not in found.partitions[number].replicas
+                    )
+                case PartitionChanged(name, number, partition):
+                    key = (node, heard[name], number)
+                    assert self.epochs.get(key, -1) <= partition.partition_epoch
+                    self.epochs[key] = partition.partition_epoch
+                case _:
+                    pass
+
+    def _check_state(self, now: Topic, number: int, partition: Partition) -> None:
+        assert set(partition.isr) <= set(partition.replicas)
+        assert partition.isr
+        assert len(set(partition.replicas)) == len(partition.replicas)
+        if partition.leader != NO_LEADER:
+            assert partition.leader in partition.isr
+        term = (now.topic_id, number, partition.leader_epoch)
+        assert self.leaders.setdefault(term, partition.leader) == partition.leader
+
+    def _check_change(self, now: Topic, old: Partition, new: Partition) -> None:
+        assert new.partition_epoch == old.partition_epoch + 1, "the version of one node"
+        assert new.leader_epoch >= old.leader_epoch
+        if new.leader != old.leader:
+            assert new.leader_epoch > old.leader_epoch
+            # The end of a move may come with the in-sync replicas that it waited for.
+            is_moving = bool(old.adding or old.removing)
+            if new.leader != NO_LEADER and now.name != UNCLEAN_TOPIC and not is_moving:
+                assert new.leader in old.isr
+
+    def _check_moves(self, before: ClusterImage, after: ClusterImage) -> None:
+        names = {
+            TopicPartition(name, number): None
+            for image in (before, after)
+            for name, each in image.topics.items()
+            for number in range(len(each.partitions))
+        }
+        for name in names:
+            same = _topic_id(before, name) == _topic_id(after, name)
+            here, there = partition_state(before, name), partition_state(after, name)
+            if same and here is not there:
+                assert there in PARTITION_MOVES[here] or here is PartitionState.NON_EXISTENT
+            for node_id in map(NodeId, range(BROKERS)):
+                one, other = (replica_state(each, node_id, name) for each in (before, after))
+                if same and one is not other and ReplicaState.NON_EXISTENT not in (one, other):
+                    assert other in REPLICA_MOVES[one]
+
+    def _check_admitted(self, before: ClusterImage, after: ClusterImage) -> None:
+        """ISR-7: who comes again is in sync only where nobody else is."""
+        for node_id, epoch in after.admitted_epochs.items():
+            if before.admitted_epochs.get(node_id) != epoch:
+                for each in after.topics.values():
+                    for partition in each.partitions:
+                        assert (
+                            node_id not in partition.isr
+                            or partition.isr == (node_id,)
+                            or each.is_deleting
+                            or partition.leader == NO_LEADER
+                        )
+
+
+def _topic_id(image: ClusterImage, name: TopicPartition) -> TopicId | None:
+    found = image.topics.get(name.topic)
+    return None if found is None else found.topic_id
+
+
+class Chaos:
+    """Things that happen, one after the other, as the dice fall."""
+
+    def __init__(self, seed: int, *, goes_through_bytes: bool = False) -> None:
+        self.rules = Rules()
+        self.rng = random.Random(seed + 1)
+        self.world = ControllerWorld(
+            seed,
+            texts={
+                "leader.imbalance.check.interval.seconds": "20",
+                # Of a short patience, requests arrive that were given up long ago.
+                "controller.socket.timeout.ms": self.rng.choice(["3000", "50"]),
+            },
+            checked=self.rules.check,
+            heard=self.rules.check_heard,
+            goes_through_bytes=goes_through_bytes,
+        )
+        # A broker that asks to be relieved does stop, sooner or later.
+        self.stopping: list[Node] = []
+        for number in range(BROKERS):
+            self.world.start(number)
+        self.world.run(2_000)
+
+    def step(self) -> None:
+        action = self.rng.choice(
+            [
+                self._crash,
+                self._stop,
+                self._start,
+                self._start,
+                self._cut_from_store,
+                self._expire,
+                self._blink,
+                self._blink,
+                self._cut_link,
+                self._heal,
+                self._create,
+                self._create,
+                self._delete,
+                self._grow,
+                self._reassign,
+                self._elect,
+                self._shut_down,
+                *[self._alter] * 6,
+            ]
+        )
+        action()
+        self.world.time.weather = self.rng.choice([CALM, CALM, STORM])
+        self.world.run(self.rng.choice([0, 1, 5, 20, 100, 3_000, 9_000]))
+
+    def calm_down(self) -> None:
+        """Everything works again, for long enough."""
+        self.world.time.weather = CALM
+        self._heal()
+        for node in self.stopping:
+            if self.world.nodes.get(node.node_id) is node:
+                self.world.stop(node.node_id)
+        for number in range(BROKERS):
+            if NodeId(number) not in self.world.nodes:
+                self.world.start(number)
+        self.world.run(60_000)
+
+    # Brokers and their links.
+
+    def _crash(self) -> None:
+        if len(self.world.nodes) > 1:
+            self.world.crash(self._some_node().node_id)
+
+    def _stop(self) -> None:
+        if len(self.world.nodes) > 2:
+            self.world.stop(self._some_node().node_id)
+
+    def _start(self) -> None:
+        gone = [each for each in range(BROKERS) if NodeId(each) not in self.world.nodes]
+        if gone:
+            self.world.start(self.rng.choice(gone))
+
+    def _cut_from_store(self) -> None:
+        self._some_node().session.cut()
+
+    def _expire(self) -> None:
+        self._some_node().session.expire()
+
+    def _blink(self) -> None:
+        """The controller loses sight of the store for a moment, with writes under way."""
+        for node in self.world.nodes.values():
+            if node.leading is not None:
+                self._create()
+                self.world.run(self.rng.randint(1, 8))
+                node.session.cut()
+                self.world.run(self.rng.randint(1, 100))
+                node.session.heal()
+                return
+
+    def _cut_link(self) -> None:
+        self.world.network.cut_one_way(self._some_node().node_id, self._some_node().node_id)
+
+    def _heal(self) -> None:
+        self.world.network.heal()
+        for node in self.world.nodes.values():
+            node.session.heal()
+
+    def _shut_down(self) -> None:
+        node = self._some_node()
+        self.stopping.append(node)
+        request = ControlledShutdownRequest(broker_id=node.node_id, broker_epoch=node.broker_epoch)
+        for each in list(self.world.nodes.values()):
+            if each.leading is not None:
+                each.serve(node.node_id, request, node.answers.append)
+
+    # What clients and leaders ask for.
+
+    def _create(self) -> None:
+        name = self.rng.choice(NAMES)
+        configs: dict[str, str | None] = {}
+        if name == UNCLEAN_TOPIC:
+            configs["unclean.leader.election.enable"] = "true"
+        asked = topic(name, self.rng.randint(1, 4), self.rng.randint(1, 3), configs=configs)
+        request = CreateTopicsRequest(topics=(asked,))
+        some = dice(self.rng.randrange(2**40))
+        self._submit(partial(create_topics, request=request, static=STATIC, dice=some))
+
+    def _delete(self) -> None:
+        wish = DeleteTopicState(name=self.rng.choice(NAMES))
+        request = DeleteTopicsRequest(topics=(wish,))
+        self._submit(partial(delete_topics, request=request, rights=ALL_RIGHTS))
+
+    def _grow(self) -> None:
+        wish = CreatePartitionsTopic(
+            name=self.rng.choice(NAMES), count=self.rng.randint(1, 6), assignments=None
+        )
+        request = CreatePartitionsRequest(topics=(wish,))
+        self._submit(partial(create_partitions, request=request, dice=dice(1)))
+
+    def _reassign(self) -> None:
+        replicas = self.rng.sample(range(BROKERS), self.rng.randint(1, 3))
+        wish = ReassignablePartition(
+            partition_index=0, replicas=self.rng.choice([None, tuple(replicas), tuple(replicas)])
+        )
+        request = AlterPartitionReassignmentsRequest(
+            topics=(ReassignableTopic(name=self.rng.choice(NAMES), partitions=(wish,)),)
+        )
+        self._submit(partial(alter_reassignments, request=request))
+
+    def _elect(self) -> None:
+        kinds = [PREFERRED, PREFERRED, UNCLEAN]
+        request = ElectLeadersRequest(election_type=self.rng.choice(kinds), topic_partitions=None)
+        if request.election_type == PREFERRED:
+            self._submit(partial(elect_leaders, request=request))
+
+    def _alter(self) -> None:
+        """A leader, or one who thinks so, wants other in-sync replicas."""
+        asker = self._some_node()
+        led = [
+            TopicPartition(name, number)
+            for name, each in asker.reception.image.topics.items()
+            for number, partition in enumerate(each.partitions)
+            if partition.leader == asker.node_id
+        ]
+        for name in self.rng.sample(led, min(len(led), 3)):
+            partition = asker.reception.image.partition(*name)
+            assert partition is not None
+            others = [each for each in partition.replicas if each != asker.node_id]
+            chosen = self.rng.sample(others, self.rng.randint(0, len(others)))
+            self.world.ask_for_isr(name, [asker.node_id, *chosen], asker)
+
+    def _submit(self, decide: Decide) -> None:
+        for node in list(self.world.nodes.values()):
+            if node.leading is not None:
+                node.leading.controller.submit(
+                    decide, then=lambda _: None, otherwise=lambda _: None
+                )
+
+    def _some_node(self) -> Node:
+        return self.rng.choice(list(self.world.nodes.values()))
+
+
+def check_convergence(world: ControllerWorld) -> None:
+    """Nothing is on its way, and every broker knows what the store knows."""
+    image = world.image
+    leading = world.leading
+    assert leading.is_idle
+    assert leading.controller.image.topics == leading.controller.proposed.topics == image.topics
+    assert leading.controller.image.brokers.keys() == image.brokers.keys()
+    assert image.brokers.keys() == world.nodes.keys()
+    for node in world.nodes.values():
+        heard = node.reception.image
+        assert node.reception.is_informed
+        assert heard.brokers.keys() == image.brokers.keys()
+        assert heard.controller_id == image.controller_id
+        assert dict(heard.configs) == dict(image.configs)
+        assert {name: _as_heard(each, node) for name, each in image.topics.items()} == {
+            name: _as_heard(each, node) for name, each in heard.topics.items()
+        }
+
+
+def _as_heard(each: Topic, node: Node) -> Topic:
+    """Only those who hold a partition hear who comes and goes."""
+    return replace(
+        each,
+        partitions=tuple(
+            partition
+            if node.node_id in partition.replicas
+            else replace(partition, adding=(), removing=())
+            for partition in each.partitions
+        ),
+    )
+
+
+def check_health(world: ControllerWorld) -> None:
+    """All brokers are up, so there is no reason for anything to be undone."""
+    for each in world.image.topics.values():
+        assert not each.is_deleting
+        for partition in each.partitions:
+            assert partition.leader in world.image.brokers
+
+
+@given(seed=st.integers(0, 2**32), steps=st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_whatever_happens_leaders_are_sound_and_brokers_hear_of_it_in_the_end(
+    seed: int, steps: int
+) -> None:
+    chaos = Chaos(seed)
+    for _ in range(steps):
+        chaos.step()
+    chaos.calm_down()
+    check_convergence(chaos.world)
+    check_health(chaos.world)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=3, deadline=None)
+def test_it_is_the_same_when_messages_go_through_their_bytes(seed: int) -> None:
+    chaos = Chaos(seed, goes_through_bytes=True)
+    for _ in range(25):
+        chaos.step()
+    chaos.calm_down()
+    check_convergence(chaos.world)
+    check_health(chaos.world)
+
+
+def test_a_quiet_cluster_writes_nothing() -> None:
+    chaos = Chaos(1)
+    chaos._create()
+    chaos.world.run(1_000)
+    changes = chaos.rules.changes
+    assert changes > 0
+    chaos.world.run(3_600_000)
+    assert chaos.rules.changes == changes
+    assert ErrorCode.NONE not in chaos.world.nodes[NodeId(0)].trouble.values()

@@ -1,0 +1,91 @@
+"""A segment that a crash left, judged in runs and batch by batch: the same verdict."""
+
+import random
+from pathlib import PurePath
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.model.topic_settings import TopicSettings
+from headwater.records.building import build_batch
+from headwater.records.checksum import write_crc
+from headwater.records.record import Record
+from headwater.storage import segment_files
+from headwater.storage.leader_epochs import LeaderEpochs
+from headwater.storage.open_files import OpenFiles
+from headwater.storage.recovery import RecoveryJudge
+from headwater.storage.segment import Segment
+from headwater.storage.segment_home import SegmentHome
+from tests.sim.cruel_disk import CruelDisk
+from tests.sim.loaded_dice import LoadedDice
+
+FOLDER = PurePath("/orders-0")
+BASE_OFFSET = 10
+NO_EPOCH_THAT_ANY_BATCH_HAS = -2
+
+
+class OneByOne(RecoveryJudge):
+    """Wants to see each batch itself, because it is of another epoch."""
+
+    @property
+    def leader_epoch(self) -> int:
+        return NO_EPOCH_THAT_ANY_BATCH_HAS
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> bytes:
+    """Batches as a log has them, perhaps with a few bits that changed, perhaps torn."""
+    log, offset, epoch = bytearray(), BASE_OFFSET, 0
+    for _ in range(draw(st.integers(1, 12))):
+        epoch += draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
+        offset += draw(st.sampled_from([0, 0, 0, 0, 0, 0, 3, -1, 2**31]))
+        record = Record(value=b"v" * draw(st.integers(0, 40)), timestamp=draw(st.integers(-1, 9)))
+        count = draw(st.integers(1, 3))
+        batch = bytearray(
+            build_batch(
+                [record] * count,
+                base_offset=max(offset, 0),
+                leader_epoch=max(epoch, 0),
+            )
+        )
+        if draw(st.integers(0, 9)) == 0:
+            batch[draw(st.integers(0, len(batch) - 1))] ^= 1 << draw(st.integers(0, 7))
+        if draw(st.integers(0, 9)) == 0:
+            write_crc(batch, 0, len(batch))
+        log += batch
+        offset += count
+    return bytes(log[: len(log) - draw(st.sampled_from([0, 0, 0, 1, 30]))])
+
+
+@settings(max_examples=400)
+@given(contents(), st.sampled_from([0, 100, 500]))
+def test_runs_and_single_batches_are_judged_alike(content: bytes, interval: int) -> None:
+    """RC-1"""
+    assert verdict(content, RecoveryJudge, interval) == verdict(content, OneByOne, interval)
+
+
+def verdict(content: bytes, kind: type[RecoveryJudge], interval: int) -> tuple[object, ...]:
+    """All that a recovery decides, and all that it writes."""
+    disk = CruelDisk(random.Random(1))
+    disk.make_directory(FOLDER)
+    path = segment_files.path_of(FOLDER, BASE_OFFSET, segment_files.LOG)
+    disk.open(path, create=True).write([content], 0)
+    home = SegmentHome(
+        disk=disk, files=OpenFiles(disk, 8), folder=FOLDER, dice=LoadedDice(random.Random(1))
+    )
+    home.configure(TopicSettings(index_interval_bytes=interval))
+    segment = Segment(home, BASE_OFFSET, size=len(content), created_ms=0)
+    epochs = LeaderEpochs()
+    judge = kind(epochs, [], BASE_OFFSET)
+    refusal = segment.rebuild(judge)
+    indexes = [disk.open(each.path).read(10_000, 0) for each in segment.cached_files()[1:]]
+    return (
+        type(refusal),
+        segment.size,
+        segment.largest_timestamp,
+        segment.offset_of_largest_timestamp,
+        segment.first_timestamp,
+        judge.next_offset,
+        epochs.entries(),
+        indexes,
+    )

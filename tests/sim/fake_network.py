@@ -1,0 +1,325 @@
+"""A network between brokers in virtual time: it delays, breaks connections, and cuts links.
+
+`join` gives a broker its `headwater.cluster.colleagues.Colleagues`, and takes what serves the
+others' requests: any callable, or a `Dispatch` by way of `served_by`. Messages go through their
+bytes, so whatever a version cannot say is noticed, and a response is overwritten when its callback
+has returned.
+
+What a reader would get wrong: a connection is like TCP. Nothing on it is lost by itself or
+overtakes; what goes wrong ends it as a whole, and then nobody knows which of its requests were
+served. Some of them may still be, later: bytes that are under way arrive after their sender has
+given up, and after what it sends on its next connection.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from headwater.cluster.colleagues import Answered, Errand
+from headwater.cluster.store import Failed
+from headwater.model.failures import ConnectionLost, HeadwaterError, RequestTimedOut
+from headwater.model.ids import NodeId
+from headwater.net.service import Address, ReplySlot
+from headwater.wire.api_key import ApiKey
+from headwater.wire.api_table import APIS
+from headwater.wire.headers import request_frame, response_body_position
+from headwater.wire.lifting import Message
+from headwater.wire.translation import read, request_shape, response_shape, write
+from tests.sim.virtual_time import VirtualTime
+
+Reply = Callable[[Message], None]
+Serve = Callable[[NodeId, Message, Reply], None]
+"""Takes a request of a broker, and answers it now, later, or never."""
+
+_SIZE_BYTES: Final = 4
+_QUICK_MS: Final = 5
+_SLOW_MS: Final = 400
+_NOTICED_MS: Final = 20
+
+
+class FakeNetwork:
+    """See the module. The chances are those of the time's weather: loss and delay."""
+
+    def __init__(self, time: VirtualTime, *, goes_through_bytes: bool = True) -> None:
+        self.time = time
+        self.goes_through_bytes = goes_through_bytes
+        self._nodes: dict[NodeId, FakeColleagues] = {}
+        self._cuts: dict[tuple[NodeId, NodeId], None] = {}
+
+    def join(self, node_id: NodeId, serve: Serve) -> FakeColleagues:
+        """A broker has started, maybe once more."""
+        assert node_id not in self._nodes, f"broker {node_id} is on the network already"
+        self._nodes[node_id] = joined = FakeColleagues(self, node_id, serve)
+        return joined
+
+    def leave(self, node_id: NodeId) -> None:
+        """A broker's process is gone: it hears nothing more, and the others notice."""
+        gone = self._nodes.pop(node_id)
+        gone.is_gone = True
+        for other in self._nodes.values():
+            other.lost_sight_of(node_id)
+
+    def cut(self, one: NodeId, other: NodeId) -> None:
+        """No message gets through between the two, and neither is told so."""
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
+
+    def cut_one_way(self, source: NodeId, target: NodeId) -> None:
+        self._cuts[source, target] = None
+
+    def isolate(self, node_id: NodeId) -> None:
+        """Cut a broker off from all that are there now."""
+        for other in self._nodes:
+            if other != node_id:
+                self.cut(node_id, other)
+
+    def heal(self) -> None:
+        """All links work again."""
+        self._cuts.clear()
+
+    def node(self, node_id: NodeId) -> FakeColleagues | None:
+        return self._nodes.get(node_id)
+
+    def is_cut(self, source: NodeId, target: NodeId) -> bool:
+        return (source, target) in self._cuts
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A request that waits for its answer."""
+
+    api: ApiKey
+    then: Answered
+    otherwise: Failed
+    response: Message | None = None
+    has_left: bool = False
+
+
+class FakeColleagues:
+    """`headwater.cluster.colleagues.Colleagues` of one broker, from its start to its end."""
+
+    def __init__(self, network: FakeNetwork, node_id: NodeId, serve: Serve) -> None:
+        self.node_id = node_id
+        self.serve = serve
+        self.is_gone = False
+        self._network = network
+        self._connections: dict[tuple[NodeId, Errand], _Connection] = {}
+
+    def ask(
+        self,
+        node_id: NodeId,
+        request: Message,
+        *,
+        errand: Errand,
+        timeout_ms: int,
+        then: Answered,
+        otherwise: Failed,
+    ) -> None:
+        assert not self.is_gone, f"broker {self.node_id} is gone, and asks {node_id}"
+        asked = _Asked(request.api, then, otherwise)
+        connection = self._connections.get((node_id, errand))
+        if connection is None or connection.is_broken:
+            connection = _Connection(self._network, self, node_id)
+            self._connections[node_id, errand] = connection
+        connection.send(asked, request, timeout_ms)
+
+    def drop(self, node_id: NodeId, errand: Errand) -> None:
+        connection = self._connections.pop((node_id, errand), None)
+        if connection is not None:
+            time = self._network.time
+            time.after(0, partial(connection.fail, ConnectionLost("closed on our side")))
+
+    def lost_sight_of(self, node_id: NodeId) -> None:
+        """For the network: a broker went, and its end of the connections was closed."""
+        for (other, _), connection in self._connections.items():
+            if other == node_id:
+                connection.break_soon()
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One way to ask one broker, from its first request until something goes wrong.
+
+    A silent one carries nothing any more, but its end has not been noticed yet.
+    """
+
+    network: FakeNetwork
+    source: FakeColleagues
+    target_id: NodeId
+    is_broken: bool = False
+    _is_silent: bool = False
+    _asked: deque[_Asked] = field(default_factory=deque)
+    # When the last message arrives that is under way there, and back.
+    _there_ms: int = 0
+    _back_ms: int = 0
+
+    def send(self, asked: _Asked, request: Message, timeout_ms: int) -> None:
+        time = self.network.time
+        self._asked.append(asked)
+        time.after(timeout_ms, partial(self._time_out, asked))
+        target = self.network.node(self.target_id)
+        if target is None or self.network.is_cut(self.source.node_id, self.target_id):
+            self.break_soon()
+        elif not self._goes_wrong():
+            copied = self._copy(request, request_shape(request.api))
+            self._there_ms = max(self._there_ms, self._arrival_ms())
+            arrive = partial(self._arrive, target, asked, copied)
+            time.after(self._there_ms - time.now_ms, arrive)
+
+    def fail(self, error: HeadwaterError) -> None:
+        """Give up everything that is under way."""
+        self.is_broken = True
+        while self._asked:
+            asked = self._asked.popleft()
+            if not self.source.is_gone:
+                asked.otherwise(error)
+
+    def break_soon(self) -> None:
+        self.is_broken = True
+        lost = ConnectionLost(f"broker {self.target_id} cannot be reached")
+        delay_ms = 1 + self.network.time.rng.randrange(_NOTICED_MS)
+        self.network.time.after(delay_ms, partial(self.fail, lost))
+
+    def _arrive(self, target: FakeColleagues, asked: _Asked, request: Message) -> None:
+        if self.network.is_cut(self.source.node_id, target.node_id):
+            self._is_silent = True
+        elif not target.is_gone:
+            target.serve(self.source.node_id, request, partial(self._answer, target, asked))
+
+    def _answer(self, target: FakeColleagues, asked: _Asked, response: Message) -> None:
+        """Answers leave in the order of the requests."""
+        if target.is_gone or self.is_broken:
+            return
+        # The answer's bytes are the target's, and may be gone when this returns.
+        asked.response = self._copy(response, response_shape(response.api))
+        for each in self._asked:
+            if each.response is None:
+                return
+            if not each.has_left:
+                each.has_left = True
+                self._return(target, each, each.response)
+
+    def _return(self, target: FakeColleagues, asked: _Asked, response: Message) -> None:
+        time = self.network.time
+        if self.network.is_cut(target.node_id, self.source.node_id):
+            self._is_silent = True
+        elif not self._goes_wrong():
+            self._back_ms = max(self._back_ms, self._arrival_ms())
+            time.after(self._back_ms - time.now_ms, partial(self._hear, asked, response))
+
+    def _hear(self, asked: _Asked, response: Message) -> None:
+        if asked not in self._asked:
+            return
+        self._asked.remove(asked)
+        if not self.source.is_gone:
+            self._tell(asked, response)
+
+    def _tell(self, asked: _Asked, response: Message) -> None:
+        if not self.network.goes_through_bytes:
+            asked.then(response)
+            return
+        body = _bytes_of(response)
+        asked.then(_read(response_shape(asked.api), body))
+        body[:] = bytes(len(body))
+
+    def _goes_wrong(self) -> bool:
+        """Either end notices, or none does until somebody's patience ends."""
+        time = self.network.time
+        if not self._is_silent and time.happens(time.weather.loss):
+            self._is_silent = True
+            if time.happens(0.5):
+                self.break_soon()
+        return self._is_silent
+
+    def _time_out(self, asked: _Asked) -> None:
+        """As in Kafka's clients, one late answer ends the whole connection."""
+        if asked in self._asked:
+            self.fail(RequestTimedOut(f"broker {self.target_id} did not answer in time"))
+
+    def _arrival_ms(self) -> int:
+        time = self.network.time
+        delay_ms = 1 + time.rng.randrange(_QUICK_MS)
+        if time.happens(time.weather.delay):
+            delay_ms += time.rng.randrange(_SLOW_MS)
+        return time.now_ms + delay_ms
+
+    def _copy(self, message: Message, shape: type[Message]) -> Message:
+        if not self.network.goes_through_bytes:
+            return message
+        return _read(shape, _bytes_of(message))
+
+
+class Served(Protocol):
+    """A `headwater.broker.dispatch.Dispatch`, or what takes frames like one."""
+
+    def serve(self, slot: ReplySlot, frame: memoryview) -> None: ...
+
+
+def served_by(dispatch: Served, *, listener: str = "PLAINTEXT") -> Serve:
+    """Requests of other brokers, as frames for a dispatch."""
+
+    def serve(source: NodeId, request: Message, reply: Reply) -> None:
+        api = APIS[request.api]
+        version = api.newest_served(unstable=False)
+        parts = request_frame(api, version, 1, f"broker-{source}", write(request, version))
+        frame = bytearray(_joined(parts))[_SIZE_BYTES:]
+
+        def answered(slot: ReplySlot) -> None:
+            assert slot.parts is not None
+            answer = memoryview(_joined(slot.parts))[_SIZE_BYTES:]
+            position = response_body_position(api, version, answer)
+            reply(read(response_shape(request.api), version, answer[position:]))
+
+        dispatch.serve(ReplySlot(_BrokerPeer(source, listener, answered)), memoryview(frame))
+        frame[:] = bytes(len(frame))
+
+    return serve
+
+
+class _BrokerPeer:
+    """The other end of a connection: `headwater.net.service.ServedConnection`."""
+
+    def __init__(
+        self, source: NodeId, listener: str, answered: Callable[[ReplySlot], None]
+    ) -> None:
+        self.address = Address(listener=listener, peer_host=f"broker-{source}", peer_port=1)
+        self.is_closed = False
+        self._answered = answered
+
+    def mute(self, until_ms: int) -> None:
+        """Brokers are not throttled by closing their ears."""
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def note_answer(self, slot: ReplySlot) -> None:
+        if not self.is_closed:
+            self._answered(slot)
+
+    def note_hold(self, slot: ReplySlot) -> None:
+        """Who asks as a broker asks one thing after the other where it matters."""
+
+
+def _bytes_of(message: Message) -> bytearray:
+    return bytearray(_joined(write(message, _version_of(message.api))))
+
+
+def _read(shape: type[Message], body: bytearray) -> Message:
+    return read(shape, _version_of(shape.api), memoryview(body))
+
+
+def _version_of(api: ApiKey) -> int:
+    return APIS[api].newest_served(unstable=False)
+
+
+def _joined(parts: Sequence[object]) -> bytes:
+    return b"".join(_content(part) for part in parts)
+
+
+def _content(part: object) -> bytes:
+    assert isinstance(part, bytes | bytearray | memoryview), "a fake disk has no ranges to send"
+    return bytes(part)

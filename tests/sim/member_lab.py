@@ -1,0 +1,297 @@
+"""Whole brokers that form a cluster, in virtual time: shipped code from the dispatch to the log.
+
+Only the network, the store, the disks and time are the test's. What a reader would get wrong: a
+broker's disk outlives it. `crash` ends the process, and `start` begins another on the same disk.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Final, TypeVar
+
+from headwater.broker.broker import Broker
+from headwater.broker.coordinators import new_coordinators
+from headwater.broker.dispatch import Dispatch
+from headwater.broker.member import Member
+from headwater.broker.metadata_answers import MetadataAnswers
+from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.cluster.effective import StaticConfig
+from headwater.cluster.facts import Fact
+from headwater.cluster.image import ClusterImage, Endpoint
+from headwater.cluster.membership import Membership
+from headwater.cluster.reception import Reception
+from headwater.cluster.store import Registration
+from headwater.model.failures import HeadwaterError
+from headwater.model.ids import NodeId
+from headwater.net.service import ReplySlot
+from headwater.replication.deadlines import Deadlines
+from headwater.replication.fetch_sessions import FetchSessions
+from headwater.replication.hosted_partitions import HostedPartitions
+from headwater.replication.replicas import Replicas, ReplicaTools
+from headwater.security.authorization import AllowAll
+from headwater.storage.cold_read import read_plainly
+from headwater.storage.disk import File
+from headwater.storage.executor import InlineExecutor
+from headwater.storage.log_directories import LogDirectories
+from headwater.storage.log_directory import DirectoryTools
+from headwater.storage.open_files import OpenFiles
+from headwater.storage.range_reader import RangeReader
+from headwater.wire.api_table import APIS
+from headwater.wire.headers import request_frame
+from headwater.wire.lifting import Message
+from headwater.wire.translation import write
+from tests.sim.broker_lab import Peer, Sent
+from tests.sim.cluster_lab import CLUSTER_ID
+from tests.sim.cruel_disk import CruelDisk
+from tests.sim.fake_network import FakeNetwork, served_by
+from tests.sim.loaded_dice import LoadedDice
+from tests.sim.replica_lab import NodeClock
+from tests.sim.shared_store import SharedStore
+from tests.sim.virtual_time import VirtualTime
+
+R = TypeVar("R", bound=Message)
+
+DATA: Final = PurePath("/data")
+LISTENER: Final = "PLAINTEXT"
+_SIZE_BYTES: Final = 4
+_TICK_MS: Final = 100
+
+
+class MemberLab:
+    """A cluster of brokers by their number."""
+
+    def __init__(
+        self, count: int, *, seed: int = 1, texts: Mapping[str, str] | None = None
+    ) -> None:
+        self.time = VirtualTime(random.Random(seed))
+        self.store = SharedStore(self.time)
+        self.network = FakeNetwork(self.time)
+        self.nodes = [MemberNode(self, NodeId(number), texts or {}) for number in range(count)]
+        for node in self.nodes:
+            node.start()
+        self.run(1_000)
+
+    @property
+    def controller(self) -> MemberNode:
+        (found,) = [node for node in self.nodes if node.is_up and node.membership.leading]
+        return found
+
+    @property
+    def others(self) -> list[MemberNode]:
+        """Those that are up and do not decide."""
+        return [node for node in self.nodes if node.is_up and not node.membership.leading]
+
+    def run(self, span_ms: int) -> None:
+        self.time.run_for(span_ms)
+
+
+class MemberNode:
+    """One broker: a disk, and now and then a process on it."""
+
+    def __init__(self, lab: MemberLab, node_id: NodeId, texts: Mapping[str, str]) -> None:
+        self._lab = lab
+        self.node_id = node_id
+        self.clock = NodeClock(lab.time)
+        self.disk = CruelDisk(random.Random(lab.time.rng.random()), now_ms=self.clock.now_ms)
+        self.disk.make_directory(DATA)
+        self.static = StaticConfig.parse({**texts, "node.id": str(node_id)})
+        self.fatal: list[HeadwaterError] = []
+        self.is_up = False
+        self._life = 0
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.membership.reception.image
+
+    def start(self) -> None:
+        self.is_up = True
+        self._life += 1
+        lab = self._lab
+        self.dice = LoadedDice(random.Random(lab.time.rng.random()))
+        self.colleagues = lab.network.join(self.node_id, self._serve)
+        self.session = lab.store.session(self.node_id)
+        self.deadlines = Deadlines()
+        self.deadlines.wake_at = self._wake_at
+        self._build(ClusterImage(cluster_id=CLUSTER_ID))
+        self.session.listen(self.membership)
+        self.membership.register(
+            Registration(
+                node_id=self.node_id,
+                endpoints=(Endpoint(listener=LISTENER, host="h", port=int(self.node_id)),),
+            ),
+            then=lambda: None,
+        )
+        self.session.read_configs(then=self.membership.reception.store_changed)
+        self._later(_TICK_MS, self._tick)
+
+    def crash(self) -> None:
+        self._end()
+        self.session.crash()
+        self.disk.process_crash()
+
+    def close(self) -> None:
+        """A clean end, without asking anybody."""
+        self.membership.close()
+        self.replicas.close()
+        self.deadlines.expire_all()
+        self.broker.directories.close(broker_epoch=self.membership.broker_epoch)
+        self.session.close()
+        self._end()
+
+    def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
+        """A client's request, as its frame."""
+        api = APIS[request.api]
+        version = api.newest_served(unstable=False) if version is None else version
+        peer = peer or Peer()
+        slot = ReplySlot(peer)
+        parts = request_frame(api, version, 1, "lab", write(request, version))
+        frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
+        self.dispatch.serve(slot, memoryview(frame))
+        frame[:] = bytes(len(frame))
+        return Sent(request, version, slot, peer)
+
+    def ask(self, request: Message, shape: type[R], within_ms: int = 2_000) -> R:
+        """The answer to a request, which may take some time."""
+        sent = self.send(request)
+        self._lab.run(within_ms)
+        return sent.answer(shape)
+
+    # How it is put together.
+
+    def _build(self, image: ClusterImage) -> None:
+        self.replicas = Replicas(
+            ReplicaTools(
+                node_id=self.node_id,
+                broker_epoch=lambda: self.membership.broker_epoch,
+                colleagues=self.colleagues,
+                clock=self.clock,
+                deadlines=self.deadlines,
+                settings=self.static.settings,
+            )
+        )
+        directories = self._directories()
+        self.partitions = HostedPartitions(
+            image, self.static, directories, self.clock, self.replicas
+        )
+        directories.open(self.clock.now_ms())
+        self.membership = Membership(
+            static=self.static,
+            store=self.session,
+            colleagues=self.colleagues,
+            reception=Reception(
+                image, self._told, node_id=self.node_id, trouble=self.partitions.trouble
+            ),
+            later=self._later,
+            fatal=self.fatal.append,
+        )
+        self.broker = self._broker(directories)
+        self.dispatch = Dispatch(self.broker, brokers_listener=LISTENER)
+
+    def _directories(self) -> LogDirectories:
+        tools = DirectoryTools(
+            node_id=self.node_id,
+            cluster_id=CLUSTER_ID,
+            disk=self.disk,
+            files=OpenFiles(self.disk, 64),
+            executor=InlineExecutor(),
+            dice=self.dice,
+            settings_for=lambda name: self.partitions.settings_of(name),
+        )
+        return LogDirectories([DATA], tools, self.static.settings.storage())
+
+    def _broker(self, directories: LogDirectories) -> Broker:
+        executor = InlineExecutor()
+        standing = Member(
+            self.static,
+            membership=self.membership,
+            colleagues=self.colleagues,
+            clock=self.clock,
+            dice=self.dice,
+            later=self._later,
+        )
+        producer_ids = ProducerIdBlock(standing.allocate_producer_ids)
+        self.coordinators = new_coordinators(
+            self.static,
+            clock=self.clock,
+            dice=self.dice,
+            executor=executor,
+            deadlines=self.deadlines,
+            partitions=self.partitions,
+            producer_ids=producer_ids,
+            image=lambda: standing.image,
+            colleagues=self.colleagues,
+        )
+        return Broker(
+            static=self.static,
+            clock=self.clock,
+            dice=self.dice,
+            executor=executor,
+            standing=standing,
+            directories=directories,
+            partitions=self.partitions,
+            ranges=RangeReader(_AllCold(), executor, read_plainly, cold_limit_bytes=1 << 20),
+            sessions=FetchSessions(100, self.dice),
+            deadlines=self.deadlines,
+            authorizer=AllowAll(),
+            metadata=MetadataAnswers(),
+            producer_ids=producer_ids,
+            groups=self.coordinators.groups,
+            transactions=self.coordinators.transactions,
+            questions=self.coordinators.questions,
+            markers=self.coordinators.markers,
+            soon=lambda action: self._later(0, action),
+        )
+
+    # What happens to it.
+
+    def _serve(self, source: NodeId, request: Message, reply: Callable[[Message], None]) -> None:
+        served_by(self.dispatch)(source, request, reply)
+
+    def _told(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
+        self.partitions.changed(image, facts)
+        self.coordinators.groups.changed(image, facts)
+        self.coordinators.transactions.changed(image)
+
+    def _tick(self) -> None:
+        self.partitions.open_some(10)
+        self.coordinators.groups.load_some(10)
+        self.coordinators.transactions.load_some(10)
+        self.broker.directories.tick(self.clock.now_ms())
+        self._later(_TICK_MS, self._tick)
+
+    def _wake_at(self, deadline_ms: int) -> None:
+        self._later(max(0, deadline_ms - self.clock.steady_ms()), self._ring)
+
+    def _ring(self) -> None:
+        self.deadlines.expire(self.clock.steady_ms())
+        if self.deadlines.next_ms is not None:
+            self._wake_at(self.deadlines.next_ms)
+
+    def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Unless this process is gone by then."""
+        life = self._life
+
+        def act() -> None:
+            if self._life == life:
+                action()
+
+        self._lab.time.after(delay_ms, act)
+
+    def _end(self) -> None:
+        self.is_up = False
+        self._life += 1
+        self._lab.network.leave(self.node_id)
+
+
+class _AllCold:
+    """Sends every read through the executor, since a fake disk has nothing to send from."""
+
+    def resident_pages(self, file: File, position: int, length: int) -> int:  # noqa: ARG002
+        return 0
+
+
+def _content(part: object) -> bytes:
+    assert isinstance(part, bytes | bytearray | memoryview), "a fake disk has no ranges to send"
+    return bytes(part)

@@ -1,0 +1,98 @@
+"""One partition over three to five brokers, in storms; and that each check notices its fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headwater.cluster.image import Partition
+from headwater.model.ids import NodeId
+from headwater.replication import following
+from headwater.replication.hosted_partition import HostedPartition
+from headwater.replication.in_sync import InSync
+from headwater.replication.leading import FollowerFetch, LeaderRules, Leading
+from headwater.storage.leader_epochs import EpochEnd, LeaderEpochs
+from tests.sim import scripted_controller
+from tests.sim.replication import run
+
+SEEDS = range(1, 17)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_replicas_keep_their_promises(seed: int) -> None:
+    outcome = run(seed)
+    assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
+
+
+def test_one_seed_is_one_story() -> None:
+    assert run(3, steps=120).digest == run(3, steps=120).digest
+
+
+def first_failure(*, steps: int = 400) -> str:
+    """What the checks say of a broken broker, in one of the stories."""
+    for seed in range(1, 40):
+        failure = run(seed, steps=steps).failure
+        if failure is not None and "CheckFailed" in failure:
+            return failure.strip().splitlines()[-1]
+    pytest.fail("nobody noticed")
+
+
+def test_a_leader_that_waits_for_nobody_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def everything(_: Leading, end_offset: int, *, min_in_sync: int, now_ms: int) -> int:  # noqa: ARG001
+        return end_offset
+
+    monkeypatch.setattr(Leading, "committed_end", everything)
+    failure = first_failure()
+    assert "lacks what" in failure or "differ below" in failure or " at " in failure
+
+
+def test_a_follower_that_cuts_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_: LeaderEpochs, end_offset: int, leader: EpochEnd) -> int:  # noqa: ARG001
+        return end_offset
+
+    monkeypatch.setattr(following, "diverging_end", nothing)
+    failure = first_failure()
+    assert "differ" in failure or "lacks what" in failure or " at " in failure
+
+
+def test_a_watermark_that_goes_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = HostedPartition.fetched
+
+    def forgetful(self: HostedPartition, fetch: FollowerFetch) -> bool:
+        """Whoever fetched last is all that counts."""
+        heard = fetched(self, fetch)
+        if self.log is not None:
+            self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
+        return heard
+
+    monkeypatch.setattr(HostedPartition, "fetched", forgetful)
+    assert "the watermark of" in first_failure()
+
+
+def test_two_leaders_in_one_epoch_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def led_by(partition: Partition, leader: NodeId, isr: tuple[NodeId, ...]) -> Partition:
+        return replace(
+            partition, leader=leader, isr=isr, partition_epoch=partition.partition_epoch + 1
+        )
+
+    monkeypatch.setattr(scripted_controller, "led_by", led_by)
+    assert "lead in epoch" in first_failure()
+
+
+def test_counting_who_shall_join_only_when_it_is_granted_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ISR-4: the controller may have granted it, and its answer may be lost."""
+    propose = InSync._propose
+
+    def joining(self: InSync, node_id: NodeId) -> object:
+        if self.pending is not None or node_id in self.committed:
+            return None
+        return propose(self, (*self.committed, node_id))
+
+    monkeypatch.setattr(InSync, "propose_joining", joining)
+    monkeypatch.setattr(LeaderRules, "is_eligible", lambda *_: True)
+    monkeypatch.setattr(Leading, "_is_about_to_join", lambda *_: False)
+    failure = first_failure()
+    assert "lacks what" in failure or " at " in failure

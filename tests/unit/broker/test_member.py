@@ -1,0 +1,226 @@
+"""Brokers of one cluster: who decides, and how the others have things decided."""
+
+import pytest
+
+from headwater.cluster.image import NO_CONTROLLER
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import ProtocolError
+from headwater.model.ids import NodeId
+from headwater.net.service import Address
+from headwater.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from headwater.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from headwater.wire.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from headwater.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headwater.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from headwater.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from headwater.wire.messages.update_metadata import UpdateMetadataRequest
+from tests.sim.broker_lab import Peer
+from tests.sim.cluster_lab import topic
+from tests.sim.member_lab import MemberLab, MemberNode
+
+
+def create(name: str, partitions: int = 3, factor: int = 3) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=(topic(name, partitions, factor),), timeout_ms=10_000)
+
+
+def code_of(response: CreateTopicsResponse) -> ErrorCode:
+    (result,) = response.topics
+    return result.error_code
+
+
+def test_one_broker_of_the_cluster_decides_and_all_know_which() -> None:
+    lab = MemberLab(3)
+    assert len(lab.others) == 2
+    assert {node.image.controller_id for node in lab.nodes} == {lab.controller.node_id}
+    assert all(sorted(node.image.brokers) == [0, 1, 2] for node in lab.nodes)
+    assert all(node.image.features for node in lab.nodes), "the first controller finalizes them"
+
+
+def test_a_topic_may_be_asked_for_at_any_broker_and_comes_to_be_at_all() -> None:
+    lab = MemberLab(3)
+    for number, node in enumerate(lab.nodes):
+        response = node.ask(create(f"topic-{number}"), CreateTopicsResponse)
+        assert code_of(response) is ErrorCode.NONE
+        assert code_of(node.ask(create(f"topic-{number}"), CreateTopicsResponse)) is (
+            ErrorCode.TOPIC_ALREADY_EXISTS
+        )
+    for node in lab.nodes:
+        assert sorted(node.image.topics) == ["topic-0", "topic-1", "topic-2"]
+        assert all(each.leading or each.log for each in node.partitions)
+
+
+def test_a_request_waits_while_there_is_no_controller_and_is_answered_by_the_next_one() -> None:
+    lab = MemberLab(3)
+    former = lab.controller
+    former.crash()
+    sent = lab.others[0].send(create("t", factor=2))
+    lab.run(1_000)
+    assert not sent.is_answered
+    assert sent.is_held
+    lab.run(lab.store.session_timeout_ms + 3_000)
+    assert code_of(sent.answer(CreateTopicsResponse)) is ErrorCode.NONE
+    assert lab.controller is not former
+
+
+def test_a_request_that_finds_no_controller_in_time_is_told_so() -> None:
+    lab = MemberLab(2, texts={"request.timeout.ms": "3000"})
+    waiting = lab.others[0]
+    lab.network.isolate(waiting.node_id)
+    sent = waiting.send(create("t", factor=1))
+    lab.run(8_000)
+    assert code_of(sent.answer(CreateTopicsResponse)) is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_topics_of_first_use_and_producer_ids_come_from_the_controller_too() -> None:
+    lab = MemberLab(3, texts={"default.replication.factor": "3"})
+    for number, node in enumerate(lab.nodes):
+        name = f"first-{number}"
+        wanted = MetadataRequest(
+            topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=True
+        )
+        node.ask(wanted, MetadataResponse)
+        (found,) = node.ask(wanted, MetadataResponse).topics
+        assert (found.error_code, len(found.partitions[0].replica_nodes)) == (ErrorCode.NONE, 3)
+    ids = [
+        node.ask(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse).producer_id
+        for node in lab.nodes
+    ]
+    assert sorted(each // 1_000 for each in ids) == [0, 1, 2], "each broker has its own block"
+
+
+def test_every_broker_finds_the_same_coordinator() -> None:
+    lab = MemberLab(3)
+    request = FindCoordinatorRequest(coordinator_keys=("g",))
+    lab.others[0].ask(request, FindCoordinatorResponse)
+    found = {
+        node.ask(request, FindCoordinatorResponse).coordinators[0].node_id for node in lab.nodes
+    }
+    assert len(found) == 1
+    assert found != {-1}
+
+
+def test_moves_are_listed_at_any_broker_as_the_controller_knows_them() -> None:
+    lab = MemberLab(2)
+    response = lab.others[0].ask(
+        ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse
+    )
+    assert response.error_code is ErrorCode.NONE
+
+
+def test_an_envelope_for_a_broker_that_does_not_decide_is_sent_on_its_way() -> None:
+    lab = MemberLab(2)
+    envelope = EnvelopeRequest(request_data=b"", client_host_address=bytes(4))
+    response = lab.others[0].ask(envelope, EnvelopeResponse)
+    assert response.error_code is ErrorCode.NOT_CONTROLLER
+
+
+def test_an_envelope_may_hold_only_what_the_controller_decides() -> None:
+    lab = MemberLab(1)
+    heartbeat = b"\x00\x0c\x00\x00\x00\x00\x00\x01\xff\xff"
+    envelope = EnvelopeRequest(request_data=heartbeat, client_host_address=bytes(4))
+    response = lab.controller.ask(envelope, EnvelopeResponse)
+    assert response.error_code is ErrorCode.INVALID_REQUEST
+
+
+def test_what_brokers_say_is_refused_where_clients_speak() -> None:
+    lab = MemberLab(1)
+    client = Peer()
+    client.address = Address(listener="CLIENTS", peer_host="192.0.2.1", peer_port=1)
+    for request in (UpdateMetadataRequest(), AlterPartitionRequest(), EnvelopeRequest()):
+        with pytest.raises(ProtocolError, match="no broker speaks"):
+            lab.controller.send(request, peer=client)
+    # Everything else is served there.
+    lab.controller.send(DescribeClusterRequest(), peer=client).answer(DescribeClusterResponse)
+
+
+def test_a_broker_that_does_not_decide_refuses_what_leaders_and_leavers_ask() -> None:
+    lab = MemberLab(2)
+    other = lab.others[0]
+    assert other.ask(AlterPartitionRequest(), AlterPartitionResponse).error_code is (
+        ErrorCode.NOT_CONTROLLER
+    )
+    assert other.ask(ControlledShutdownRequest(), ControlledShutdownResponse).error_code is (
+        ErrorCode.NOT_CONTROLLER
+    )
+
+
+def leave(lab: MemberLab, node: MemberNode) -> ControlledShutdownResponse:
+    request = ControlledShutdownRequest(
+        broker_id=node.node_id, broker_epoch=node.membership.broker_epoch
+    )
+    return lab.controller.ask(request, ControlledShutdownResponse)
+
+
+def test_a_broker_that_takes_its_leave_leads_nothing_any_more() -> None:
+    """CS-1"""
+    lab = MemberLab(3)
+    lab.controller.ask(create("t", partitions=6), CreateTopicsResponse)
+    leaver = lab.others[0]
+    assert leave(lab, leaver).remaining_partitions == ()
+    for node in lab.nodes:
+        leaders = {each.leader for each in node.image.topics["t"].partitions}
+        assert leaver.node_id not in leaders
+    leaver.close()
+    lab.run(1_000)
+    assert leaver.node_id not in lab.controller.image.brokers
+
+
+def test_a_lost_session_makes_a_broker_register_again_and_the_controller_another_one() -> None:
+    lab = MemberLab(3)
+    lab.controller.ask(create("t", partitions=6), CreateTopicsResponse)
+    former = lab.controller
+    epoch = former.membership.broker_epoch
+    former.session.expire()
+    lab.run(3_000)
+    assert former.membership.broker_epoch > epoch
+    controller = lab.controller
+    assert controller.membership.leading is not None
+    assert controller.membership.leading.image.version.controller_epoch == 2
+    for node in lab.nodes:
+        assert sorted(node.image.brokers) == [0, 1, 2]
+        assert node.image.controller_id == controller.node_id
+        assert all(each.leader >= 0 for each in node.image.topics["t"].partitions)
+
+
+def test_a_controller_that_is_cut_off_from_the_store_is_replaced_and_knows_it_when_it_is_back() -> (
+    None
+):
+    lab = MemberLab(3)
+    former = lab.controller
+    former.session.cut()
+    lab.run(lab.store.session_timeout_ms + 3_000)
+    deciding = [node for node in lab.nodes if node.membership.leading]
+    assert len(deciding) == 2, "it cannot know yet"
+    former.session.heal()
+    lab.run(3_000)
+    assert lab.controller is not former
+    assert former.image.controller_id == lab.controller.node_id
+
+
+def test_a_broker_that_is_closed_stands_for_nothing() -> None:
+    lab = MemberLab(2)
+    former = lab.controller
+    former.close()
+    lab.run(2_000)
+    assert lab.controller is not former
+    assert lab.controller.image.controller_id not in (NO_CONTROLLER, former.node_id)
+    assert [*lab.controller.image.brokers] == [NodeId(1 - former.node_id)]

@@ -1,0 +1,196 @@
+"""Transactions whose coordinator, or whose partitions, are at another broker."""
+
+from dataclasses import replace
+
+from headwater.broker.marker_sending import MarkerSending
+from headwater.broker.transaction_questions import Codes, FirstBatches, TransactionQuestions
+from headwater.cluster.colleagues import Errand
+from headwater.cluster.facts import BrokerRegistered, PartitionChanged
+from headwater.cluster.image import NO_LEADER, Broker
+from headwater.coordinator.effects import (
+    MarkerOutcome,
+    MarkersAnswered,
+    SendMarkers,
+    TransactionalProducer,
+)
+from headwater.coordinator.transactions.partitions import uniform_result
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import ConnectionLost
+from headwater.model.ids import NodeId, ProducerId, TopicPartition
+from headwater.replication.transaction_guard import Question
+from headwater.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from headwater.wire.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.sim.broker_lab import BrokerLab
+from tests.sim.sketch_colleagues import SketchColleagues
+from tests.sim.transaction_client import LabProducer
+
+OTHER = NodeId(5)
+HERE, THERE, GONE = (TopicPartition("t", number) for number in range(3))
+SENDING = SendMarkers(
+    transactional_id="x",
+    send_id=1,
+    producer_id=ProducerId(7),
+    producer_epoch=0,
+    coordinator_epoch=4,
+    client_version=2,
+    is_commit=True,
+    partitions=(HERE, THERE, GONE),
+)
+BATCHES = FirstBatches(
+    transactional_id="x",
+    producer=TransactionalProducer(ProducerId(7), 3),
+    partitions=(HERE,),
+    question=Question.ADD,
+)
+
+
+def lead(lab: BrokerLab, partition: TopicPartition, leader: NodeId) -> None:
+    state = lab.broker.image.partition(*partition)
+    assert state is not None
+    moved = replace(state, leader=leader, leader_epoch=state.leader_epoch + 1)
+    lab.change(PartitionChanged(*partition, moved))
+
+
+class Lab:
+    """A broker whose neighbour leads the second partition of a topic, and its coordinator."""
+
+    def __init__(self) -> None:
+        self.lab = BrokerLab({"transaction.state.log.num.partitions": "1"})
+        self.lab.change(BrokerRegistered(Broker(node_id=OTHER, epoch=1)))
+        self.lab.create("t", 2)
+        lead(self.lab, THERE, OTHER)
+        self.colleagues = SketchColleagues()
+        self.told: list[MarkersAnswered] = []
+        self.codes: list[Codes] = []
+        broker = self.lab.broker
+        self.sending = MarkerSending(
+            node_id=broker.node_id,
+            writing=broker.markers,
+            image=lambda: broker.image,
+            clock=broker.clock,
+            colleagues=self.colleagues,
+            timeout_ms=9_000,
+        )
+        self.questions = TransactionQuestions(
+            broker.static,
+            coordinator=broker.transactions,
+            clock=broker.clock,
+            deadlines=broker.deadlines,
+            partitions=broker.partitions,
+            image=lambda: broker.image,
+            colleagues=self.colleagues,
+        )
+
+    def outcomes(self) -> dict[TopicPartition, MarkerOutcome]:
+        pairs = [pair for told in self.told for pair in told.outcomes]
+        assert len(pairs) == len(dict(pairs)), "each partition is told once"
+        return dict(pairs)
+
+    def coordinate_elsewhere(self) -> None:
+        LabProducer(self.lab).begin()
+        lead(self.lab, TopicPartition("__transaction_state", 0), OTHER)
+
+
+def written(partition: TopicPartition, code: ErrorCode) -> WriteTxnMarkersResponse:
+    result = WritableTxnMarkerPartitionResult(partition_index=partition.partition, error_code=code)
+    topic = WritableTxnMarkerTopicResult(name=partition.topic, partitions=(result,))
+    marker = WritableTxnMarkerResult(producer_id=7, topics=(topic,))
+    return WriteTxnMarkersResponse(markers=(marker,))
+
+
+def test_markers_go_to_the_leaders_of_their_partitions() -> None:
+    """TX-6: here, there, and to nobody for what is gone."""
+    lab = Lab()
+    lab.sending.send(SENDING, lab.told.append)
+    assert lab.outcomes() == {
+        HERE: MarkerOutcome.WRITTEN,
+        GONE: MarkerOutcome.PARTITION_GONE,
+    }
+    (asked,) = lab.colleagues.asked
+    assert (asked.node_id, asked.errand, asked.timeout_ms) == (OTHER, Errand.TRANSACTION, 9_000)
+    assert isinstance(asked.request, WriteTxnMarkersRequest)
+    (marker,) = asked.request.markers
+    assert [each.partition_indexes for each in marker.topics] == [(1,)]
+    asked.then(written(THERE, ErrorCode.NONE))
+    assert lab.outcomes()[THERE] is MarkerOutcome.WRITTEN
+
+
+def test_a_leader_that_does_not_answer_has_perhaps_written_nothing() -> None:
+    lab = Lab()
+    lab.sending.send(replace(SENDING, partitions=(THERE,)), lab.told.append)
+    lab.colleagues.asked[0].otherwise(ConnectionLost("gone"))
+    assert lab.outcomes() == {THERE: MarkerOutcome.FAILED}
+
+
+def test_a_partition_without_a_leader_is_waited_for() -> None:
+    lab = Lab()
+    lead(lab.lab, THERE, NO_LEADER)
+    lab.sending.send(replace(SENDING, partitions=(THERE,)), lab.told.append)
+    assert lab.outcomes() == {THERE: MarkerOutcome.FAILED}
+    assert not lab.colleagues.asked
+
+
+def test_a_broker_without_colleagues_tries_again_later() -> None:
+    lab = Lab()
+    alone = replace(lab.sending, colleagues=None)
+    alone.send(replace(SENDING, partitions=(THERE,)), lab.told.append)
+    assert lab.outcomes() == {THERE: MarkerOutcome.FAILED}
+
+
+def test_a_coordinator_elsewhere_is_asked_there() -> None:
+    """TX-13."""
+    lab = Lab()
+    lab.coordinate_elsewhere()
+    lab.questions.ask(BATCHES, lab.codes.append)
+    (asked,) = lab.colleagues.asked
+    assert (asked.node_id, asked.errand) == (OTHER, Errand.TRANSACTION)
+    assert isinstance(asked.request, AddPartitionsToTxnRequest)
+    (transaction,) = asked.request.transactions
+    assert not transaction.verify_only
+    assert lab.codes == []
+    result = uniform_result(transaction, ErrorCode.PRODUCER_FENCED)
+    asked.then(AddPartitionsToTxnResponse(results_by_transaction=(result,)))
+    assert lab.codes == [{HERE: ErrorCode.PRODUCER_FENCED}]
+
+
+def test_what_a_coordinator_elsewhere_may_say_instead() -> None:
+    lab = Lab()
+    lab.coordinate_elsewhere()
+    for response, code in (
+        (
+            AddPartitionsToTxnResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR),
+            "UNKNOWN_SERVER_ERROR",
+        ),
+        # The client has nothing to do with the rights of brokers.
+        (
+            AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+            "INVALID_TXN_STATE",
+        ),
+        (AddPartitionsToTxnResponse(), "INVALID_TXN_STATE"),
+    ):
+        lab.codes.clear()
+        lab.questions.ask(BATCHES, lab.codes.append)
+        lab.colleagues.asked.pop().then(response)
+        assert lab.codes == [{HERE: ErrorCode[code]}]
+    lab.codes.clear()
+    lab.questions.ask(BATCHES, lab.codes.append)
+    lab.colleagues.asked.pop().otherwise(ConnectionLost("gone"))
+    assert lab.codes == [{HERE: ErrorCode.NETWORK_EXCEPTION}]
+
+
+def test_a_coordinator_that_nobody_is_cannot_be_asked() -> None:
+    lab = Lab()
+    lab.questions.ask(BATCHES, lab.codes.append)
+    lab.coordinate_elsewhere()
+    lead(lab.lab, TopicPartition("__transaction_state", 0), NO_LEADER)
+    lab.questions.ask(BATCHES, lab.codes.append)
+    assert lab.codes == [{HERE: ErrorCode.COORDINATOR_NOT_AVAILABLE}] * 2

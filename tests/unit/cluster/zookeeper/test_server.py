@@ -1,0 +1,83 @@
+"""How a ZooKeeper server is found, configured and refused."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.cluster.zookeeper import java
+from headwater.cluster.zookeeper.server import ServerPlan, config_text, planned
+from headwater.model.failures import ServerUnavailable
+
+
+def test_a_lone_server_knows_no_ensemble_and_has_no_admin_port(tmp_path: Path) -> None:
+    [plan] = planned(tmp_path, "127.0.0.1", 2181, 1)
+    lines = config_text([plan], 0, tick_ms=200).splitlines()
+    assert "tickTime=200" in lines
+    assert "clientPort=2181" in lines
+    assert "admin.enableServer=false" in lines
+    assert not any(line.startswith("server.") for line in lines)
+
+
+def test_all_servers_of_an_ensemble_know_each_other(tmp_path: Path) -> None:
+    plans = planned(tmp_path, "127.0.0.1", 2181, 3)
+    assert [plan.address for plan in plans] == [f"127.0.0.1:{port}" for port in (2181, 2182, 2183)]
+    members = [
+        [line for line in config_text(plans, place).splitlines() if line.startswith("server.")]
+        for place in range(3)
+    ]
+    assert members[0] == members[1] == members[2]
+    assert len(set(members[0])) == 3
+    assert len({plan.folder for plan in plans}) == 3
+
+
+def test_port_0_takes_free_ports_that_differ(tmp_path: Path) -> None:
+    plans: list[ServerPlan] = planned(tmp_path, "127.0.0.1", 0, 3)
+    assert len({plan.port for plan in plans}) == 3
+
+
+def test_a_java_that_is_not_there_or_too_old_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ServerUnavailable, match="JAVA_HOME"):
+        java.find_java()
+    program = tmp_path / "bin/java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    (tmp_path / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="11.0.2"\n')
+    with pytest.raises(ServerUnavailable, match="Java 11, and too old"):
+        java.find_java()
+    (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
+    with pytest.raises(ServerUnavailable, match="Java 8, and too old"):
+        java.find_java()
+    (tmp_path / "release").write_text('JAVA_VERSION="21"\n')
+    assert java.find_java() == str(program)
+
+
+def test_a_java_without_a_release_file_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    program = tmp_path / "bin/java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\" 2021' >&2\n")
+    program.chmod(0o755)
+    assert java.find_java() == str(program)
+    program.write_text("#!/bin/sh\necho nothing\n")
+    with pytest.raises(ServerUnavailable, match="does not say"):
+        java.find_java()
+
+
+def test_jars_that_are_not_there_are_asked_for_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(java.JARS_VARIABLE, str(tmp_path))
+    with pytest.raises(ServerUnavailable, match="HEADWATER_ZOOKEEPER_JARS"):
+        java.find_class_path()
+    (tmp_path / "zookeeper-3.9.5.jar").touch()
+    assert java.find_class_path() == f"{tmp_path}/*"
+    monkeypatch.delenv(java.JARS_VARIABLE)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ServerUnavailable, match=r"headwater\[cluster\]"):
+        java.find_class_path()

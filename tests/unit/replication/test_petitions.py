@@ -1,0 +1,175 @@
+"""Wishes for other in-sync replicas on their way to the controller: ISR-4, ISR-5."""
+
+from headwater.cluster.colleagues import Errand
+from headwater.cluster.image import NO_CONTROLLER, Partition
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NodeId, TopicId
+from headwater.replication.deadlines import Deadlines
+from headwater.replication.in_sync import Granted, InSync, Proposal, Verdict
+from headwater.replication.petitions import Petitions, Sender
+from headwater.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionResult,
+    TopicResult,
+)
+from tests.sim.broker_lab import ScriptedClock
+from tests.sim.scripted_colleagues import ScriptedColleagues
+
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+TOPIC = TopicId(bytes(range(16)))
+
+
+class Wisher:
+    """A partition that has in-sync replicas, and nothing else."""
+
+    def __init__(self, number: int) -> None:
+        self.topic_id = TOPIC
+        self.number = number
+        self.in_sync = InSync(
+            Partition(replicas=(ONE, TWO, THREE), isr=(ONE,), leader=ONE, leader_epoch=4)
+        )
+        self.verdicts: list[Verdict] = []
+
+    @property
+    def proposal(self) -> Proposal | None:
+        return self.in_sync.pending
+
+    def member_epochs(self, proposal: Proposal) -> list[tuple[NodeId, int]]:
+        return [(each, -1 if each == ONE else 70 + each) for each in proposal.isr]
+
+    def proposal_answered(self, proposal: Proposal, answer: Granted | ErrorCode) -> Verdict:
+        self.verdicts.append(self.in_sync.answered(proposal, answer))
+        return self.verdicts[-1]
+
+
+class Lab:
+    def __init__(self) -> None:
+        self.clock = ScriptedClock()
+        self.deadlines = Deadlines()
+        self.colleagues = ScriptedColleagues()
+        self.controller = NodeId(8)
+        self.petitions = Petitions(
+            self.colleagues,
+            self.clock,
+            self.deadlines,
+            sender=lambda: Sender(ONE, 99),
+            controller=lambda: self.controller,
+            timeout_ms=500,
+        )
+
+    def wish(self, wisher: Wisher, node_id: NodeId) -> None:
+        proposal = wisher.in_sync.propose_joining(node_id)
+        assert proposal is not None
+        self.petitions.add(wisher, proposal)
+
+    def pass_time(self, duration_ms: int = 0) -> None:
+        self.clock.move(duration_ms)
+        self.deadlines.expire(self.clock.steady_ms())
+
+    @property
+    def last(self) -> AlterPartitionRequest:
+        request = self.colleagues.asked[-1].request
+        assert isinstance(request, AlterPartitionRequest)
+        return request
+
+    @property
+    def count(self) -> int:
+        return len(self.colleagues.asked)
+
+    def answer(self, *results: PartitionResult, error: ErrorCode = ErrorCode.NONE) -> None:
+        topics = (TopicResult(topic_id=TOPIC, partitions=results),)
+        self.colleagues.asked[-1].answer(AlterPartitionResponse(error_code=error, topics=topics))
+
+
+def granted(number: int, *isr: NodeId) -> PartitionResult:
+    return PartitionResult(
+        partition_index=number, leader_id=ONE, leader_epoch=4, isr=isr, partition_epoch=1
+    )
+
+
+def test_wishes_of_one_turn_go_together_with_all_epochs() -> None:
+    lab, wishers = Lab(), [Wisher(0), Wisher(1)]
+    for wisher in wishers:
+        lab.wish(wisher, TWO)
+    assert lab.count == 0
+    lab.pass_time()
+    (question,) = lab.colleagues.asked
+    assert (question.node_id, question.errand) == (8, Errand.PETITION)
+    assert (lab.last.broker_id, lab.last.broker_epoch) == (ONE, 99)
+    (topic,) = lab.last.topics
+    assert [each.partition_index for each in topic.partitions] == [0, 1]
+    assert topic.partitions[0].new_isr_with_epochs == (
+        BrokerState(broker_id=ONE, broker_epoch=99),
+        BrokerState(broker_id=TWO, broker_epoch=72),
+    )
+    lab.answer(granted(0, ONE, TWO), granted(1, ONE, TWO))
+    assert [wisher.verdicts for wisher in wishers] == [[Verdict.GRANTED], [Verdict.GRANTED]]
+    assert len(lab.petitions) == 0
+
+
+def test_one_request_is_under_way_and_later_wishes_wait_for_its_answer() -> None:
+    lab, one, two = Lab(), Wisher(0), Wisher(1)
+    lab.wish(one, TWO)
+    lab.pass_time()
+    lab.wish(two, TWO)
+    lab.pass_time()
+    assert lab.count == 1
+    lab.answer(granted(0, ONE, TWO))
+    assert lab.count == 2
+    assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]
+
+
+def test_a_wish_that_nobody_answered_is_sent_again_to_whoever_is_controller_then() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.colleagues.asked[-1].fail()
+    lab.controller = NodeId(9)
+    lab.pass_time(50)
+    assert (lab.count, lab.colleagues.asked[-1].node_id) == (2, 9)
+    lab.answer(error=ErrorCode.NOT_CONTROLLER)
+    lab.pass_time(50)
+    assert lab.count == 3
+
+
+def test_while_there_is_no_controller_wishes_wait() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.controller = NO_CONTROLLER
+    lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.pass_time(50)
+    assert lab.count == 0
+    lab.controller = NodeId(8)
+    lab.pass_time(50)
+    assert lab.count == 1
+
+
+def test_a_wish_that_was_settled_otherwise_is_not_sent_again() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.colleagues.asked[-1].fail()
+    wisher.in_sync.place((ONE, TWO), 1)
+    lab.pass_time(50)
+    assert (lab.count, len(lab.petitions)) == (1, 0)
+
+
+def test_who_is_told_to_wait_does_not_ask_again_and_who_is_not_spoken_of_does() -> None:
+    lab, told, ignored = Lab(), Wisher(0), Wisher(1)
+    lab.wish(told, TWO)
+    lab.wish(ignored, TWO)
+    lab.pass_time()
+    lab.answer(PartitionResult(partition_index=0, error_code=ErrorCode.INVALID_UPDATE_VERSION))
+    assert (told.verdicts, ignored.verdicts) == ([Verdict.WAIT], [Verdict.AGAIN])
+    lab.pass_time(50)
+    assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]
+
+
+def test_nothing_is_asked_after_the_end() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.wish(wisher, TWO)
+    lab.petitions.close()
+    lab.pass_time(1_000)
+    assert lab.count == 0

@@ -1,0 +1,212 @@
+"""One partition on several brokers, from a client's write to what the others have of it."""
+
+from headwater.cluster.image import NO_LEADER
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NodeId
+from tests.sim.replica_world import ReplicaWorld, content, outcome
+
+ONE, TWO, THREE = NodeId(0), NodeId(1), NodeId(2)
+
+
+def high_watermarks(world: ReplicaWorld) -> list[int]:
+    return [node.hosted.opened().high_watermark for node in world.nodes]
+
+
+def test_a_write_to_all_is_acknowledged_when_every_in_sync_replica_has_it() -> None:
+    """HW-2, HW-4."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    sent = world.produce(b"tea")
+    assert not sent.is_answered
+    world.run(100)
+    assert outcome(sent).error_code is ErrorCode.NONE
+    assert outcome(sent).base_offset == 0
+    assert content(world.nodes[0]) == content(world.nodes[1]) == content(world.nodes[2]) != b""
+
+
+def test_followers_hear_of_the_high_watermark_with_their_next_fetch() -> None:
+    """HW-5."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    for _ in range(5):
+        world.produce(b"tea")
+    world.run(1_000)
+    assert high_watermarks(world) == [5, 5, 5]
+
+
+def test_a_write_to_one_is_acknowledged_at_once_and_seen_when_all_have_it() -> None:
+    """MIN-4, HW-6."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    sent = world.produce(b"tea", acks=1)
+    assert outcome(sent).error_code is ErrorCode.NONE
+    assert not world.fetch(world.leader, 0).records
+    world.run(100)
+    assert world.fetch(world.leader, 0).records
+
+
+def test_a_follower_that_is_gone_is_waited_for_until_it_is_out_of_sync() -> None:
+    """ISR-1, ISR-4: its leaving counts when the controller has granted it."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    world.nodes[2].crash(loses_power=False)
+    sent = world.produce(b"tea", timeout_ms=60_000)
+    world.run(1_500)
+    assert not sent.is_answered
+    world.run(3_000)
+    assert world.controller.state.isr == (ONE, TWO)
+    assert outcome(sent).error_code is ErrorCode.NONE
+
+
+def test_a_write_that_is_not_everywhere_in_time_is_told_so_with_its_offset() -> None:
+    """MIN-3, MIN-5."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    world.network.isolate(THREE)
+    sent = world.produce(b"tea", timeout_ms=500)
+    world.run(600)
+    assert outcome(sent).error_code is ErrorCode.REQUEST_TIMED_OUT
+    assert outcome(sent).base_offset == 0
+    assert world.leader.hosted.leading is not None
+    assert not len(world.leader.hosted.leading.waits)
+
+
+def test_a_write_is_refused_while_too_few_are_in_sync() -> None:
+    """MIN-1, HW-3: what was written with acks=1 stays invisible meanwhile."""
+    world = ReplicaWorld(configs={"min.insync.replicas": "2"})
+    world.run(1_000)
+    for node in world.nodes[1:]:
+        node.crash(loses_power=False)
+        world.controller.notice_death(node.node_id)
+    world.run(100)
+    assert world.controller.state.isr == (ONE,)
+    refused = world.produce(b"tea")
+    assert outcome(refused).error_code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert outcome(refused).base_offset == -1
+    assert outcome(world.produce(b"tea", acks=1)).error_code is ErrorCode.NONE
+    world.run(5_000)
+    assert world.leader.hosted.opened().high_watermark == 0
+
+
+def test_a_broker_that_comes_back_catches_up_and_is_in_sync_again() -> None:
+    """ISR-3."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    world.nodes[2].crash(loses_power=True)
+    world.controller.notice_death(THREE)
+    world.run(100)
+    for _ in range(20):
+        world.produce(b"tea")
+        world.run(50)
+    assert world.leader.hosted.opened().high_watermark == 20
+    world.controller.start(world.nodes[2])
+    world.run(1_000)
+    assert world.controller.state.isr == (ONE, TWO, THREE)
+    assert content(world.nodes[2]) == content(world.nodes[0])
+
+
+def test_an_in_sync_follower_takes_over_and_the_old_leader_follows_it() -> None:
+    """EP-1: under a new epoch, which its first record carries."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    world.produce(b"tea")
+    world.run(300)
+    world.controller.elect(TWO)
+    world.run(300)
+    refused = world.produce(b"no", to=world.nodes[0])
+    assert outcome(refused).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    sent = world.produce(b"coffee")
+    world.run(300)
+    assert outcome(sent).base_offset == 1
+    assert content(world.nodes[0]) == content(world.nodes[1]) == content(world.nodes[2])
+    assert [each.epoch for each in world.nodes[0].hosted.opened().epochs.entries()] == [0, 1]
+
+
+def test_what_only_a_former_leader_had_is_cut_when_it_comes_back() -> None:
+    """EP-5, EP-6."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    world.produce(b"kept")
+    world.run(500)
+    world.network.isolate(ONE)
+    lost = world.produce(b"lost", timeout_ms=300)
+    world.produce(b"lost too", acks=1)
+    world.controller.elect(TWO, isr=(TWO, THREE))
+    world.run(400)
+    assert outcome(lost).error_code in (
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    )
+    assert world.nodes[0].hosted.opened().end_offset == 3
+    world.produce(b"new")
+    world.network.heal()
+    world.run(2_000)
+    assert content(world.nodes[0]) == content(world.nodes[1])
+    assert world.nodes[0].hosted.opened().end_offset == 2
+    assert world.controller.state.isr == (TWO, THREE, ONE)
+
+
+def test_an_epoch_that_a_leader_never_wrote_in_does_not_keep_it_from_following() -> None:
+    """EP-1 and EP-6: its entry lies at the log's end, where nothing is cut."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    world.produce(b"tea")
+    world.run(500)
+    world.network.isolate(ONE)
+    world.controller.elect(ONE)
+    world.run(100)
+    world.controller.elect(TWO, isr=(TWO, THREE))
+    world.run(300)
+    world.produce(b"coffee")
+    world.run(300)
+    world.network.heal()
+    world.run(2_000)
+    assert content(world.nodes[0]) == content(world.nodes[1])
+    assert world.controller.state.isr == (TWO, THREE, ONE)
+
+
+def test_waiting_writers_hear_that_leadership_has_gone() -> None:
+    world = ReplicaWorld()
+    world.run(1_000)
+    world.network.cut(ONE, TWO)
+    world.network.cut(ONE, THREE)
+    sent = world.produce(b"tea", timeout_ms=60_000)
+    world.controller.elect(TWO, isr=(TWO, THREE))
+    world.run(100)
+    assert outcome(sent).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_whose_last_in_sync_replica_died_waits_for_it() -> None:
+    """ISR-7."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    for node in (world.nodes[1], world.nodes[2], world.nodes[0]):
+        node.crash(loses_power=False)
+        world.controller.notice_death(node.node_id)
+    assert (world.controller.state.leader, world.controller.state.isr) == (NO_LEADER, (ONE,))
+    world.controller.start(world.nodes[1])
+    world.controller.elect_if_possible()
+    world.run(500)
+    refused = world.produce(b"tea", to=world.nodes[1])
+    assert outcome(refused).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.controller.start(world.nodes[0])
+    world.controller.elect_if_possible()
+    world.run(3_000)
+    sent = world.produce(b"tea")
+    world.run(500)
+    assert outcome(sent).error_code is ErrorCode.NONE
+    assert world.controller.state.isr == (ONE, TWO)
+
+
+def test_followers_that_come_back_together_join_one_after_the_other() -> None:
+    """ISR-4: the second one has said everything while the first was on its way."""
+    world = ReplicaWorld()
+    world.run(1_000)
+    for node in world.nodes[1:]:
+        node.crash(loses_power=False)
+        world.controller.notice_death(node.node_id)
+    world.run(100)
+    for node in world.nodes[1:]:
+        world.controller.start(node)
+    world.run(400)
+    assert world.controller.state.isr == (ONE, TWO, THREE)

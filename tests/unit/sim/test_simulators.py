@@ -1,0 +1,43 @@
+"""The simulators by name, and how a failing seed is told."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.sim import night
+from tests.sim.__main__ import lived, main
+from tests.sim.simulators import named
+
+
+@dataclass
+class Outcome:
+    failure: str | None
+    trace: list[str] = field(default_factory=lambda: ["step one"])
+
+
+def test_a_part_of_a_name_chooses_all_that_have_it() -> None:
+    assert [*named("groups")] == ["classic-groups", "consumer-groups", "mixed-groups"]
+    assert len(named("")) > len(named("groups"))
+
+
+def test_a_seed_that_fails_is_told_with_the_command_that_replays_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not lived("offsets", lambda _: Outcome("it broke"), 7, shows_trace=False)
+    told = capsys.readouterr().out
+    assert "step one" in told
+    assert "it broke" in told
+    assert "make sim SIM=offsets SEED=7" in told
+
+
+def test_a_seed_that_holds_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["offsets", "--seed", "3"]) == 0
+    assert "every check held" in capsys.readouterr().out
+
+
+def test_a_night_counts_its_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["offsets", "--minutes", "0.02", "--processes", "1", "--seed", "1"]
+    assert night.main(arguments) == 0
+    told = capsys.readouterr().out
+    assert "seeds of offsets" in told
+    assert "every check held" in told
