@@ -23,7 +23,7 @@ help:
 	@echo "make format      rewrite the sources in the house format"
 	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
 	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
-	@echo "make bench       every benchmark; make bench-log for the one called log, bench-broker, bench-cold, bench-restart, bench-groups, bench-controller"
+	@echo "make bench       every benchmark; make bench-log for the one called log, bench-broker, bench-client, bench-cold, bench-restart, bench-groups, bench-controller"
 	@echo "make peers       fetch Apache Kafka with Maven into a cache folder; needs Java 17 to run"
 	@echo "make demo        the pipelines, once there are some"
 	@echo "make setup       the package with all extras, Spark included"

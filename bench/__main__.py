@@ -27,6 +27,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "controller": Benchmark("The controller of a large cluster", ("bench.controller_scale",)),
     "groups": Benchmark("Groups", ("bench.group_rebalances", "bench.group_requests")),
     "restart": Benchmark("A restart", ("bench.restarts",)),
+    "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 

@@ -1,4 +1,4 @@
-"""The admin clients of the foreign libraries behind one small face.
+"""The admin clients of the foreign libraries, and ours, behind one small face.
 
 What a reader would get wrong: aiokafka's raises nothing and hands out answers as they came, so
 their error codes become its own exceptions here. kafka-python's returns some as texts.
@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.compat.clients import PATIENCE_S
 from tests.compat.foreign import load
+from tests.compat.headwater_admin import HeadwaterAdmin
 from tests.compat.loop_thread import LoopThread
 
 # Its types are not among the names that it exports.
@@ -302,4 +303,4 @@ def _raise_first(codes: Iterable[int]) -> None:
             raise _aiokafka_errors.for_code(code)
 
 
-ADMINS: Final = (ConfluentAdmin, KafkaPythonAdmin, AioKafkaAdmin)
+ADMINS: Final = (ConfluentAdmin, KafkaPythonAdmin, AioKafkaAdmin, HeadwaterAdmin)

@@ -1,23 +1,35 @@
-"""The foreign clients that judge a broker here, and what they raise."""
+"""The clients that judge a broker here, foreign ones and our own, and what they raise."""
 
 from collections.abc import Callable
 from typing import Final
 
 from confluent_kafka import KafkaException
 
+from headwater.client.errors import KafkaError
 from headwater.model.errors import ErrorCode
 from tests.compat.clients import Client
 from tests.compat.confluent_client import Confluent
 from tests.compat.foreign import load
+from tests.compat.headwater_client import HeadwaterConsumer, HeadwaterProducer
 from tests.compat.python_clients import AioKafka, KafkaPython
 
 CONFLUENT: Final = Confluent()
 KAFKA_PYTHON: Final = KafkaPython()
 AIOKAFKA: Final = AioKafka()
 
-CLIENTS: Final[tuple[Client, ...]] = (CONFLUENT, KAFKA_PYTHON, AIOKAFKA)
+OUR_PRODUCER: Final = HeadwaterProducer()
+OUR_CONSUMER: Final = HeadwaterConsumer()
+
+CLIENTS: Final[tuple[Client, ...]] = (
+    CONFLUENT,
+    KAFKA_PYTHON,
+    AIOKAFKA,
+    OUR_PRODUCER,
+    OUR_CONSUMER,
+)
 
 ERRORS: Final[tuple[type[Exception], ...]] = (
+    KafkaError,
     KafkaException,
     load("kafka.errors").KafkaError,
     load("aiokafka.errors").KafkaError,
@@ -35,5 +47,7 @@ def refusal_of(work: Callable[[], object]) -> ErrorCode | None:
 
 
 def _number(error: Exception) -> int | None:
+    if isinstance(error, KafkaError):
+        return error.code
     number: int | None = getattr(error, "errno", None)
     return number

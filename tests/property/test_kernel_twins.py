@@ -15,7 +15,9 @@ from headwater.records import _kernel, _twin
 from headwater.records.buffers import BinaryBuffers, HeaderBuffers
 from headwater.records.building import build_batch
 from headwater.records.checksum import write_crc
+from headwater.records.consumed import ConsumedRecord
 from headwater.records.header import APPEND_TIME_FLAG, HEADER_BYTES, Codec, read_header
+from headwater.records.reading import read_records
 from headwater.records.record import Record
 from headwater.records.runs import IndexProgress
 from headwater.records.validation import check_client_batch
@@ -375,3 +377,36 @@ def test_a_good_batch_is_ordinary(kernel: ModuleType, codec: Codec) -> None:
     assert kernel.ordinary_header(batch, len(batch) - 1, 0, 10) is None
     assert kernel.ordinary_header(batch, len(batch), 6, 10) is None
     assert kernel.ordinary_header(batch, len(batch), 0, 4) is None
+
+
+@given(RECORDS, st.integers(0, 5), st.booleans())
+def test_the_same_records_are_handed_to_a_consumer(
+    records: list[Record], skipped: int, has_append_time: bool
+) -> None:
+    batch = bytearray(build_batch(records, base_offset=40))
+    if has_append_time:
+        batch[22] |= APPEND_TIME_FLAG
+    header = read_header(batch)
+    section = (bytes(batch), HEADER_BYTES, len(batch), header)
+
+    def work(kernel: ModuleType) -> object:
+        columns = kernel.decode_sections([section], first_offset=40 + skipped, expected_bytes=0)
+        rows = columns.row_count
+        made = kernel.consumed_records(columns, 0, rows, "t", 3, 7)
+        assert made[1:] == kernel.consumed_records(columns, min(1, rows), rows, "t", 3, 7)
+        return made
+
+    assert agree(work) == [
+        ConsumedRecord(
+            topic="t",
+            partition=3,
+            offset=record.offset or 0,
+            timestamp=record.timestamp,
+            timestamp_type=header.timestamp_type,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+            leader_epoch=7,
+        )
+        for record in list(read_records(batch, header))[skipped:]
+    ]

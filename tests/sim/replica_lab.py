@@ -107,13 +107,20 @@ class ReplicaNode:
 
     @property
     def has_hosted(self) -> bool:
-        return self.broker.partitions.find(TOPIC, 0) is not None
+        return self.find(0) is not None
 
     @property
     def hosted(self) -> HostedPartition:
-        found = self.broker.partitions.find(TOPIC, 0)
+        """The first partition, which most tests are about."""
+        return self.hosted_at(0)
+
+    def hosted_at(self, number: int) -> HostedPartition:
+        found = self.find(number)
         assert found is not None
         return found
+
+    def find(self, number: int) -> HostedPartition | None:
+        return self.broker.partitions.find(TOPIC, number)
 
     def start(self, broker_epoch: int, image: ClusterImage) -> None:
         """A process begins, with what it is told of the cluster."""

@@ -1,4 +1,4 @@
-"""Brokers of one partition, their network and their controller, ready to be asked."""
+"""Brokers of one topic, their network and their controller, ready to be asked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SETTINGS: Final = {
 
 
 class ReplicaWorld:
-    """All brokers run, and the first one leads."""
+    """All brokers run, and the first one leads the first partition."""
 
     def __init__(
         self,
@@ -53,13 +53,20 @@ class ReplicaWorld:
         racks: Mapping[NodeId, str] | None = None,
         weather: Weather = CALM,
         spares: int = 0,
+        partitions: int = 1,
     ) -> None:
         """`spares` are brokers that hold nothing yet."""
+        self.partitions = partitions
         self.time = VirtualTime(random.Random(seed), weather=weather)
         self.network = FakeNetwork(self.time)
         ids = [NodeId(number) for number in range(brokers)]
         self.controller = ScriptedController(
-            self.time, self.network, replicas=ids, configs=configs or {}, racks=racks
+            self.time,
+            self.network,
+            replicas=ids,
+            configs=configs or {},
+            racks=racks,
+            partitions=partitions,
         )
         settings = {**SETTINGS, **(texts or {})}
         self.nodes = [
@@ -83,10 +90,11 @@ class ReplicaWorld:
         to: ReplicaNode | None = None,
         acks: int = -1,
         timeout_ms: int = 1_000,
+        number: int = 0,
     ) -> Sent:
         """Send one batch of one record; the answer may come later."""
         record = Record(key=None, value=value, timestamp=self.time.now_ms)
-        data = PartitionProduceData(index=0, records=memoryview(build_batch([record])))
+        data = PartitionProduceData(index=number, records=memoryview(build_batch([record])))
         request = ProduceRequest(
             acks=acks,
             timeout_ms=timeout_ms,
@@ -94,9 +102,11 @@ class ReplicaWorld:
         )
         return (to or self.leader).send(request, 13)
 
-    def fetch(self, node: ReplicaNode, offset: int, *, rack: str = "") -> PartitionData:
+    def fetch(
+        self, node: ReplicaNode, offset: int, *, rack: str = "", number: int = 0
+    ) -> PartitionData:
         """What a consumer gets at once."""
-        asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=NO_LIMIT)
+        asked = FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=NO_LIMIT)
         request = FetchRequest(
             max_wait_ms=0,
             rack_id=rack,
@@ -112,9 +122,9 @@ def outcome(sent: Sent) -> PartitionProduceResponse:
     return answer
 
 
-def content(node: ReplicaNode) -> bytes:
+def content(node: ReplicaNode, number: int = 0) -> bytes:
     """All bytes of a broker's log."""
-    log = node.hosted.opened()
+    log = node.hosted_at(number).opened()
     found, offset = b"", log.log_start_offset
     while offset < log.end_offset:
         read = log.read(offset, max_bytes=NO_LIMIT, bound=ReadBound.LOG_END).range

@@ -1,4 +1,4 @@
-"""One partition over several brokers, through crashes, cut links and elections, from one integer.
+"""A few partitions over several brokers: crashes, cut links and elections, from one integer.
 
     python -m tests.sim.replication --seed 7             one life
     python -m tests.sim.replication --seed 1 --seeds 50  fifty of them
@@ -61,12 +61,13 @@ class ReplicationLife:
             brokers=brokers,
             configs={"min.insync.replicas": str(1 + seed % 2), "segment.bytes": "1048576"},
             weather=STORM,
+            partitions=1 + seed % 4,
         )
         self.dice = self.world.time.rng
         self.trace: list[str] = []
-        # Brokers that lost their power and have not been in sync since.
-        self._wiped: dict[NodeId, None] = {}
-        self._unanswered: dict[bytes, Sent] = {}
+        # Who lost its power and has not been in sync in a partition since.
+        self._wiped: dict[tuple[int, NodeId], None] = {}
+        self._unanswered: dict[bytes, tuple[int, Sent]] = {}
         self._values = 0
         self.world.controller.granted = self._granted
 
@@ -105,22 +106,27 @@ class ReplicationLife:
         world.run(_REST_MS)
         self._hear()
         world.controller.elect_if_possible()
-        sent = world.produce(b"the last one")
+        last = [self._send_to_leader(number) for number in range(world.partitions)]
         world.run(_REST_MS)
-        assert outcome(sent).error_code is ErrorCode.NONE, outcome(sent)
+        for sent in last:
+            assert outcome(sent).error_code is ErrorCode.NONE, outcome(sent)
         self.checks.finish(world)
 
+    def _send_to_leader(self, number: int) -> Sent:
+        leader = self.world.nodes[self.world.controller.state_of(number).leader]
+        return self.world.produce(b"the last one", to=leader, number=number)
+
     def say(self, text: str) -> None:
-        state = self.world.controller.state
-        self.trace.append(
-            f"{self.world.time.now_ms - 1_000_000:7} {text}; leader {state.leader} "
-            f"epoch {state.leader_epoch}, in sync {state.isr}"
-        )
+        controller = self.world.controller
+        states = map(controller.state_of, range(self.world.partitions))
+        lines = [f"{each.leader}/{each.leader_epoch} of {each.isr}" for each in states]
+        self.trace.append(f"{self.world.time.now_ms - 1_000_000:7} {text}; {', '.join(lines)}")
 
     # What clients do.
 
     def _produce(self) -> None:
-        leader = self.world.controller.state.leader
+        number = self.dice.randrange(self.world.partitions)
+        leader = self.world.controller.state_of(number).leader
         # Some producers have not heard of the latest leader.
         target = self.dice.choice(self.world.nodes) if self.dice.random() < 0.2 else None
         if target is None and leader != NO_LEADER:
@@ -130,26 +136,27 @@ class ReplicationLife:
         self._values += 1
         value = b"%d" % self._values
         acks = -1 if self.dice.random() < 0.8 else 1
-        sent = self.world.produce(value, to=target, acks=acks)
+        sent = self.world.produce(value, to=target, acks=acks, number=number)
         if acks == -1:
-            self._unanswered[value] = sent
+            self._unanswered[value] = number, sent
 
     def _hear(self) -> None:
-        for value, sent in list(self._unanswered.items()):
+        for value, (number, sent) in list(self._unanswered.items()):
             if sent.is_answered:
                 del self._unanswered[value]
                 answer = outcome(sent)
                 if not answer.error_code:
-                    self.checks.acknowledged[answer.base_offset] = value
+                    self.checks.acknowledged[number, answer.base_offset] = value
 
     def _consume(self) -> None:
         node = self.dice.choice(self.world.nodes)
-        if node.is_up and node.has_hosted:
-            data = self.world.fetch(node, 0)
+        number = self.dice.randrange(self.world.partitions)
+        if node.is_up and node.find(number) is not None:
+            data = self.world.fetch(node, 0, number=number)
             if data.records and not data.error_code:
                 assert isinstance(data.records, memoryview)
                 values = values_of(bytes(data.records))
-                self.checks.note_seen(values, f"a consumer of {node.node_id}")
+                self.checks.note_seen(number, values, f"a consumer of {node.node_id}")
 
     # What befalls brokers.
 
@@ -160,17 +167,24 @@ class ReplicationLife:
             return
         node.crash(loses_power=loses_power)
         if loses_power:
-            self._wiped[node.node_id] = None
+            for number in range(self.world.partitions):
+                self._wiped[number, node.node_id] = None
         self.say(f"{node.node_id} {'loses power' if loses_power else 'dies'}")
         life = node.life
         self.world.time.after(_SESSION_MS, lambda: self._notice(node, life))
 
     def _may_crash(self, node: ReplicaNode, *, loses_power: bool) -> bool:
-        isr = self.world.controller.state.isr
+        return all(
+            self._may_lose(node, number, loses_power=loses_power)
+            for number in range(self.world.partitions)
+        )
+
+    def _may_lose(self, node: ReplicaNode, number: int, *, loses_power: bool) -> bool:
+        isr = self.world.controller.state_of(number).isr
         others = [self.world.nodes[each] for each in isr if each != node.node_id]
-        if any(each.is_up and each.node_id not in self._wiped for each in others):
+        if any(each.is_up and (number, each.node_id) not in self._wiped for each in others):
             return True
-        return not loses_power and not any(each in self._wiped for each in isr)
+        return not loses_power and not any((number, each) in self._wiped for each in isr)
 
     def _notice(self, node: ReplicaNode, life: int) -> None:
         if node.life == life and node.node_id in self.world.controller.image.brokers:
@@ -205,11 +219,12 @@ class ReplicationLife:
 
     def _elect(self) -> None:
         controller = self.world.controller
-        state = controller.state
-        alive = [each for each in state.isr if each in controller.image.brokers]
+        number = self.dice.randrange(self.world.partitions)
+        isr = controller.state_of(number).isr
+        alive = [each for each in isr if each in controller.image.brokers]
         if alive:
-            controller.elect(self.dice.choice(alive))
-            self.say("an election")
+            controller.elect(self.dice.choice(alive), number=number)
+            self.say(f"an election of {number}")
 
     def _lose_session(self) -> None:
         node = self.dice.choice(self.world.nodes)
@@ -218,13 +233,13 @@ class ReplicationLife:
             self.world.controller.elect_if_possible()
             self.say(f"{node.node_id} lost its session")
 
-    def _granted(self, isr: tuple[NodeId, ...]) -> None:
+    def _granted(self, number: int, isr: tuple[NodeId, ...]) -> None:
         # Told before it is so: one that was in sync already may be dead without anybody knowing.
         for node_id in isr:
-            is_new = node_id not in self.world.controller.state.isr
+            is_new = node_id not in self.world.controller.state_of(number).isr
             if is_new and self.world.nodes[node_id].is_up:
-                self._wiped.pop(node_id, None)
-        self.say(f"in sync by wish: {isr}")
+                self._wiped.pop((number, node_id), None)
+        self.say(f"in sync in {number} by wish: {isr}")
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:

@@ -1,4 +1,4 @@
-"""A controller of one partition that does what the script says, and nothing by itself.
+"""A controller of one topic that does what the script says, and nothing by itself.
 
 It answers AlterPartition by the rules of ISR-6, and tells every broker of every change, in order
 and some time later. What a reader would get wrong: it lives nowhere, and so never dies.
@@ -25,6 +25,7 @@ from headwater.cluster.image import (
     Broker,
     ClusterImage,
     ConfigResource,
+    Endpoint,
     Partition,
     Topic,
 )
@@ -40,6 +41,7 @@ from headwater.wire.messages.alter_partition import (
     PartitionResult,
     TopicResult,
 )
+from tests.sim.broker_lab import LISTENER
 from tests.sim.fake_network import FakeNetwork, Reply
 from tests.sim.replica_lab import CLUSTER_ID, TOPIC, ReplicaNode
 from tests.sim.virtual_time import VirtualTime
@@ -59,18 +61,25 @@ class ScriptedController:
         replicas: Sequence[NodeId],
         configs: Mapping[str, str],
         racks: Mapping[NodeId, str] | None = None,
+        partitions: int = 1,
     ) -> None:
         self.time = time
+        self.partitions = partitions
         self.racks = racks or {}
         self.nodes: dict[NodeId, ReplicaNode] = {}
-        # Told of in-sync replicas that a leader asked for and got.
-        self.granted: Callable[[tuple[NodeId, ...]], None] = lambda _: None
-        # Told of every state of the partition before anybody else.
-        self.watch: Callable[[Partition], None] = lambda _: None
+        # Told of in-sync replicas that the leader of a partition asked for, before it gets them.
+        self.granted: Callable[[int, tuple[NodeId, ...]], None] = lambda _, __: None
         self._epochs = 100
         self._arrivals: dict[NodeId, int] = {}
-        state = Partition(replicas=tuple(replicas), isr=tuple(replicas), leader=replicas[0])
-        topic = Topic(name=TOPIC, topic_id=TOPIC_ID, partitions=(state,))
+        states = tuple(
+            Partition(
+                replicas=tuple(replicas),
+                isr=tuple(replicas),
+                leader=replicas[number % len(replicas)],
+            )
+            for number in range(partitions)
+        )
+        topic = Topic(name=TOPIC, topic_id=TOPIC_ID, partitions=states)
         facts: list[Fact] = [TopicCreated(topic), ControllerElected(CONTROLLER)]
         if configs:
             facts.append(ConfigsReplaced(ConfigResource(ResourceType.TOPIC, TOPIC), configs))
@@ -80,7 +89,11 @@ class ScriptedController:
 
     @property
     def state(self) -> Partition:
-        return self.image.topics[TOPIC].partitions[0]
+        """Of the first partition, which most tests are about."""
+        return self.state_of(0)
+
+    def state_of(self, number: int) -> Partition:
+        return self.image.topics[TOPIC].partitions[number]
 
     def start(self, node: ReplicaNode) -> None:
         """A broker comes up, registers, and is told everything."""
@@ -92,16 +105,17 @@ class ScriptedController:
 
     def notice_death(self, node_id: NodeId) -> None:
         """A broker's session is over: it leads nothing, and is in sync only if all others went."""
-        state, isr = self.state, tuple(each for each in self.state.isr if each != node_id)
         facts: list[Fact] = [BrokerGone(node_id)]
-        if state.leader == node_id or node_id in state.isr:
-            # The last one stays in, so that only it can lead again (ISR-7).
-            isr = isr or state.isr
-            leader = state.leader
-            if leader == node_id:
-                alive = [each for each in isr if self._is_alive(each) and each != node_id]
-                leader = alive[0] if alive else NO_LEADER
-            facts.append(PartitionChanged(TOPIC, 0, led_by(state, leader, isr)))
+        for number in range(self.partitions):
+            state = self.state_of(number)
+            if state.leader == node_id or node_id in state.isr:
+                # The last one stays in, so that only it can lead again (ISR-7).
+                isr = tuple(each for each in state.isr if each != node_id) or state.isr
+                leader = state.leader
+                if leader == node_id:
+                    alive = [each for each in isr if self._is_alive(each) and each != node_id]
+                    leader = alive[0] if alive else NO_LEADER
+                facts.append(PartitionChanged(TOPIC, number, led_by(state, leader, isr)))
         self._change(*facts)
 
     def lose_session(self, node: ReplicaNode) -> None:
@@ -112,17 +126,26 @@ class ScriptedController:
         self._change(BrokerRegistered(self._registered(node.node_id)))
         # What it was told before is void, so it is told everything.
         brokers = [BrokerRegistered(each) for each in self.image.brokers.values()]
-        self._tell(node, [*brokers, PartitionChanged(TOPIC, 0, self.state)])
+        states = [
+            PartitionChanged(TOPIC, number, self.state_of(number))
+            for number in range(self.partitions)
+        ]
+        self._tell(node, [*brokers, *states])
 
     def elect_if_possible(self) -> None:
         """A partition without a leader gets one of its in-sync replicas, if one is up."""
-        state = self.state
-        alive = [each for each in state.isr if self._is_alive(each)]
-        if state.leader == NO_LEADER and alive:
-            self.elect(alive[0])
+        for number in range(self.partitions):
+            state = self.state_of(number)
+            alive = [each for each in state.isr if self._is_alive(each)]
+            if state.leader == NO_LEADER and alive:
+                self.elect(alive[0], number=number)
 
-    def elect(self, leader: NodeId, *, isr: tuple[NodeId, ...] | None = None) -> None:
-        self._change(PartitionChanged(TOPIC, 0, led_by(self.state, leader, isr or self.state.isr)))
+    def elect(
+        self, leader: NodeId, *, isr: tuple[NodeId, ...] | None = None, number: int = 0
+    ) -> None:
+        state = self.state_of(number)
+        changed = led_by(state, leader, isr or state.isr)
+        self._change(PartitionChanged(TOPIC, number, changed))
 
     def reassign(self, replicas: tuple[NodeId, ...]) -> None:
         state = self.state
@@ -134,7 +157,13 @@ class ScriptedController:
         self._change(PartitionChanged(TOPIC, 0, led_by(changed, state.leader, changed.isr)))
 
     def _registered(self, node_id: NodeId) -> Broker:
-        return Broker(node_id=node_id, epoch=self._epochs, rack=self.racks.get(node_id))
+        endpoint = Endpoint(listener=LISTENER, host=f"broker-{node_id}.test", port=9092)
+        return Broker(
+            node_id=node_id,
+            epoch=self._epochs,
+            rack=self.racks.get(node_id),
+            endpoints=(endpoint,),
+        )
 
     def _is_alive(self, node_id: NodeId) -> bool:
         return node_id in self.image.brokers
@@ -142,7 +171,6 @@ class ScriptedController:
     def _change(self, *facts: Fact) -> None:
         version = self.image.version
         self.image = apply(self.image, facts, version._replace(sequence=version.sequence + 1))
-        self.watch(self.state)
         for node in self.nodes.values():
             if node.is_up:
                 self._tell(node, facts)
@@ -171,28 +199,32 @@ class ScriptedController:
             reply(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
             return
         (topic,) = request.topics
-        (asked,) = topic.partitions
+        results = tuple(self._alter(source, asked) for asked in topic.partitions)
+        topics = (TopicResult(topic_id=topic.topic_id, partitions=results),)
+        reply(AlterPartitionResponse(topics=topics))
+
+    def _alter(self, source: NodeId, asked: PartitionData) -> PartitionResult:
+        number = asked.partition_index
         code = self._judge(source, asked)
         if code is ErrorCode.NONE:
             isr = tuple(NodeId(each.broker_id) for each in asked.new_isr_with_epochs)
-            self.granted(isr)
-            state = self.state
+            self.granted(number, isr)
+            state = self.state_of(number)
             changed = replace(state, isr=isr, partition_epoch=state.partition_epoch + 1)
-            self._change(PartitionChanged(TOPIC, 0, changed))
-        state = self.state
-        result = PartitionResult(
+            self._change(PartitionChanged(TOPIC, number, changed))
+        state = self.state_of(number)
+        return PartitionResult(
+            partition_index=number,
             error_code=code,
             leader_id=state.leader,
             leader_epoch=state.leader_epoch,
             isr=state.isr,
             partition_epoch=state.partition_epoch,
         )
-        topics = (TopicResult(topic_id=topic.topic_id, partitions=(result,)),)
-        reply(AlterPartitionResponse(topics=topics))
 
     def _judge(self, source: NodeId, asked: PartitionData) -> ErrorCode:
         """ISR-6."""
-        state = self.state
+        state = self.state_of(asked.partition_index)
         if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > state.partition_epoch:
             return ErrorCode.NOT_CONTROLLER
         if asked.leader_epoch < state.leader_epoch:

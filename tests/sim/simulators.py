@@ -12,6 +12,7 @@ from tests.sim import (
     committed_offsets,
     consumer_group_world,
     mixed_groups,
+    replication,
     storage,
     transactions,
 )
@@ -31,6 +32,7 @@ Simulator = Callable[[int], Outcome]
 
 SIMULATORS: Final[Mapping[str, Simulator]] = {
     "storage": storage.run,
+    "replication": replication.run,
     "classic-groups": classic_groups.run,
     "consumer-groups": consumer_group_world.run,
     "mixed-groups": mixed_groups.run,

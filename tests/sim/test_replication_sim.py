@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -25,8 +28,27 @@ def test_replicas_keep_their_promises(seed: int) -> None:
     assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
 
 
-def test_one_seed_is_one_story() -> None:
-    assert run(3, steps=120).digest == run(3, steps=120).digest
+@pytest.mark.slow
+@pytest.mark.parametrize("first_seed", [1_000, 2_000, 3_000, 4_000])
+def test_replicas_keep_their_promises_over_many_lives(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 100):
+        outcome = run(seed, steps=600)
+        assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
+
+
+def test_one_seed_is_one_story_whatever_the_hash_seed() -> None:
+    stories = [
+        subprocess.run(
+            [sys.executable, "-m", "tests.sim.replication", "--seed", "3", "--trace"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert stories[0] == stories[1]
+    assert len(stories[0].splitlines()) > 50
 
 
 def first_failure(*, steps: int = 400) -> str:

@@ -20,6 +20,7 @@ ROOMS = "Rooms stack one way"
 PURE_ROOMS = "model, records and wire touch nothing of the world"
 STORAGE_SHELLS = "Only the shells of storage touch the world"
 GIVEN = "The rest of storage is given its disk and its threads"
+PURE_CLIENTS = "The rules of clients touch nothing of the world"
 SOCKETS = "Only net has sockets"
 LIGHT_BROKER = "A broker never loads Arrow, Spark or the terminal"
 ARROW = "In the lower rooms only records.columns knows Arrow"
@@ -49,6 +50,9 @@ VIOLATIONS = [
     Plant(STORAGE_SHELLS, {"storage.retention": "import time"}),
     Plant(STORAGE_SHELLS, {"storage.os_disk": "import subprocess"}),
     Plant(GIVEN, {"storage.retention": "from headwater.storage.os_disk import OsDisk"}),
+    Plant(PURE_CLIENTS, {"client.producer.sequencing": "import threading"}),
+    Plant(PURE_CLIENTS, {"client.backoff": "import random"}),
+    Plant(PURE_CLIENTS, {"client.consumer.classic_member": "import time"}),
     Plant(SOCKETS, {"client.consumer": "import socket"}),
     Plant(SOCKETS, {"broker.node": "import selectors"}),
     Plant(LIGHT_BROKER, {"broker.node": "import pyarrow.compute"}),

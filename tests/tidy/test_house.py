@@ -14,6 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.group_settings import GroupSettings
 from headwater.model.storage_settings import StorageSettings
@@ -152,11 +154,43 @@ def test_the_settings_page_says_truly_which_settings_are_obeyed() -> None:
         field = name.replace(".", "_")
         use = re.compile(rf"settings\.({_SHORTHANDS.get(field, field)})\b")
         users = {path for path in SOURCES if use.search(path.read_text(encoding="utf-8"))}
-        users -= {path for path in users if path.parent == PACKAGE / "model"} - _JUDGES
+        # Clients have settings of their own, some under the same names.
+        others = (PACKAGE / "model", PACKAGE / "client")
+        users -= {path for path in users if any(room in path.parents for room in others)} - _JUDGES
         claimed = {module_path(module) for module in re.findall(r"`([a-z_.]+)`", obeyed)}
         if not claimed <= users or (users and not claimed):
             untrue.append(f"{name}: used in {sorted(map(named, users))}, written: {obeyed}")
     assert not untrue, "docs/SETTINGS.md is behind:\n" + "\n".join(untrue)
+
+
+PRODUCER_PLUGINS = {
+    "partitioner_class",
+    "key_serializer",
+    "value_serializer",
+    "interceptor_classes",
+}
+CONSUMER_PLUGINS = {"partition_assignment_strategy", "key_deserializer", "value_deserializer"}
+
+
+@pytest.mark.parametrize(
+    ("chapter", "settings", "plugins"),
+    [
+        ("Producer", ProducerSettings(), PRODUCER_PLUGINS),
+        ("Consumer", ConsumerSettings(), CONSUMER_PLUGINS),
+    ],
+)
+def test_every_setting_of_clients_is_written_down_with_its_default(
+    chapter: str, settings: ProducerSettings | ConsumerSettings, plugins: set[str]
+) -> None:
+    page = (ROOT / "docs/CLIENTS.md").read_text(encoding="utf-8")
+    text = page.partition(f"\n## {chapter}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z0-9.]+)` \| `([^`]*)` \| .* \|$", text, re.MULTILINE)
+    assert all(f"`{kafka_name(name)}`" in text for name in plugins)
+    assert {name: default.strip() for name, default in rows} == {
+        kafka_name(field.name): in_kafkas_words(getattr(settings, field.name))
+        for field in fields(settings)
+        if field.name not in plugins
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -13,6 +13,7 @@ from headwater.net.send_queue import Part
 from headwater.net.service import ReplySlot
 from headwater.security.authorization import ANONYMOUS, Principal
 from headwater.wire import parts as wire_parts
+from headwater.wire.errors_told import errors_told
 from headwater.wire.frames import SIZE_BYTES
 from headwater.wire.headers import RequestHeader, response_frame
 from headwater.wire.lifting import Message
@@ -30,7 +31,7 @@ class Account(Protocol):
 class Call:
     """See the module. Answered exactly once."""
 
-    __slots__ = ("_account", "_slot", "_started_ns", "header")
+    __slots__ = ("_account", "_has_noted", "_slot", "_started_ns", "header")
 
     def __init__(
         self, header: RequestHeader, slot: ReplySlot, account: Account, started_ns: int
@@ -39,6 +40,7 @@ class Call:
         self._slot = slot
         self._account = account
         self._started_ns = started_ns
+        self._has_noted = False
 
     @property
     def version(self) -> int:
@@ -69,6 +71,9 @@ class Call:
 
     def answer(self, response: Message | Encoded) -> None:
         header = self.header
+        if not self._has_noted and not isinstance(response, Encoded):
+            for code in errors_told(response):
+                self._account.failed(code)
         body = write_response(response, header.version)
         frame = response_frame(header.api, header.version, header.correlation_id, body)
         self.answer_frame(frame)
@@ -97,7 +102,11 @@ class Call:
         self._slot.connection.close()
 
     def note_error(self, code: ErrorCode) -> None:
-        """For the books: something in the answer was an error."""
+        """For the books: something in the answer was an error, or the request as a whole was.
+
+        Whoever notes errors notes all of them; else those are counted that the answer tells.
+        """
+        self._has_noted = True
         self._account.failed(code)
 
     def __str__(self) -> str:

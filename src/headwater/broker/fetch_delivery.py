@@ -5,7 +5,7 @@ is held while the cold ones of its answer are read, and released by the connecti
 it or is gone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -39,10 +39,18 @@ _NOT_DIVERGING: Final = EpochEndOffset()
 class FetchDelivery:
     """One answer in the making."""
 
-    __slots__ = ("_call", "_fetching", "_missing", "_reads", "_records")
+    __slots__ = ("_call", "_fetching", "_hint", "_missing", "_reads", "_records")
 
-    def __init__(self, call: Call, fetching: Fetching, reads: list[PartitionRead]) -> None:
+    def __init__(
+        self,
+        call: Call,
+        fetching: Fetching,
+        reads: list[PartitionRead],
+        hint: Callable[[FetchResponse], FetchResponse] | None = None,
+    ) -> None:
+        """`hint` may add to an answer with errors who leads instead."""
         self._call = call
+        self._hint = hint
         self._fetching = fetching
         self._reads = reads
         self._records: dict[int, FileRange | Buffer] = {}
@@ -88,11 +96,16 @@ class FetchDelivery:
                 write_single_fetched(call.version, call.header.correlation_id, fetched, records)
             )
         else:
-            call.answer(FetchResponse(session_id=session_id, responses=tuple(_by_topic(told))))
+            response = FetchResponse(session_id=session_id, responses=tuple(_by_topic(told)))
+            if self._hint is not None and any(read.error for read, _ in told):
+                response = self._hint(response)
+            call.answer(response)
 
     def _told(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
         """What the answer names."""
-        session = self._fetching.session
+        session, scope = self._fetching.session, self._fetching.scope
+        # What followers get is counted elsewhere.
+        is_follower = scope is not None and scope.is_follower
         for index, read in enumerate(self._reads):
             records = self._records.get(index, _NO_RECORDS)
             if session is not None:
@@ -104,7 +117,7 @@ class FetchDelivery:
                 _remember(read)
             if read.error:
                 self._call.note_error(read.error)
-            elif records is not _NO_RECORDS and read.wanted.hosted is not None:
+            elif records is not _NO_RECORDS and read.wanted.hosted is not None and not is_follower:
                 read.wanted.hosted.topic.bytes_out += _size(records)
             yield read, records
 

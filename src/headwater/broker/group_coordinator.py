@@ -1,11 +1,13 @@
 """The groups that this broker coordinates: which shard is whose, and what shards must hear."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from headwater.broker.call import Call
 from headwater.broker.led_shards import LedShards, ask_shard
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, TopicDeleted
+from headwater.cluster.features import GROUP_VERSION, level_of
 from headwater.cluster.image import ClusterImage
 from headwater.cluster.topic_names import CONSUMER_OFFSETS
 from headwater.coordinator.effects import Effect
@@ -19,7 +21,10 @@ from headwater.model.ports import Clock, Dice
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.storage.executor import Executor
+from headwater.wire.api_key import ApiKey
 from headwater.wire.lifting import Message
+
+_NEW_PROTOCOL: Final = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 
 
 class GroupCoordinator:
@@ -81,7 +86,10 @@ class GroupCoordinator:
 
     def ask(self, group_id: str, request: Message, call: Call, answer: Answer) -> None:
         shard = self.shard_of(group_id)
-        if isinstance(shard, ErrorCode):
+        if request.api in _NEW_PROTOCOL and not level_of(self._image(), GROUP_VERSION):
+            # Kafka does this (4.1) while the cluster has not agreed on the feature.
+            answer(ErrorCode.UNSUPPORTED_VERSION)
+        elif isinstance(shard, ErrorCode):
             answer(shard)
         else:
             ask_shard(shard, request, call, answer)

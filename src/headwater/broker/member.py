@@ -39,6 +39,10 @@ from headwater.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 RETRY_MS: Final = 50
 """How long to wait before the controller is looked for again."""
 
+# The controller tells all brokers of a new topic at once, as a rule within a few milliseconds.
+_KNOWN_LOOK_MS: Final = 10
+_KNOWN_TRIES: Final = 50
+
 # What Kafka's default principal builder writes: version 0, `User`, `ANONYMOUS`, by no token.
 _ANONYMOUS: Final = b"\0\0\5User\nANONYMOUS\0\0"
 
@@ -75,11 +79,15 @@ class Member:
     def create_topics(
         self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
     ) -> None:
+        def made(results: Results) -> None:
+            here = [each.name for each in results if not each.error_code]
+            self._when_known(here, tries=_KNOWN_TRIES, then=lambda: then(results))
+
         controller = self.controller
         if controller is not None:
             controller.submit(
                 partial(create_on_first_use, names=names, static=self._static, dice=self._dice),
-                then=then,
+                then=made,
                 otherwise=otherwise,
             )
             return
@@ -88,7 +96,7 @@ class Member:
 
         def answered(response: Message) -> None:
             assert isinstance(response, CreateTopicsResponse)
-            then(response.topics)
+            made(response.topics)
 
         self.ask_controller(
             CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms),
@@ -135,6 +143,15 @@ class Member:
             then=then,
             otherwise=otherwise,
         )
+
+    def _when_known(self, topics: Sequence[str], *, tries: int, then: Callable[[], None]) -> None:
+        """Go on when this broker has heard of them too, or after a while without."""
+        if tries == 0 or all(name in self.image.topics for name in topics):
+            then()
+        else:
+            self._later(
+                _KNOWN_LOOK_MS, lambda: self._when_known(topics, tries=tries - 1, then=then)
+            )
 
     def retry(self, deadline_ms: int, again: Callable[[], None]) -> bool:
         """Whether there is time for it; then it is done a little later."""

@@ -15,6 +15,7 @@ from headwater.broker.exposition import Family, Number, Sample, counter, gauge
 from headwater.broker.request_counters import BUCKETS, RequestCounters, bucket_bound_ns
 from headwater.net.server import SocketServer
 from headwater.replication.hosted_partition import HostedTopic
+from headwater.replication.replicas import Replicas
 from headwater.storage.log_cleaner import LogCleaner
 from headwater.storage.partition_log import PartitionLog
 from headwater.wire.api_key import ApiKey
@@ -138,6 +139,18 @@ def _of_partitions(broker: Broker) -> Iterator[Family]:
         ),
     )
     yield gauge(
+        f"{name}_underminisrpartitioncount",
+        "Partitions that it leads and that have too few in-sync replicas for acks=all.",
+        lambda: sum(
+            each.is_led
+            and each.log is not None
+            and each.lacks_replicas(each.log.settings.min_insync_replicas)
+            for each in partitions
+        ),
+    )
+    if partitions.replicas is not None:
+        yield from _of_replicas(partitions.replicas)
+    yield gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "Log directories whose disk has failed.",
         lambda: len(directories.directories) - len(directories.serving()),
@@ -146,6 +159,31 @@ def _of_partitions(broker: Broker) -> Iterator[Family]:
         "kafka_controller_kafkacontroller_globaltopiccount",
         "Topics of the cluster.",
         lambda: len(broker.image.topics),
+    )
+
+
+def _of_replicas(replicas: Replicas) -> Iterator[Family]:
+    """What there is only among several brokers."""
+    manager, topics = "kafka_server_replicamanager", "kafka_server_brokertopicmetrics"
+    yield counter(
+        f"{manager}_isrshrinks_total",
+        "Changes by which a partition that it leads has fewer in-sync replicas.",
+        lambda: replicas.in_sync_shrinks,
+    )
+    yield counter(
+        f"{manager}_isrexpands_total",
+        "Changes by which a partition that it leads has more in-sync replicas.",
+        lambda: replicas.in_sync_expands,
+    )
+    yield counter(
+        f"{topics}_replicationbytesin_total",
+        "Bytes that it fetched as a follower.",
+        lambda: replicas.bytes_in,
+    )
+    yield counter(
+        f"{topics}_replicationbytesout_total",
+        "Bytes that followers fetched of it.",
+        lambda: replicas.bytes_out,
     )
 
 

@@ -22,6 +22,7 @@ from headwater.replication.transaction_guard import Ticket, produce_code, questi
 from headwater.replication.transactional_batches import (
     UNGUARDED,
     check_ticket,
+    heard_no,
     needs_ticket,
     take_ticket,
     written,
@@ -139,6 +140,7 @@ class TransactionalProduce:
             for each in unverified:
                 code = produce_code(codes[each.hosted.name], self._question)
                 if code:
+                    heard_no(each.hosted, each.batch.header.producer_id, code)
                     each.refuse(code)
                 else:
                     each.append(each.batch, each.records)

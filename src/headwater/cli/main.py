@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 import headwater
-from headwater.cli import cluster, log_dump, zookeeper
+from headwater.cli import (
+    cluster,
+    cluster_start,
+    configs,
+    consume,
+    groups,
+    log_dump,
+    partitions,
+    perf,
+    produce,
+    records,
+    topics,
+    transactions,
+    zookeeper,
+)
 from headwater.cli.entry import start_broker
 
 app = typer.Typer(
@@ -34,12 +48,18 @@ log = typer.Typer(no_args_is_help=True, help="Look at the files of a log.")
 log.command("dump")(log_dump.dump)
 app.add_typer(log, name="log")
 
-
+app.add_typer(topics.app, name="topics")
+app.command("produce")(produce.produce)
+app.command("consume")(consume.consume)
+app.add_typer(groups.app, name="groups")
+app.add_typer(configs.app, name="configs")
+app.add_typer(records.app, name="records")
+app.add_typer(partitions.app, name="partitions")
+app.add_typer(transactions.app, name="transactions")
+cluster.app.command("start")(cluster_start.start)
+app.add_typer(cluster.app, name="cluster")
 app.command("zookeeper")(zookeeper.zookeeper)
-
-clusters = typer.Typer(no_args_is_help=True, help="Run a cluster on one machine.")
-clusters.command("start")(cluster.start)
-app.add_typer(clusters, name="cluster")
+app.add_typer(perf.app, name="perf")
 
 
 def _show_version(wanted: bool) -> None:

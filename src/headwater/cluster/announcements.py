@@ -9,7 +9,7 @@ has one image. LeaderAndIsr follows it, to those whose part in a partition is an
 says which replicas come and go, and its answer says which replicas cannot be served.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,6 +49,8 @@ EPOCH_DURING_DELETE: Final = -2
 INCREMENTAL: Final = 1
 FULL: Final = 2
 """What a request does not mention is not there. KIP-866 has these types; before, all were 0."""
+
+Offline = Callable[[str, int, Partition], tuple[NodeId, ...]]
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -101,12 +103,15 @@ class News:
 def news_of(before: ClusterImage, after: ClusterImage, facts: Iterable[Fact]) -> News:
     """What brokers must hear once the cluster has gone from one image to the next."""
     news = News()
+    counts: dict[str, int] = {}
     for fact in facts:
         match fact:
             case TopicCreated(topic):
                 news.add_created(topic.name, 0, topic.partitions)
             case PartitionsAdded(topic_name, added):
-                first = _first_added(before, facts, topic_name)
+                # A topic that the same change creates gets all its partitions at once.
+                first = counts.get(topic_name, len(before.topics[topic_name].partitions))
+                counts[topic_name] = first + len(added)
                 news.add_created(topic_name, first, added)
             case PartitionChanged(topic_name, number, partition):
                 known = before.partition(topic_name, number)
@@ -121,14 +126,6 @@ def news_of(before: ClusterImage, after: ClusterImage, facts: Iterable[Fact]) ->
             case _:
                 pass
     return news
-
-
-def _first_added(before: ClusterImage, facts: Iterable[Fact], topic_name: str) -> int:
-    """The number that the first partition got that a change has added to a topic."""
-    topic = before.topics.get(topic_name)
-    assert topic is not None, "a topic that is created gets all its partitions at once"
-    assert sum(isinstance(each, PartitionsAdded) and each.topic == topic_name for each in facts) < 2
-    return len(topic.partitions)
 
 
 def _roles(partition: Partition) -> tuple[object, ...]:
@@ -153,19 +150,21 @@ def metadata_states(
     for name in names:
         by_topic.setdefault(name.topic, []).append(name.partition)
     states = [_deleted_state(topic) for topic in gone]
+    epoch, offline = image.version.controller_epoch, _offline_in(image)
     for topic_name, numbers in by_topic.items():
         topic = image.topics.get(topic_name)
         if topic is not None and not topic.is_deleting:
             # A namesake may have fewer than the topic that the news was of.
             there = [number for number in numbers if number < len(topic.partitions)]
-            states.append(_metadata_state(image, topic, there))
+            states.append(_metadata_state(topic, there, epoch, offline))
     return tuple(states)
 
 
 def all_metadata_states(image: ClusterImage) -> tuple[UpdateMetadataTopicState, ...]:
     """Every topic that is there to stay."""
+    epoch, offline = image.version.controller_epoch, _offline_in(image)
     return tuple(
-        _metadata_state(image, topic, range(len(topic.partitions)))
+        _metadata_state(topic, range(len(topic.partitions)), epoch, offline)
         for topic in image.topics.values()
         if not topic.is_deleting
     )
@@ -234,32 +233,37 @@ def stop_states(stops: Mapping[TopicPartition, Stop]) -> tuple[StopReplicaTopicS
     )
 
 
-def _metadata_state(
-    image: ClusterImage, topic: Topic, numbers: Iterable[int]
-) -> UpdateMetadataTopicState:
-    epoch, up = image.version.controller_epoch, image.brokers
-    has_offline = any(broker.offline_replicas for broker in up.values())
+def _offline_in(image: ClusterImage) -> Offline:
+    """Which replicas of a partition cannot be served. Mostly all can, and then it is soon said."""
+    up = image.brokers
+    has_failed = any(broker.offline_replicas for broker in up.values())
 
-    def offline(number: int, partition: Partition) -> tuple[NodeId, ...]:
-        name = TopicPartition(topic.name, number)
+    def offline(topic: str, number: int, partition: Partition) -> tuple[NodeId, ...]:
         replicas = partition.replicas
-        if has_offline:
+        if has_failed:
+            name = TopicPartition(topic, number)
             return tuple([each for each in replicas if not image.has_replica(each, name)])
         return tuple([each for each in replicas if each not in up])
 
+    return offline
+
+
+def _metadata_state(
+    topic: Topic, numbers: Iterable[int], controller_epoch: int, offline: Offline
+) -> UpdateMetadataTopicState:
     return UpdateMetadataTopicState(
         topic_name=topic.name,
         topic_id=topic.topic_id,
         partition_states=tuple(
             UpdateMetadataPartitionState(
                 partition_index=number,
-                controller_epoch=epoch,
+                controller_epoch=controller_epoch,
                 leader=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 isr=partition.isr,
                 zk_version=partition.partition_epoch,
                 replicas=partition.replicas,
-                offline_replicas=offline(number, partition),
+                offline_replicas=offline(topic.name, number, partition),
             )
             for number in numbers
             for partition in (topic.partitions[number],)

@@ -43,12 +43,12 @@ def alter_configs(
     )
     results = tuple(
         whole.AlterConfigsResourceResponse(
-            error_code=outcome.code if isinstance(outcome, Refusal) else ErrorCode.NONE,
-            error_message=outcome.reason if isinstance(outcome, Refusal) else None,
+            error_code=code,
+            error_message=reason,
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
         )
-        for asked, outcome in zip(request.resources, outcomes, strict=True)
+        for asked, (code, reason) in zip(request.resources, map(_told, outcomes), strict=True)
     )
     return Decision(_facts(outcomes, validate_only=request.validate_only), results)
 
@@ -67,14 +67,21 @@ def incremental_alter_configs(
     )
     results = tuple(
         incremental.AlterConfigsResourceResponse(
-            error_code=outcome.code if isinstance(outcome, Refusal) else ErrorCode.NONE,
-            error_message=outcome.reason if isinstance(outcome, Refusal) else None,
+            error_code=code,
+            error_message=reason,
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
         )
-        for asked, outcome in zip(request.resources, outcomes, strict=True)
+        for asked, (code, reason) in zip(request.resources, map(_told, outcomes), strict=True)
     )
     return Decision(_facts(outcomes, validate_only=request.validate_only), results)
+
+
+def _told(outcome: ConfigsReplaced | Refusal) -> tuple[ErrorCode, str | None]:
+    """What a client hears of an outcome."""
+    if isinstance(outcome, Refusal):
+        return outcome.code, outcome.reason
+    return ErrorCode.NONE, None
 
 
 def _decide_each(

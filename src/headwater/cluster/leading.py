@@ -131,15 +131,16 @@ class Leading:
         self.controller.abandon(ControllerFenced("this broker is no longer the controller"))
 
     def store_changed(self, facts: Sequence[Fact]) -> None:
-        """What the store tells its listener. Of what this controller wrote it knows already."""
+        """What the store tells its listener. Of what this controller wrote it knows already.
+
+        Brokers that come and go together are dealt with together: none of those that have gone
+        shall be taken for the last one in sync, or for a leader, on behalf of another one.
+        """
         if self._is_over:
             return
+        self._brokers_changed(facts)
         for fact in facts:
             match fact:
-                case BrokerRegistered(broker):
-                    self._broker_came(broker)
-                case BrokerGone(node_id):
-                    self._broker_went(node_id)
                 case LogDirectoryFailed(node_id):
                     self._look_for_trouble(node_id)
                 case TopicDeletionBegun(name):
@@ -184,21 +185,31 @@ class Leading:
 
     # Brokers.
 
-    def _broker_came(self, broker: Broker) -> None:
-        known = self.controller.proposed.brokers.get(broker.node_id)
-        if known is not None and known.epoch >= broker.epoch:
+    def _brokers_changed(self, facts: Sequence[Fact]) -> None:
+        epochs = {key: each.epoch for key, each in self.controller.proposed.brokers.items()}
+        news: list[Fact] = []
+        concerned: dict[NodeId, None] = {}
+        for fact in facts:
+            match fact:
+                case BrokerRegistered(broker) if broker.epoch > epochs.get(broker.node_id, -1):
+                    # The former registration may have ended unnoticed.
+                    epochs[broker.node_id] = broker.epoch
+                    concerned[broker.node_id] = None
+                    news.append(fact)
+                case BrokerGone(node_id) if node_id in epochs:
+                    del epochs[node_id]
+                    concerned[node_id] = None
+                    news.append(fact)
+                case _:
+                    pass
+        if not news:
             return
-        # The former registration may have ended unnoticed.
-        self._forget(broker.node_id)
-        self.controller.observe([BrokerRegistered(broker)])
-        self._settle(self._held_by(broker.node_id), admit=[broker.node_id])
-
-    def _broker_went(self, node_id: NodeId) -> None:
-        if node_id not in self.controller.proposed.brokers:
-            return
-        self._forget(node_id)
-        self.controller.observe([BrokerGone(node_id)])
-        self._settle(self._held_by(node_id))
+        for node_id in concerned:
+            self._forget(node_id)
+        self.controller.observe(news)
+        held = {name: None for node_id in concerned for name in self._held_by(node_id)}
+        came = [node_id for node_id in concerned if node_id in epochs]
+        self._settle(list(held), admit=came)
 
     def _forget(self, node_id: NodeId) -> None:
         """Whatever was on its way to a registration of a broker, or expected from it."""

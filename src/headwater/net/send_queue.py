@@ -8,7 +8,7 @@ exactly once, when its last byte is sent or when `drop` empties the queue.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, cast
 
 from headwater.model.failures import ConnectionLost
 from headwater.net.channel import Channel
@@ -39,21 +39,28 @@ Part = Buffer | FileRange
 class SendQueue:
     """Parts in, bytes out, as far as the channel takes them."""
 
-    __slots__ = ("_parts", "_sent_of_first", "size_bytes")
+    __slots__ = ("_parts", "_range_count", "_sent_of_first", "size_bytes")
 
     def __init__(self) -> None:
         self._parts: deque[Part] = deque()
+        # Without any, nobody has to ask each part what it is, which is dear for small answers.
+        self._range_count = 0
         self._sent_of_first = 0
         self.size_bytes = 0
 
     def put(self, parts: Sequence[Part]) -> None:
         for part in parts:
-            size = size_of(part)
+            if isinstance(part, bytes):
+                size = len(part)
+            else:
+                size = size_of(part)
+                if not size:
+                    release([part])
+                elif not isinstance(part, Buffer):
+                    self._range_count += 1
             if size:
                 self.size_bytes += size
                 self._parts.append(part)
-            else:
-                release([part])
 
     def send(self, channel: Channel, limit_bytes: int) -> int:
         """Send until the channel is full, the queue empty or the limit reached; how many went."""
@@ -63,7 +70,11 @@ class SendQueue:
             if sent:
                 total += sent
                 self.size_bytes -= sent
-                self._forget_sent(sent)
+                if self.size_bytes or self._range_count:
+                    self._forget_sent(sent)
+                else:
+                    self._parts.clear()
+                    self._sent_of_first = 0
             # A channel that took less than it was offered is full; asking again is a wasted call.
             if sent is None or sent < offered:
                 break
@@ -73,7 +84,7 @@ class SendQueue:
         """Forget everything and release what is held."""
         parts = list(self._parts)
         self._parts.clear()
-        self._sent_of_first = self.size_bytes = 0
+        self._sent_of_first = self.size_bytes = self._range_count = 0
         release(parts)
 
     def _send_first(self, channel: Channel, limit_bytes: int) -> tuple[int, int | None]:
@@ -81,11 +92,7 @@ class SendQueue:
         first = self._parts[0]
         if not isinstance(first, Buffer):
             return self._send_range(first, channel, limit_bytes)
-        run: list[Buffer] = []
-        for part in islice(self._parts, _BUFFERS_AT_ONCE):
-            if not isinstance(part, Buffer):
-                break
-            run.append(part)
+        run = self._first_buffers()
         if self._sent_of_first:
             run[0] = memoryview(first)[self._sent_of_first :]
         offered = sum(map(len, run))
@@ -93,6 +100,18 @@ class SendQueue:
             run, offered = _cut(run, limit_bytes)
         # What follows at once may share a packet with the end of these.
         return offered, channel.send(run, more=offered < self.size_bytes)
+
+    def _first_buffers(self) -> list[Buffer]:
+        """The buffers in front of the first range, at most so many as are sent at once."""
+        front = islice(self._parts, _BUFFERS_AT_ONCE)
+        if not self._range_count:
+            return cast("list[Buffer]", list(front))
+        run: list[Buffer] = []
+        for part in front:
+            if not isinstance(part, Buffer):
+                break
+            run.append(part)
+        return run
 
     def _send_range(
         self, part: FileRange, channel: Channel, limit_bytes: int
@@ -114,6 +133,7 @@ class SendQueue:
             sent -= size
             self._parts.popleft()
             if not isinstance(first, Buffer):
+                self._range_count -= 1
                 first.release()
         self._sent_of_first = sent
 

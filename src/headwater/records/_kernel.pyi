@@ -9,6 +9,7 @@ from headwater.records.buffers import (
     RecordSection,
     RecordsSummary,
 )
+from headwater.records.consumed import ConsumedRecord
 from headwater.records.header import BatchHeader, Buffer
 from headwater.records.runs import IndexProgress, SoundRun
 from headwater.records.single_produce import SingleProduce
@@ -41,6 +42,14 @@ def decode_sections(
     expected_bytes: int,
     checks_crc: bool = False,
 ) -> DecodedColumns: ...
+def consumed_records(
+    columns: DecodedColumns,
+    start: int,
+    stop: int,
+    topic: str,
+    partition: int,
+    leader_epoch: int,
+) -> list[ConsumedRecord]: ...
 def encode_batches(
     row_count: int,
     timestamps: Buffer,
@@ -54,6 +63,19 @@ def encode_batches(
     allocate: Callable[[int], memoryview],
     finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]: ...
+
+class BatchBuilder:
+    size_bytes: int
+    count: int
+    base_timestamp: int
+    max_timestamp: int
+    def __init__(self, limit_bytes: int) -> None: ...
+    def append(
+        self, timestamp: int, key: Buffer | None, value: Buffer | None, tail: bytes = b"\0"
+    ) -> int: ...
+    def close(self) -> None: ...
+    def take(self) -> bytearray: ...
+
 def check_records(payload: Buffer, record_count: int) -> RecordsSummary: ...
 def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None: ...
 def filter_records(

@@ -12,6 +12,7 @@ The code without the interpreter's lock returns a status; `refuse` turns it into
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
@@ -26,7 +27,8 @@ from headwater.records.buffers import (
     RecordsSummary,
 )
 from headwater.records.checksum import check_crc
-from headwater.records.header import HEADER, BatchHeader, check_header
+from headwater.records.consumed import ConsumedRecord
+from headwater.records.header import HEADER, BatchHeader, TimestampType, check_header
 from headwater.records.runs import IndexProgress, SoundRun
 from headwater.records.single_produce import SingleProduce
 
@@ -92,7 +94,9 @@ include "_judging.pxi"
 include "_produce.pxi"
 include "_spare_memory.pxi"
 include "_decoding.pxi"
+include "_consuming.pxi"
 include "_encoding.pxi"
+include "_building.pxi"
 include "_filtering.pxi"
 include "_offset_map.pxi"
 include "_hashing.pxi"

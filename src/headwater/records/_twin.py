@@ -5,7 +5,6 @@ the compiled kernel to. Every function walks all the records it was promised and
 left over, even where the answer is known earlier: damage is never a matter of who looked.
 """
 
-import hashlib
 import struct
 from array import array
 from collections.abc import Callable, Iterable
@@ -15,6 +14,10 @@ from headwater.records._twin_batches import ordinary_header as ordinary_header
 from headwater.records._twin_batches import producer_headers as producer_headers
 from headwater.records._twin_batches import scan as scan
 from headwater.records._twin_batches import sound_run as sound_run
+from headwater.records._twin_map import OffsetMap as OffsetMap
+from headwater.records._twin_map import int64
+from headwater.records._twin_map import keep_mask as keep_mask
+from headwater.records._twin_map import map_records as map_records
 from headwater.records._twin_produce import read_single_produce as read_single_produce
 from headwater.records._twin_produce import write_single_produce as write_single_produce
 from headwater.records.buffers import (
@@ -25,6 +28,7 @@ from headwater.records.buffers import (
     RecordsSummary,
 )
 from headwater.records.checksum import check_crc, write_crc
+from headwater.records.consumed import ConsumedRecord
 from headwater.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
@@ -33,14 +37,13 @@ from headwater.records.header import (
     MIN_LENGTH,
     BatchHeader,
     Buffer,
+    TimestampType,
     sequence_after,
 )
 from headwater.records.varints import write_varint
 from headwater.records.walking import read_record_header, walk_records
 
 INT32_MAX = 2**31 - 1
-MAP_ENTRY_BYTES = 24
-MAP_SEED_BYTES = 16
 
 _BAD_COLUMN = "a column's offsets do not fit its data"
 
@@ -71,10 +74,10 @@ def decode_sections(
         view = memoryview(buffer)[start:stop]
         has_append_time = header.attributes & APPEND_TIME_FLAG
         for record in walk_records(view, header.record_count):
-            offset = _int64(header.base_offset + record.offset_delta)
+            offset = int64(header.base_offset + record.offset_delta)
             if offset < first_offset:
                 continue
-            timestamp = _int64(header.base_timestamp + record.timestamp_delta)
+            timestamp = int64(header.base_timestamp + record.timestamp_delta)
             offsets.append(offset)
             timestamps.append(header.max_timestamp if has_append_time else timestamp)
             attributes.append(header.attributes)
@@ -103,6 +106,44 @@ def decode_sections(
             header_count=header_keys.row_count,
         ),
     )
+
+
+def consumed_records(
+    columns: DecodedColumns,
+    start: int,
+    stop: int,
+    topic: str,
+    partition: int,
+    leader_epoch: int,
+) -> list[ConsumedRecord]:
+    """Rows as records, as a consumer hands them out. The columns are as the decoder made them."""
+    if not 0 <= start <= stop <= columns.row_count:
+        raise IndexError("there are no such rows")
+    first_header = memoryview(columns.headers.offsets).cast("B").cast("i")
+    return [
+        ConsumedRecord(
+            topic=topic,
+            partition=partition,
+            offset=memoryview(columns.offsets).cast("B").cast("q")[row],
+            timestamp=memoryview(columns.timestamps).cast("B").cast("q")[row],
+            timestamp_type=TimestampType(
+                (memoryview(columns.attributes).cast("B").cast("h")[row] & APPEND_TIME_FLAG) >> 3
+            ),
+            key=_content(columns.keys, row),
+            value=_content(columns.values, row),
+            headers=tuple(
+                (
+                    (_content(columns.headers.keys, index) or b"").decode(
+                        "utf-8", "surrogateescape"
+                    ),
+                    _content(columns.headers.values, index),
+                )
+                for index in range(first_header[row], first_header[row + 1])
+            ),
+            leader_epoch=leader_epoch,
+        )
+        for row in range(start, stop)
+    ]
 
 
 def encode_batches(
@@ -156,7 +197,7 @@ def encode_batches(
         tail = _varbytes(key) + _varbytes(value) + _headers_of(headers, row)
         if count == 0:
             base = latest = times[row]
-        record = _framed(_int64(times[row] - base), count, tail)
+        record = _framed(int64(times[row] - base), count, tail)
         if count and HEADER_BYTES + len(payload) + len(record) > batch_bytes:
             end_batch()
             payload = bytearray()
@@ -186,7 +227,7 @@ def filter_records(
     for index, record in enumerate(walk_records(view, record_count)):
         if not keep[index]:
             continue
-        delta = _int64(record.timestamp_delta - base_timestamp_shift)
+        delta = int64(record.timestamp_delta - base_timestamp_shift)
         if base_timestamp_shift == 0:
             kept += view[record.start : record.end]
         else:
@@ -222,91 +263,6 @@ def check_records(payload: Buffer, record_count: int) -> RecordsSummary:
         delta = record.timestamp_delta
         latest = delta if latest is None else max(latest, delta)
     return RecordsSummary(is_dense, has_null_key, latest)
-
-
-class OffsetMap:
-    """The newest offset of each key, in bounded memory.
-
-    Keys are known by a keyed 128-bit hash only, so memory does not depend on their length and
-    nobody can choose keys that collide. At `capacity` a new key is refused; known ones still move.
-    """
-
-    def __init__(self, memory_bytes: int, load_factor: float, seed: bytes) -> None:
-        assert len(seed) == MAP_SEED_BYTES, "the seed of an offset map has 16 bytes"
-        assert 0 < load_factor < 1, "an offset map must keep some slots free"
-        self.capacity = int(memory_bytes // MAP_ENTRY_BYTES * load_factor)
-        self.latest_offset = -1
-        self._seed = seed
-        self._offsets: dict[bytes, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    def put(self, key: Buffer, offset: int) -> bool:
-        """Remember the offset for the key; False when the map is full."""
-        assert offset >= 0, "offsets are not negative"
-        digest = self._hash(key)
-        if len(self._offsets) >= self.capacity and digest not in self._offsets:
-            return False
-        self._offsets[digest] = offset
-        return True
-
-    def get(self, key: Buffer) -> int:
-        """The offset last put for the key, or -1."""
-        return self._offsets.get(self._hash(key), -1)
-
-    def _hash(self, key: Buffer) -> bytes:
-        return hashlib.blake2b(key, digest_size=16, key=self._seed).digest()
-
-
-def map_records(offset_map: OffsetMap, payload: Buffer, record_count: int, base_offset: int) -> int:
-    """Put the keyed records of a batch in order; how many were taken before the map was full.
-
-    `latest_offset` follows the records that were taken, those without a key too. Of a section that
-    cannot be read to its end nothing is taken.
-    """
-    view = memoryview(payload)
-    taken = 0
-    for record in list(walk_records(view, record_count)):
-        offset = _int64(base_offset + record.offset_delta)
-        if offset < 0:
-            raise CorruptBatch("an offset below zero")
-        if record.key_length >= 0:
-            key = view[record.key : record.key + record.key_length]
-            if not offset_map.put(key, offset):
-                break
-        offset_map.latest_offset = max(offset_map.latest_offset, offset)
-        taken += 1
-    return taken
-
-
-def keep_mask(
-    offset_map: OffsetMap,
-    payload: Buffer,
-    record_count: int,
-    base_offset: int,
-    keep_tombstones: bool,
-) -> tuple[bytes, int, int]:
-    """Which records compaction keeps (CP-3): a 0 or 1 each, how many, and how many tombstones.
-
-    Tombstones are counted only where they are kept, wherever in the log the record lies.
-    """
-    view = memoryview(payload)
-    mask = bytearray()
-    tombstones = 0
-    for record in walk_records(view, record_count):
-        offset = _int64(base_offset + record.offset_delta)
-        is_tombstone = record.value_length < 0
-        if offset > offset_map.latest_offset:
-            keeps = True
-        elif record.key_length < 0:
-            keeps = False
-        else:
-            newest = offset_map.get(view[record.key : record.key + record.key_length])
-            keeps = offset >= newest and (keep_tombstones or not is_tombstone)
-        mask.append(keeps)
-        tombstones += keeps and is_tombstone
-    return bytes(mask), mask.count(1), tombstones
 
 
 def murmur2(data: Buffer) -> int:
@@ -407,6 +363,11 @@ def _cell(column: BinaryBuffers | None, row: int) -> memoryview | None:
     return data[start:end]
 
 
+def _content(column: BinaryBuffers | None, row: int) -> bytes | None:
+    cell = _cell(column, row)
+    return None if cell is None else bytes(cell)
+
+
 def _is_valid(validity: Buffer | None, row: int) -> bool:
     if validity is None:
         return True
@@ -428,8 +389,3 @@ def _bounds(offsets: Buffer, row: int, is_wide: bool, limit: int) -> tuple[int, 
 
 def _check_mask(keep: Buffer, record_count: int) -> None:
     assert len(keep) == record_count, "a mask has one byte for every record"
-
-
-def _int64(number: int) -> int:
-    """Wrap around as 64-bit arithmetic does: hostile deltas must not differ between the twins."""
-    return (number + 2**63) % 2**64 - 2**63

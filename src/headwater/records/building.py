@@ -108,13 +108,19 @@ def _encode(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
         write_varint(offset_delta),
         _nullable(record.key),
         _nullable(record.value),
-        write_varint(len(record.headers)),
+        encode_headers(record.headers),
     ]
-    for key, value in record.headers:
-        parts.append(_nullable(key.encode("utf-8", "surrogateescape")))
-        parts.append(_nullable(value))
     body = b"".join(parts)
     return write_varint(len(body)) + body
+
+
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    """Headers as they stand at the end of a record: how many, and each one's key and value."""
+    parts = [write_varint(len(headers))]
+    for key, value in headers:
+        parts.append(_nullable(key.encode("utf-8", "surrogateescape")))
+        parts.append(_nullable(value))
+    return b"".join(parts)
 
 
 def _nullable(content: bytes | None) -> bytes:

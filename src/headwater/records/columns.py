@@ -80,7 +80,7 @@ def decode_batches(
     single batch may unpack to more than the limit.
     """
     chosen = _all_batches(buffer) if batches is None else batches
-    return _adopt(
+    return adopt_columns(
         decode_sections(
             _sections(buffer, chosen, limit_bytes, check_crc, include_control),
             first_offset=first_offset,
@@ -180,7 +180,7 @@ def _sections(
             yield buffer, position + HEADER_BYTES, stop, header
 
 
-def _adopt(columns: DecodedColumns) -> pa.RecordBatch:
+def adopt_columns(columns: DecodedColumns) -> pa.RecordBatch:
     """Arrow arrays over the kernel's buffers."""
     rows = columns.row_count
     headers = columns.headers
@@ -221,6 +221,8 @@ def _binary_array(column: BinaryBuffers, rows: int) -> AnyArray:
 
 def _header_keys(headers: HeaderBuffers) -> AnyArray:
     """Header keys as text. Kafka lets any bytes pass, and shows what is no UTF-8 as U+FFFD."""
+    if not headers.header_count:
+        return pa.array([], pa.string())
     keys = _binary_array(headers.keys, headers.header_count)
     try:
         return keys.cast(pa.string())

@@ -11,6 +11,7 @@ if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
     from headwater.records._twin import (
         OffsetMap,
         check_records,
+        consumed_records,
         decode_sections,
         encode_batches,
         filter_records,
@@ -26,13 +27,16 @@ if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
         sound_run,
         write_single_produce,
     )
+    from headwater.records._twin_builder import BatchBuilder
 
     IS_COMPILED = False
 else:
     try:
         from headwater.records._kernel import (
+            BatchBuilder,
             OffsetMap,
             check_records,
+            consumed_records,
             decode_sections,
             encode_batches,
             filter_records,
@@ -54,6 +58,7 @@ else:
         from headwater.records._twin import (
             OffsetMap,
             check_records,
+            consumed_records,
             decode_sections,
             encode_batches,
             filter_records,
@@ -69,13 +74,16 @@ else:
             sound_run,
             write_single_produce,
         )
+        from headwater.records._twin_builder import BatchBuilder
 
         IS_COMPILED = False
 
 __all__ = [
     "IS_COMPILED",
+    "BatchBuilder",
     "OffsetMap",
     "check_records",
+    "consumed_records",
     "decode_sections",
     "encode_batches",
     "filter_records",

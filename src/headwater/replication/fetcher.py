@@ -328,5 +328,5 @@ class Fetcher:
         self._failures += 1
 
     def _delay_ms(self, times: int) -> int:
-        """`replica.fetch.backoff.ms` in the end."""
-        return min(_FIRST_DELAY_MS << min(times, 16), self._tools.settings.backoff_ms)
+        """`replica.fetch.backoff.ms` in the end, and never nought, which would be at once."""
+        return max(1, min(_FIRST_DELAY_MS << min(times, 16), self._tools.settings.backoff_ms))

@@ -138,6 +138,10 @@ def read_due(session: FollowerSession, partitions: HostedPartitions, *, max_byte
         if read.range is not None:
             total_bytes += read.range.length
             left_bytes = max(0, left_bytes - read.range.length)
+            # Others come before it next time, or one whose batch is too large for what is left
+            # would never be the first (FT-2, FT-6).
+            del session.due[each]
+            session.due[each] = None
         elif read.is_final or (session.hears_watermarks and _has_new_watermark(read)):
             is_final = True
         elif _is_told(each):

@@ -384,6 +384,8 @@ class HostedPartition:
         verdict = self.leading.in_sync.answered(proposal, answer)
         if verdict is Verdict.GRANTED:
             assert isinstance(answer, Granted)
+            assert self._ties is not None
+            self._ties.note_in_sync(len(self.state.isr), len(answer.isr))
             self.state = replace(self.state, isr=answer.isr, partition_epoch=answer.partition_epoch)
             # Others may have waited for their turn.
             self.look_at_followers()

@@ -57,7 +57,7 @@ class HostedPartitions:
         self._static = static
         self._directories = directories
         self._clock = clock
-        self._replicas = replicas
+        self.replicas = replicas
         self._defaults: TopicSettings | None = None
         self._by_name: dict[str, dict[int, HostedPartition]] = {}
         self._by_id: dict[TopicId, dict[int, HostedPartition]] = {}
@@ -117,8 +117,8 @@ class HostedPartitions:
     def changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
         self._image = image
-        if self._replicas is not None:
-            self._replicas.changed(image)
+        if self.replicas is not None:
+            self.replicas.changed(image)
         gone: list[HostedPartition] = []
         for fact in facts:
             match fact:
@@ -144,14 +144,14 @@ class HostedPartitions:
         if not self._is_settled and any(isinstance(fact, BrokerRegistered) for fact in facts):
             self.settle()
         self._delete_logs(gone)
-        if self._replicas is not None:
+        if self.replicas is not None:
             # Leaders wait for their followers, and followers fetch when their logs are open.
             self.open_some(_OPENED_AT_ONCE_MS)
 
     def configure(self, settings: BrokerSettings) -> None:
         """Take what may change while the broker runs."""
-        if self._replicas is not None:
-            self._replicas.configure(settings)
+        if self.replicas is not None:
+            self.replicas.configure(settings)
 
     def open_some(self, limit_ms: int) -> None:
         """Make the folders of partitions that nobody has asked for yet, for about so long.
@@ -228,7 +228,7 @@ class HostedPartitions:
             state,
             node_id=self._static.node_id,
             open_log=self._open,
-            ties=self._replicas,
+            ties=self.replicas,
         )
         hosted[number] = partition
         self._unopened[partition] = None

@@ -34,3 +34,6 @@ class PartitionTies(Protocol):
 
     def note_sent(self, partition: HostedPartition, size_bytes: int) -> None:
         """So much of it was sent to a follower."""
+
+    def note_in_sync(self, before: int, after: int) -> None:
+        """So many replicas were in sync, and so many are."""

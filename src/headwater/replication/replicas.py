@@ -72,6 +72,11 @@ class Replicas:
             may_fetch=self._may_fetch,
             note_bytes=self._note_fetched,
         )
+        # For the books.
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.in_sync_shrinks = 0
+        self.in_sync_expands = 0
         self._leader_throttle = Throttle()
         self._follower_throttle = Throttle()
         self.configure(settings)
@@ -136,11 +141,16 @@ class Replicas:
         )
 
     def note_sent(self, partition: HostedPartition, size_bytes: int) -> None:
+        self.bytes_out += size_bytes
         log = partition.log
         if log is not None and is_throttled(
             log.settings.leader_replication_throttled_replicas, partition.name, self._tools.node_id
         ):
             self._leader_throttle.note(size_bytes, self.steady_ms())
+
+    def note_in_sync(self, before: int, after: int) -> None:
+        self.in_sync_shrinks += after < before
+        self.in_sync_expands += after > before
 
     def _may_fetch(self, partition: HostedPartition) -> bool:
         if self._is_throttled_here(partition):
@@ -149,6 +159,7 @@ class Replicas:
         return True
 
     def _note_fetched(self, partition: HostedPartition, size_bytes: int) -> None:
+        self.bytes_in += size_bytes
         if self._is_throttled_here(partition):
             self._follower_throttle.note(size_bytes, self.steady_ms())
 

@@ -11,6 +11,7 @@ let a late batch open one that never ends.
 
 from typing import Final
 
+from headwater.model.errors import ErrorCode
 from headwater.records.header import BatchHeader
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.transaction_guard import Question, Ticket, TransactionGuard
@@ -66,6 +67,14 @@ def check_ticket(
         sequence=sequence,
         knows_producer=producers.knows(producer_id),
     )
+
+
+def heard_no(hosted: HostedPartition, producer_id: int, code: ErrorCode) -> None:
+    """The coordinator has said no. A ticket for a producer that it does not know is of no use, and
+    whoever makes producers up must not fill the guard with them.
+    """
+    if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+        written(hosted, producer_id)
 
 
 def written(hosted: HostedPartition, producer_id: int) -> None:

@@ -12,17 +12,17 @@ from contextlib import suppress
 from itertools import chain
 from typing import Protocol
 
-from headwater.model.failures import BatchError, CorruptBatch, TooManyOpenFiles
+from headwater.model.failures import BatchError, CorruptBatch
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import BatchHeader, Buffer
 from headwater.records.kernel import sound_run
-from headwater.records.runs import IndexProgress
 from headwater.storage.batch_walk import PlacedHeader, header_at, walk_headers, walk_producers
 from headwater.storage.offset_index import OffsetIndex
 from headwater.storage.open_files import CachedFile
 from headwater.storage.recent_batches import RecentBatches
-from headwater.storage.segment_files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, path_of
+from headwater.storage.segment_files import LOG, TRANSACTION_INDEX, path_of
 from headwater.storage.segment_home import SegmentHome
+from headwater.storage.sparse_indexes import AppendedBatch, SparseIndexes
 from headwater.storage.time_index import TimeIndex
 from headwater.storage.transaction_index import TransactionIndex
 
@@ -31,9 +31,6 @@ INT64_MAX = 2**63 - 1
 
 # What is read at once when a whole segment is checked.
 _CHUNK_BYTES = 4 << 20
-
-# Size, last offset and largest timestamp of one batch: a bare tuple, made for every append.
-AppendedBatch = tuple[int, int, int]
 
 
 class BatchJudge(Protocol):
@@ -54,22 +51,14 @@ class Segment:
     """The batches from `base_offset` up to the next segment's base."""
 
     __slots__ = (
-        "_bytes_since_entry",
         "_first_timestamp",
         "_home",
-        "_indexed_timestamp",
-        "_is_fresh",
+        "_indexes",
         "_is_preallocated",
-        "_largest_offset",
-        "_largest_timestamp",
-        "_offset_index",
         "_recent",
-        "_slots_left",
-        "_time_index",
         "_transactions",
         "base_offset",
         "created_ms",
-        "is_index_full",
         "log",
         "roll_jitter_ms",
         "size",
@@ -84,19 +73,10 @@ class Segment:
         self.roll_jitter_ms = home.dice.below(home.jitter_limit_ms) if home.jitter_limit_ms else 0
         self._is_preallocated = False
         self.log: CachedFile = home.files.open(path_of(home.folder, base_offset, LOG))
-        self._offset_index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
+        self._indexes = SparseIndexes(home, self)
         self._transactions: TransactionIndex | None = None
         self._recent = RecentBatches()
-        # Indexes that were made here are sound; those found on disk are looked at when first used.
-        self._is_fresh = False
-        self.is_index_full = False
-        self._bytes_since_entry = size
         self._first_timestamp: int | None = None
-        self._largest_timestamp: int | None = None
-        self._largest_offset = base_offset
-        self._indexed_timestamp = NO_TIMESTAMP
-        self._slots_left = 0
 
     @classmethod
     def create(
@@ -112,45 +92,24 @@ class Segment:
         if home.preallocated_bytes:
             segment._is_preallocated = True
             segment.log.file().preallocate(home.preallocated_bytes)
-        segment._is_fresh = True
         if is_first:
-            segment._largest_timestamp = NO_TIMESTAMP
+            segment._indexes.begin()
         else:
             segment.empty_indexes()
         return segment
 
     @property
     def offset_index(self) -> OffsetIndex:
-        if self._offset_index is None:
-            home = self._home
-            path = path_of(home.folder, self.base_offset, INDEX)
-            self._offset_index = OffsetIndex(
-                home.files, path, base_offset=self.base_offset, max_bytes=home.index_max_bytes
-            )
-            if self._is_fresh:
-                self._offset_index.begin()
-            elif not self._offset_index.is_sane(self.size):
-                self.rebuild_indexes()
-        return self._offset_index
+        return self._indexes.offsets
 
     @property
     def time_index(self) -> TimeIndex:
-        if self._time_index is None:
-            home = self._home
-            path = path_of(home.folder, self.base_offset, TIME_INDEX)
-            self._time_index = TimeIndex(
-                home.files, path, base_offset=self.base_offset, max_bytes=home.index_max_bytes
-            )
-            if self._is_fresh:
-                self._time_index.begin()
-            elif not self._is_sane(self._time_index):
-                self.rebuild_indexes()
-        return self._time_index
+        return self._indexes.times
 
     @property
     def has_new_indexes(self) -> bool:
         """Whether the indexes were made here, and so may not be on disk yet."""
-        return self._is_fresh
+        return self._indexes.is_fresh
 
     @property
     def transactions(self) -> TransactionIndex:
@@ -168,15 +127,12 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        self._learn_largest_timestamp()
-        assert self._largest_timestamp is not None
-        return self._largest_timestamp
+        return self._indexes.largest()[0]
 
     @property
     def offset_of_largest_timestamp(self) -> int:
         """The last offset of the batch in which the largest timestamp was first met."""
-        self._learn_largest_timestamp()
-        return self._largest_offset
+        return self._indexes.largest()[1]
 
     @property
     def first_timestamp(self) -> int:
@@ -191,13 +147,14 @@ class Segment:
     def append(self, content: Buffer, batches: Sequence[AppendedBatch]) -> None:
         """Write batches that lie back to back in `content`, and index them."""
         position = self.size
-        if self._largest_timestamp is None:
-            self._learn_largest_timestamp()
+        indexes = self._indexes
+        if indexes.largest_timestamp is None:
+            indexes.largest()
         self.log.file().write((content,), position)
         if not position:
             self._first_timestamp = batches[0][2]
         for batch in batches:
-            self._index(position, batch)
+            indexes.note(position, batch)
             self._recent.add(batch[1], position)
             position += batch[0]
         self.size = position
@@ -266,7 +223,7 @@ class Segment:
         """
         start = find()
         headers = walk_headers(self.log.file(), start, self.size)
-        if start and not self._is_fresh:
+        if start and not self._indexes.is_fresh:
             first = self._first_header(start, headers, highest_offset)
             if first is not None:
                 return chain((first,), headers)
@@ -298,21 +255,16 @@ class Segment:
             # stead had gone to the next segment and stayed.
             file.sync()
             self.size = placed.position
-        self.offset_index.truncate_from(offset)
-        self.time_index.truncate_from(offset)
+        self._indexes.truncate_from(offset)
         self.transactions.truncate_to(offset)
-        self._first_timestamp = self._largest_timestamp = None
-        self._indexed_timestamp = NO_TIMESTAMP
-        self._count_slots()
-        self._bytes_since_entry = self.size - self.offset_index.last_position()
-        self._learn_largest_timestamp()
+        self._first_timestamp = None
         self._look_for_larger_timestamp()
 
     def has_room_for(
         self, size_bytes: int, last_offset: int, limit_bytes: int, pending_bytes: int
     ) -> bool:
         """Whether an append fits. An empty segment takes any size, or the append could never be."""
-        if self.is_index_full or last_offset - self.base_offset > INT32_MAX:
+        if self._indexes.is_full or last_offset - self.base_offset > INT32_MAX:
             return False
         used_bytes = self.size + pending_bytes
         return not used_bytes or used_bytes + size_bytes <= limit_bytes
@@ -321,7 +273,7 @@ class Segment:
         """Close the indexes: the largest timestamp gets its entry and all entries their file."""
         self._recent.clear()
         if self.size:
-            self.time_index.add(self.largest_timestamp, self._largest_offset)
+            self._indexes.close()
         self.write_out()
 
     def trim(self) -> None:
@@ -331,19 +283,16 @@ class Segment:
             self._is_preallocated = False
 
     def write_out(self) -> None:
-        self.offset_index.write_out()
-        self.time_index.write_out()
+        self._indexes.write_out()
 
     def cached_files(self) -> tuple[CachedFile, ...]:
         """The files that a flush has to sync, but for the transaction index."""
-        return (self.log, self.offset_index.cached, self.time_index.cached)
+        return (self.log, *self._indexes.cached_files())
 
     def forget(self) -> None:
         """Close the files; the segment is not used any more."""
         self.log.forget()
-        for index in (self._offset_index, self._time_index):
-            if index is not None:
-                index.cached.forget()
+        self._indexes.forget()
 
     def rebuild(self, judge: BatchJudge) -> BatchError | None:
         """Read the whole segment, index it anew, and stop at the first batch that is refused.
@@ -386,7 +335,6 @@ class Segment:
         """Take all batches at the start of a chunk that need no closer look; False if none."""
         if self.base_offset > INT64_MAX - 2 * INT32_MAX:
             return False
-        assert self._largest_timestamp is not None
         run = sound_run(
             chunk,
             self.size,
@@ -394,15 +342,11 @@ class Segment:
             highest_offset=self.base_offset + INT32_MAX,
             leader_epoch=judge.leader_epoch,
             index_interval_bytes=self._home.index_interval_bytes,
-            progress=IndexProgress(
-                self._largest_timestamp, self._largest_offset, self._bytes_since_entry
-            ),
+            progress=self._indexes.progress,
         )
         if not run.size_bytes:
             return False
-        for last_offset, position, timestamp, self._largest_offset in run.entries:
-            self._add_entries(last_offset, position, timestamp)
-        self._largest_timestamp, self._largest_offset, self._bytes_since_entry = run.progress
+        self._indexes.note_run(run.entries, run.progress)
         self.size += run.size_bytes
         judge.next_offset = run.next_offset
         return True
@@ -418,7 +362,7 @@ class Segment:
 
     def _take(self, header: BatchHeader) -> None:
         size_bytes = header.size_bytes
-        self._index(self.size, (size_bytes, header.last_offset, header.max_timestamp))
+        self._indexes.note(self.size, (size_bytes, header.last_offset, header.max_timestamp))
         self.size += size_bytes
 
     def _check_offsets(self, header: BatchHeader, lowest: int) -> None:
@@ -429,38 +373,8 @@ class Segment:
                 f"in the segment at {self.base_offset}"
             )
 
-    def _index(self, position: int, batch: AppendedBatch) -> None:
-        size_bytes, last_offset, max_timestamp = batch
-        assert self._largest_timestamp is not None
-        if max_timestamp > self._largest_timestamp:
-            self._largest_timestamp = max_timestamp
-            self._largest_offset = last_offset
-        if self._bytes_since_entry > self._home.index_interval_bytes:
-            self._add_entries(last_offset, position, self._largest_timestamp)
-        self._bytes_since_entry += size_bytes
-
-    def _add_entries(self, last_offset: int, position: int, largest_timestamp: int) -> None:
-        try:
-            self.offset_index.add(last_offset, position)
-            if largest_timestamp > self._indexed_timestamp:
-                self.time_index.add(largest_timestamp, self._largest_offset)
-                self._indexed_timestamp = largest_timestamp
-        except TooManyOpenFiles:
-            # The batch is written already, and can do without: the next one gets an entry.
-            self._slots_left = 0
-            return
-        self._bytes_since_entry = 0
-        self._slots_left -= 1
-        if self._slots_left <= 0:
-            self._count_slots()
-
-    def _count_slots(self) -> None:
-        """How many entries fit either index; counted down from here, as counting costs."""
-        self._slots_left = min(self.offset_index.room, self.time_index.room)
-        self.is_index_full = self._slots_left <= 0
-
-    def _is_sane(self, index: TimeIndex) -> bool:
-        """Whether the last entry names a batch of this segment."""
+    def agrees_with(self, index: TimeIndex) -> bool:
+        """Whether the last entry of a time index names a batch of this segment."""
         if not index.has_whole_entries:
             return False
         largest = index.largest()
@@ -470,32 +384,14 @@ class Segment:
 
     def empty_indexes(self) -> None:
         """Forget what the indexes say. Without an entry a search begins at the first batch."""
-        self._is_fresh = True
-        for index in (self.offset_index, self.time_index):
-            index.begin()
-            if self._home.disk.status(index.cached.path) is not None:
-                index.write_out()
-        self._bytes_since_entry = 0
+        self._indexes.empty()
         self._first_timestamp = None
-        self._largest_timestamp = NO_TIMESTAMP
-        self._largest_offset = self.base_offset
-        self._indexed_timestamp = NO_TIMESTAMP
-        self._count_slots()
-
-    def _learn_largest_timestamp(self) -> None:
-        """A sealed segment's last time index entry is its largest timestamp."""
-        if self._largest_timestamp is None:
-            known = self.time_index.largest()
-            self._largest_timestamp, self._largest_offset = known or (
-                NO_TIMESTAMP,
-                self.base_offset,
-            )
 
     def _look_for_larger_timestamp(self) -> None:
         """Truncation cuts the closing entry, so the batches behind the last entry are asked."""
-        assert self._largest_timestamp is not None
-        start = self.offset_index.position_before(self._largest_offset)
+        largest, offset = self._indexes.largest()
+        start = self.offset_index.position_before(offset)
         for placed in walk_headers(self.log.file(), start, self.size):
-            if placed.header.max_timestamp > self._largest_timestamp:
-                self._largest_timestamp = placed.header.max_timestamp
-                self._largest_offset = placed.header.last_offset
+            if placed.header.max_timestamp > largest:
+                largest = placed.header.max_timestamp
+                self._indexes.raise_largest(largest, placed.header.last_offset)

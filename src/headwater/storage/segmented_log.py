@@ -20,10 +20,11 @@ from headwater.storage.compaction.job import CleanedGroup
 from headwater.storage.disk import File
 from headwater.storage.file_range import FileRange
 from headwater.storage.removals import PendingRemovals
-from headwater.storage.segment import AppendedBatch, Segment
+from headwater.storage.segment import Segment
 from headwater.storage.segment_files import DELETED, SEGMENT_KINDS, path_of
 from headwater.storage.segment_home import SegmentHome
 from headwater.storage.segments import Segments
+from headwater.storage.sparse_indexes import AppendedBatch
 from headwater.storage.transaction_index import AbortedTransaction, collect_aborted
 
 

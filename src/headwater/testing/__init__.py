@@ -1,4 +1,4 @@
-"""What users' tests import: an embedded broker, and a pytest plugin with a fixture of one.
+"""What users' tests import: an embedded broker or cluster, and a pytest plugin with a fixture.
 
     from headwater.testing import EmbeddedBroker
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headwater.model.failures import BrokerDidNotStart
     from headwater.testing.embedded_broker import EmbeddedBroker
+    from headwater.testing.embedded_cluster import EmbeddedCluster
 
-__all__ = ["BrokerDidNotStart", "EmbeddedBroker"]
+__all__ = ["BrokerDidNotStart", "EmbeddedBroker", "EmbeddedCluster"]
 
 
 def __getattr__(name: str) -> object:
@@ -25,4 +26,8 @@ def __getattr__(name: str) -> object:
         from headwater.testing.embedded_broker import EmbeddedBroker
 
         return EmbeddedBroker
+    if name == "EmbeddedCluster":
+        from headwater.testing.embedded_cluster import EmbeddedCluster
+
+        return EmbeddedCluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.cluster.facts import TopicDeleted, apply
 from headwater.cluster.image import NO_CONTROLLER
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ProtocolError
@@ -97,7 +98,6 @@ def test_topics_of_first_use_and_producer_ids_come_from_the_controller_too() -> 
         wanted = MetadataRequest(
             topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=True
         )
-        node.ask(wanted, MetadataResponse)
         (found,) = node.ask(wanted, MetadataResponse).topics
         assert (found.error_code, len(found.partitions[0].replica_nodes)) == (ErrorCode.NONE, 3)
     ids = [
@@ -224,3 +224,31 @@ def test_a_broker_that_is_closed_stands_for_nothing() -> None:
     assert lab.controller is not former
     assert lab.controller.image.controller_id not in (NO_CONTROLLER, former.node_id)
     assert [*lab.controller.image.brokers] == [NodeId(1 - former.node_id)]
+
+
+def test_what_was_deleted_and_made_anew_while_a_broker_was_down_is_followed_from_the_start() -> (
+    None
+):
+    """TI-1: the folder has another topic's id, though its name is the same."""
+    lab = MemberLab(3)
+    lab.controller.ask(create("t", partitions=1), CreateTopicsResponse)
+    lab.controller.ask(create("gone", partitions=1), CreateTopicsResponse)
+    absent = lab.others[0]
+    absent.crash()
+    lab.run(lab.store.session_timeout_ms + 1_000)
+    former_id = lab.controller.image.topics["t"].topic_id
+    # A topic goes only with its last replica, so these are other topics to whoever was away.
+    lab.store.image = apply(
+        lab.store.image, [TopicDeleted("t"), TopicDeleted("gone")], lab.store.image.version
+    )
+    lab.controller.session.expire()
+    lab.run(3_000)
+    lab.controller.ask(create("t", partitions=1, factor=2), CreateTopicsResponse)
+    assert lab.controller.image.topics["t"].topic_id != former_id
+    absent.start()
+    lab.run(lab.store.session_timeout_ms + 3_000)
+    assert "gone" not in absent.image.topics
+    assert [str(name) for name in absent.broker.directories.partitions()] in ([], ["t-0"])
+    for name in absent.broker.directories.partitions():
+        directory = absent.broker.directories.directory_of(name)
+        assert directory.topic_id(name) == absent.image.topics["t"].topic_id

@@ -4,6 +4,10 @@ from time import perf_counter_ns
 
 from headwater.broker.request_counters import BUCKETS, RequestCounters, bucket_bound_ns
 from headwater.model.errors import ErrorCode
+from headwater.wire.api_key import ApiKey
+from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.sim.broker_lab import BrokerLab
+from tests.sim.cluster_lab import topic
 
 
 def test_answers_are_counted_by_version() -> None:
@@ -44,3 +48,15 @@ def test_errors_are_counted_by_code() -> None:
     counters.failed(ErrorCode.NOT_CONTROLLER)
     counters.failed(ErrorCode.NOT_CONTROLLER)
     assert counters.errors == {ErrorCode.NOT_CONTROLLER: 2}
+
+
+def test_errors_of_single_items_are_counted_though_no_handler_notes_them() -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    names = ("t", "no good name", "u")
+    request = CreateTopicsRequest(topics=tuple(topic(each, 1, 1) for each in names))
+    lab.ask(request, CreateTopicsResponse)
+    assert lab.dispatch.counters[ApiKey.CREATE_TOPICS].errors == {
+        ErrorCode.TOPIC_ALREADY_EXISTS: 1,
+        ErrorCode.INVALID_TOPIC_EXCEPTION: 1,
+    }

@@ -260,6 +260,32 @@ def test_the_end_of_a_topic_is_told_before_its_namesakes_beginning_or_with_it() 
     assert (state.topic_id, len(state.partition_states)) == (b"v" * 16, 1)
 
 
+def test_a_topic_that_went_and_came_again_meanwhile_is_told_as_the_new_one() -> None:
+    lab = Lab(TopicCreated(topic("t", [0], [0])))
+    lab.open(1)
+    lab.next()
+    lab.happens(TopicDeletionBegun("t"))
+    lab.happens(TopicDeleted("t"))
+    lab.happens(TopicCreated(topic("t", [0], letter=b"u")))
+    lab.next()
+    (metadata,) = lab.settle()
+    assert isinstance(metadata, UpdateMetadataRequest)
+    (state,) = metadata.topic_states
+    assert (state.topic_id, len(state.partition_states)) == (b"u" * 16, 1)
+
+
+def test_who_shall_stop_is_not_asked_to_begin() -> None:
+    lab = Lab(TopicCreated(topic("t", [0])))
+    lab.open(1)
+    lab.next()
+    added = replace(new_partition([0, 1]), isr=(NodeId(0),), partition_epoch=1)
+    lab.happens(PartitionChanged("t", 0, added))
+    left = replace(new_partition([0]), leader_epoch=1, partition_epoch=2)
+    lab.happens(PartitionChanged("t", 0, left))
+    lab.next()
+    assert [type(each) for each in lab.settle()] == [UpdateMetadataRequest, StopReplicaRequest]
+
+
 def test_a_broker_that_is_about_to_stop_is_given_no_part_but_the_one_it_keeps() -> None:
     lab = Lab(TopicCreated(topic("t", [1], [0, 1])), BrokerStopping(NodeId(1)))
     lab.open(1)

@@ -3,7 +3,8 @@
 from headwater.model.broker_settings import RACK_AWARE_SELECTOR
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId
-from tests.sim.replica_world import ReplicaWorld
+from headwater.wire.messages.produce import ProduceResponse
+from tests.sim.replica_world import ReplicaWorld, outcome
 
 ONE, TWO, THREE = NodeId(0), NodeId(1), NodeId(2)
 RACKS = {ONE: "east", TWO: "west", THREE: "north"}
@@ -72,3 +73,23 @@ def test_a_broker_that_holds_no_replica_serves_nobody() -> None:
     world = ReplicaWorld(spares=1)
     world.run(500)
     assert world.fetch(world.nodes[3], 0).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_who_asks_the_wrong_broker_is_told_the_right_one() -> None:
+    """EP-11 (KIP-951)."""
+    world = ReplicaWorld(spares=1)
+    world.run(500)
+    stranger, follower = world.nodes[3], world.nodes[1]
+    fetched = world.fetch(stranger, 0)
+    assert fetched.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (fetched.current_leader.leader_id, fetched.current_leader.leader_epoch) == (ONE, 0)
+    sent = world.produce(b"tea", to=follower)
+    answer = sent.answer(ProduceResponse)
+    assert outcome(sent).current_leader.leader_id == ONE
+    (endpoint,) = answer.node_endpoints
+    assert (endpoint.node_id, endpoint.host) == (ONE, "broker-0.test")
+    world.controller.elect(TWO)
+    world.run(500)
+    moved = world.produce(b"tea", to=world.nodes[0])
+    assert outcome(moved).current_leader.leader_id == TWO
+    assert outcome(moved).current_leader.leader_epoch == 1

@@ -1,8 +1,13 @@
 """One partition on several brokers, from a client's write to what the others have of it."""
 
 from headwater.cluster.image import NO_LEADER
+from headwater.coordinator.records.codec import GROUP_RECORDS
+from headwater.coordinator.shard_log import PartitionShardLog
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId
+from headwater.records.building import build_batch
+from headwater.records.record import Record
+from headwater.storage.executor import InlineExecutor
 from tests.sim.replica_world import ReplicaWorld, content, outcome
 
 ONE, TWO, THREE = NodeId(0), NodeId(1), NodeId(2)
@@ -56,6 +61,10 @@ def test_a_follower_that_is_gone_is_waited_for_until_it_is_out_of_sync() -> None
     world.run(3_000)
     assert world.controller.state.isr == (ONE, TWO)
     assert outcome(sent).error_code is ErrorCode.NONE
+    replicas = world.leader.replicas
+    assert (replicas.in_sync_shrinks, replicas.in_sync_expands) == (1, 0)
+    assert world.nodes[1].replicas.bytes_in == len(content(world.leader)) <= replicas.bytes_out
+    assert world.leader.hosted.topic.bytes_out == 0
 
 
 def test_a_write_that_is_not_everywhere_in_time_is_told_so_with_its_offset() -> None:
@@ -196,6 +205,19 @@ def test_a_partition_whose_last_in_sync_replica_died_waits_for_it() -> None:
     world.run(500)
     assert outcome(sent).error_code is ErrorCode.NONE
     assert world.controller.state.isr == (ONE, TWO)
+
+
+def test_what_a_coordinator_writes_is_committed_when_followers_have_it() -> None:
+    world = ReplicaWorld()
+    world.run(1_000)
+    log = PartitionShardLog(world.leader.hosted, GROUP_RECORDS, InlineExecutor())
+    heard: list[int] = []
+    log.watch(lambda: heard.append(log.committed_offset))
+    record = Record(key=b"k", value=b"v", timestamp=world.time.now_ms)
+    assert log.append(bytearray(build_batch([record])), world.time.now_ms) == 0
+    assert (log.end_offset, log.committed_offset) == (1, 0)
+    world.run(100)
+    assert (log.committed_offset, heard[-1]) == (1, 1)
 
 
 def test_followers_that_come_back_together_join_one_after_the_other() -> None:

@@ -13,6 +13,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.fetch_delivery import FetchDelivery
 from headwater.broker.follower_fetch import handle_follower, replica_of
+from headwater.broker.leader_hints import FETCH_SINCE, hint_consumer
 from headwater.cluster.decision import Refusal
 from headwater.model.broker_settings import RACK_AWARE_SELECTOR
 from headwater.model.ids import NO_TOPIC_ID, NodeId
@@ -196,4 +197,6 @@ class _Fetch:
         return reads.is_final or reads.size_bytes >= self._min_bytes
 
     def _answer(self, reads: Reads) -> None:
-        FetchDelivery(self._call, self._fetching, reads.partitions).begin(self._broker.ranges)
+        call, broker = self._call, self._broker
+        hint = partial(hint_consumer, broker, call) if call.version >= FETCH_SINCE else None
+        FetchDelivery(call, self._fetching, reads.partitions, hint).begin(broker.ranges)

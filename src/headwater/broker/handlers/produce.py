@@ -11,6 +11,7 @@ from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
+from headwater.broker.leader_hints import PRODUCE_SINCE, hint_producer
 from headwater.broker.transaction_requests import may_transact
 from headwater.broker.transactional_produce import (
     Records,
@@ -339,7 +340,7 @@ class _Gathering:
                 self._call.cut()
             self._call.finish()
             return None
-        return ProduceResponse(
+        response = ProduceResponse(
             responses=tuple(
                 TopicProduceResponse(
                     name=topic.name,
@@ -349,6 +350,9 @@ class _Gathering:
                 for topic, answers in self._topics
             )
         )
+        if self._has_error and self._call.version >= PRODUCE_SINCE:
+            return hint_producer(self._broker, self._call, response)
+        return response
 
     def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
         """The answer that stands, now that all flushes have ended."""

@@ -26,7 +26,7 @@ from headwater.replication.transaction_guard import (
     commit_code,
     question_of_commit,
 )
-from headwater.replication.transactional_batches import UNGUARDED, take_ticket
+from headwater.replication.transactional_batches import UNGUARDED, heard_no, take_ticket
 from headwater.security.authorization import Operation
 from headwater.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -113,6 +113,7 @@ def _commit(
     def answered(codes: Codes) -> None:
         code = commit_code(codes[hosted.name], question)
         if code:
+            heard_no(hosted, producer.producer_id, code)
             gathered(code)
         else:
             ask(ticket)

@@ -20,6 +20,14 @@ from headwater.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from headwater.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from headwater.wire.messages.fetch import FetchResponse
 from headwater.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -243,6 +251,17 @@ def test_questions_that_led_to_nothing_are_forgotten() -> None:
     assert len(hosted.guard) == 0
 
 
+def test_whoever_makes_producers_up_fills_no_memory() -> None:
+    lab, _ = made()
+    find(lab, "g", GROUPS)
+    mapping = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    for number in range(1_000, 1_020):
+        stranger = LabProducer(lab, "x", number, 0)
+        assert codes(stranger.send("t", 0)) == mapping
+        assert commit_codes(stranger.commit_offset("g", "t", 5)) == mapping
+    assert not any(each.guard for each in lab.broker.partitions)
+
+
 # Its end.
 
 
@@ -322,7 +341,7 @@ def test_what_was_decided_before_a_crash_is_done_after_it(is_commit: bool) -> No
     assert producer.end(committed=is_commit) is ErrorCode.NONE
     assert producer.state == ("PrepareCommit" if is_commit else "PrepareAbort")
     executor.crash()
-    again = BrokerLab(SETTINGS, disk=lab.disk)
+    again = BrokerLab(SETTINGS, disk=lab.disk.process_crash())
     producer.lab = again
     assert committed_offset(again, "g")[1] is ErrorCode.UNSTABLE_OFFSET_COMMIT
     again.broker.transactions.load_some(1_000)
@@ -455,6 +474,22 @@ def update(lab: BrokerLab, feature: str, level: int, kind: int = 1) -> ErrorCode
 def test_a_new_cluster_has_the_highest_levels() -> None:
     lab = BrokerLab()
     assert (level_of(lab, "transaction.version"), level_of(lab, "group.version")) == (2, 1)
+
+
+def test_without_its_feature_there_is_no_new_protocol_of_groups() -> None:
+    """As if it had never been written; the classic one goes on."""
+    lab = BrokerLab(SETTINGS)
+    find(lab, "g", GROUPS)
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
+    describing = ConsumerGroupDescribeRequest(group_ids=("g",))
+    assert update(lab, "group.version", 0, 2) is ErrorCode.NONE
+    assert level_of(lab, "group.version") is None
+    unsupported = ErrorCode.UNSUPPORTED_VERSION
+    assert lab.ask(request, ConsumerGroupHeartbeatResponse).error_code is unsupported
+    (group,) = lab.ask(describing, ConsumerGroupDescribeResponse).groups
+    assert group.error_code is unsupported
+    assert update(lab, "group.version", 1) is ErrorCode.NONE
+    assert lab.ask(request, ConsumerGroupHeartbeatResponse).error_code is not unsupported
 
 
 def test_a_lowered_feature_holds_for_the_coordinator_too() -> None:

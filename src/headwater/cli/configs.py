@@ -1,0 +1,85 @@
+"""`headwater configs`: read and change configs of topics, brokers and groups."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, pairs, show
+
+if TYPE_CHECKING:
+    from headwater.client import ConfigResource
+
+app = typer.Typer(no_args_is_help=True, help="Read and change configs.")
+
+Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Of this topic.")]
+Broker = Annotated[int | None, typer.Option("--broker", help="Of the broker with this id.")]
+Brokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers are set to.")]
+Group = Annotated[str | None, typer.Option("--group", "-g", help="Of this group.")]
+
+
+@app.command()
+def describe(
+    topic: Topic = None,
+    broker: Broker = None,
+    all_brokers: Brokers = False,
+    group: Group = None,
+    every: Annotated[bool, typer.Option("--all", help="Defaults too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Configs and where their values come from."""
+    resource = _resource(topic, broker, all_brokers, group)
+    with admin_of(bootstrap) as admin:
+        configs = admin.describe_configs([resource])[resource]
+    rows = [
+        {
+            "config": entry.name,
+            "value": entry.value,
+            "source": getattr(entry.source, "name", entry.source),
+            "read_only": entry.is_read_only,
+        }
+        for entry in sorted(configs.values(), key=lambda entry: entry.name)
+        if every or not entry.is_default
+    ]
+    show(rows, as_json=as_json, columns=["config", "value", "source"])
+
+
+@app.command()
+def alter(
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="name=value ...", show_default=False)
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", help="A config that goes back to its default.")
+    ] = None,
+    topic: Topic = None,
+    broker: Broker = None,
+    all_brokers: Brokers = False,
+    group: Group = None,
+    dry_run: Annotated[bool, typer.Option(help="Only ask whether it would do.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Change some configs and leave the others."""
+    resource = _resource(topic, broker, all_brokers, group)
+    changes: dict[str, str | None] = {**pairs(settings or [], "SETTINGS")}
+    changes |= dict.fromkeys(delete or [])
+    if not changes:
+        raise typer.BadParameter("nothing is to be altered")
+    with admin_of(bootstrap) as admin:
+        admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)
+
+
+def _resource(
+    topic: str | None, broker: int | None, all_brokers: bool, group: str | None
+) -> "ConfigResource":
+    from headwater.client import ConfigResource
+
+    chosen = [
+        *([ConfigResource.topic(topic)] if topic is not None else []),
+        *([ConfigResource.broker(broker)] if broker is not None else []),
+        *([ConfigResource.broker()] if all_brokers else []),
+        *([ConfigResource.group(group)] if group is not None else []),
+    ]
+    if len(chosen) != 1:
+        raise typer.BadParameter("give one of --topic, --broker, --all-brokers and --group")
+    return chosen[0]

@@ -1,0 +1,196 @@
+"""`headwater consume`: records to standard output, as values, by a format, or as JSON."""
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.groups import timestamp_ms
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    failing_clearly,
+    pairs,
+)
+
+if TYPE_CHECKING:
+    from headwater.client import ConsumedRecord, Consumer, TopicPartition
+
+_POLL_S = 0.5
+_FIELDS: dict[str, Callable[["ConsumedRecord"], bytes]] = {
+    "%t": lambda record: record.topic.encode(),
+    "%p": lambda record: b"%d" % record.partition,
+    "%o": lambda record: b"%d" % record.offset,
+    "%T": lambda record: b"%d" % record.timestamp,
+    "%k": lambda record: record.key or b"",
+    "%v": lambda record: record.value or b"",
+    "%h": lambda record: b",".join(
+        name.encode("utf-8", "surrogateescape") + b"=" + (value or b"")
+        for name, value in record.headers
+    ),
+    "%%": lambda _: b"%",
+}
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", "-f")] = False,
+    offset: Annotated[
+        int | None, typer.Option(help="Begin there; a negative one counts from the end.")
+    ] = None,
+    from_time: Annotated[
+        str | None, typer.Option(help="Begin with the first record since; ISO 8601 or ms.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="Only this one; repeatable.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="As a member of this group.")
+    ] = None,
+    max_records: Annotated[
+        int | None, typer.Option("--max", "-n", min=1, help="Stop after so many.")
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit", "-e", help="Stop at the end, as it is now.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option(help="Stop when nothing comes for so many seconds.")
+    ] = None,
+    fmt: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help=r"%t topic, %p partition, %o offset, %T time, %k key, %v value, %h headers.",
+        ),
+    ] = r"%v\n",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", "-s", help="A setting of the consumer, as name=value."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Print records. Without --from-beginning, those that come from now on."""
+    from headwater.client import Consumer
+
+    if group is not None and (partition or offset is not None or from_time or exit_at_end):
+        raise typer.BadParameter("a group chooses partitions and offsets itself")
+    begins_early = from_beginning or offset is not None or from_time is not None
+    settings: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "headwater-cli",
+        "auto.offset.reset": "earliest" if begins_early else "latest",
+        **({} if group is None else {"group.id": group}),
+        **pairs(setting or [], "--setting"),
+    }
+    write = _as_json if as_json else _formatted(fmt)
+    with failing_clearly(), Consumer(settings) as consumer:
+        if group is not None:
+            consumer.subscribe([topic])
+            ends = None
+        else:
+            ends = _assign(consumer, topic, partition, offset, from_time, exit_at_end=exit_at_end)
+        try:
+            for record in _records(consumer, max_records, timeout, ends):
+                sys.stdout.buffer.write(write(record))
+            sys.stdout.buffer.flush()
+        except KeyboardInterrupt:
+            sys.stdout.buffer.flush()
+
+
+def _assign(
+    consumer: "Consumer",
+    topic: str,
+    numbers: list[int] | None,
+    offset: int | None,
+    from_time: str | None,
+    *,
+    exit_at_end: bool,
+) -> dict["TopicPartition", int] | None:
+    """Go where it begins. The ends, if that is where it stops."""
+    from headwater.client import TopicPartition
+
+    places = [TopicPartition(topic, each) for each in numbers or consumer.partitions_for(topic)]
+    consumer.assign(places)
+    ends = consumer.end_offsets(places)
+    if offset is not None:
+        for place in places:
+            consumer.seek(place, offset if offset >= 0 else max(ends[place] + offset, 0))
+    elif from_time is not None:
+        found = consumer.offsets_for_times(dict.fromkeys(places, timestamp_ms(from_time)))
+        for place, where in found.items():
+            consumer.seek(place, ends[place] if where is None else where.offset)
+    return ends if exit_at_end else None
+
+
+def _records(
+    consumer: "Consumer",
+    limit: int | None,
+    timeout: float | None,
+    ends: dict["TopicPartition", int] | None,
+) -> Iterator["ConsumedRecord"]:
+    count = 0
+    idle_s = 0.0
+    while not _is_at_end(consumer, ends):
+        records = consumer.poll(_POLL_S)
+        idle_s = 0.0 if records else idle_s + _POLL_S
+        for record in records:
+            yield record
+            count += 1
+            if count == limit:
+                return
+        if not records:
+            sys.stdout.buffer.flush()
+        if timeout is not None and idle_s >= timeout:
+            return
+
+
+def _is_at_end(consumer: "Consumer", ends: dict["TopicPartition", int] | None) -> bool:
+    return ends is not None and all(consumer.position(place) >= end for place, end in ends.items())
+
+
+def _formatted(fmt: str) -> Callable[["ConsumedRecord"], bytes]:
+    """A function that puts a record into a format, which is read once."""
+    text = fmt.replace(r"\n", "\n").replace(r"\t", "\t")
+    pieces: list[Callable[[ConsumedRecord], bytes]] = []
+    position = 0
+    while position < len(text):
+        field = _FIELDS.get(text[position : position + 2])
+        if field is not None:
+            pieces.append(field)
+            position += 2
+        else:
+            pieces.append(_constant(text[position].encode()))
+            position += 1
+    return lambda record: b"".join(piece(record) for piece in pieces)
+
+
+def _constant(plain: bytes) -> Callable[["ConsumedRecord"], bytes]:
+    return lambda _: plain
+
+
+def _as_json(record: "ConsumedRecord") -> bytes:
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[name, _text(value)] for name, value in record.headers],
+    }
+    return json.dumps(fields).encode() + b"\n"
+
+
+def _text(raw: bytes | None) -> object:
+    """Text as it is; bytes that are no UTF-8 in a wrapping that says so."""
+    if raw is None:
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}

@@ -1,0 +1,80 @@
+"""`headwater partitions`: move partitions between brokers, and have leaders elected."""
+
+from typing import Annotated
+
+import typer
+
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    admin_of,
+    show,
+    topic_partition,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Move partitions, and elect their leaders.")
+
+Places = Annotated[list[str], typer.Argument(help="topic:partition ...", show_default=False)]
+
+
+@app.command()
+def reassign(
+    partitions: Places,
+    to: Annotated[
+        str | None, typer.Option(help="The ids of the new brokers, parted by commas.")
+    ] = None,
+    cancel: Annotated[bool, typer.Option(help="Call a move off.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Move partitions to other brokers."""
+    if (to is None) != cancel:
+        raise typer.BadParameter("give --to or --cancel")
+    try:
+        brokers = None if to is None else [int(each) for each in to.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{to!r} is no list of broker ids") from None
+    with admin_of(bootstrap) as admin:
+        admin.alter_partition_reassignments(
+            dict.fromkeys(map(topic_partition, partitions), brokers)
+        )
+
+
+@app.command()
+def moving(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+    """Which partitions are on the move."""
+    with admin_of(bootstrap) as admin:
+        found = admin.list_partition_reassignments()
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "replicas": list(each.replicas),
+            "adding": list(each.adding_replicas),
+            "removing": list(each.removing_replicas),
+        }
+        for place, each in sorted(found.items())
+    ]
+    show(rows, as_json=as_json, columns=["topic", "partition", "replicas", "adding", "removing"])
+
+
+@app.command("elect-leader")
+def elect_leader(
+    partitions: Places,
+    unclean: Annotated[bool, typer.Option(help="Any that lives, even if it lost records.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Have the preferred replicas lead."""
+    places = [topic_partition(each) for each in partitions]
+    with admin_of(bootstrap) as admin:
+        found = admin.elect_leaders(places, is_unclean=unclean)
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "outcome": "elected" if error is None else error.code.name,
+        }
+        for place, error in sorted(found.items())
+    ]
+    show(rows, as_json=as_json, columns=["topic", "partition", "outcome"])

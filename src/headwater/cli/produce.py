@@ -1,0 +1,119 @@
+"""`headwater produce`: lines of a file, or of standard input, as records."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.terminal import DEFAULT_BOOTSTRAP, Bootstrap, failing_clearly, pairs
+
+if TYPE_CHECKING:
+    from headwater.client import RecordFuture
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A file of lines; standard input, if none.", show_default=False),
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", "-K", help="What stands between key and value."),
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="name=value, for every record.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Else the key chooses.")
+    ] = None,
+    null_marker: Annotated[
+        str | None, typer.Option(help="What stands for null, as a key or as a value.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", "-s", help="A setting of the producer, as name=value."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Send lines as records. Exits with 1 if a record could not be sent."""
+    from headwater.client import Producer
+
+    headers = [(name, value.encode()) for name, value in pairs(header or [], "--header").items()]
+    settings: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "headwater-cli",
+        "linger.ms": 5,
+        **pairs(setting or [], "--setting"),
+    }
+    failures: list[BaseException] = []
+
+    def sent(future: "RecordFuture") -> None:
+        error = future.exception()
+        if error is not None:
+            failures.append(error)
+
+    null = None if null_marker is None else null_marker.encode()
+    with failing_clearly(), Producer(settings) as producer:
+        for line in _lines(file):
+            key, value = _parted(line, None if key_separator is None else key_separator.encode())
+            future = producer.send(
+                topic,
+                None if value == null else value,
+                key=None if key == null else key,
+                partition=partition,
+                headers=headers,
+            )
+            future.add_done_callback(sent)
+            if failures:
+                break
+        producer.flush()
+    if failures:
+        typer.echo(f"headwater: {failures[0]}", err=True)
+        raise typer.Exit(1)
+
+
+def _parted(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
+    if separator is None:
+        return None, line
+    key, is_there, value = line.partition(separator)
+    return (key, value) if is_there else (None, line)
+
+
+def _lines(file: Path | None) -> Iterator[bytes]:
+    """Lines without their ends; for a file, with a progress bar on a terminal."""
+    if file is None:
+        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+        return
+    try:
+        size_bytes = file.stat().st_size
+        source = file.open("rb")
+    except OSError as error:
+        typer.echo(f"headwater: {file}: {error.strerror}", err=True)
+        raise typer.Exit(2) from error
+    with source, ExitStack() as shown:
+        advance = _progress(shown, size_bytes) if sys.stderr.isatty() else None
+        yield from _read(source, advance)
+
+
+def _read(source: IO[bytes], advance: "object | None") -> Iterator[bytes]:
+    for line in source:
+        if callable(advance):
+            advance(len(line))
+        yield line.rstrip(b"\r\n")
+
+
+def _progress(shown: ExitStack, size_bytes: int) -> object:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    progress = shown.enter_context(Progress(console=Console(stderr=True)))
+    task = progress.add_task("sent", total=size_bytes)
+
+    def advance(count: int) -> None:
+        progress.advance(task, count)
+
+    return advance

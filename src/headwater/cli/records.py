@@ -1,0 +1,41 @@
+"""`headwater records delete`: delete what lies before an offset."""
+
+from typing import Annotated
+
+import typer
+
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    admin_of,
+    show,
+    topic_partition,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Delete records.")
+
+
+@app.callback()
+def records() -> None:
+    """Delete records."""
+
+
+@app.command()
+def delete(
+    partitions: Annotated[
+        list[str], typer.Argument(help="topic:partition ...", show_default=False)
+    ],
+    before: Annotated[int, typer.Option(help="The first offset that stays; -1 deletes all.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Delete all records before an offset."""
+    places = [topic_partition(each) for each in partitions]
+    with admin_of(bootstrap) as admin:
+        found = admin.delete_records(dict.fromkeys(places, before))
+    rows = [
+        {"topic": place.topic, "partition": place.partition, "start": offset}
+        for place, offset in sorted(found.items())
+    ]
+    show(rows, as_json=as_json, columns=["topic", "partition", "start"])

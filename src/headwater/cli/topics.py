@@ -1,0 +1,126 @@
+"""`headwater topics`: make, list, describe, alter and delete topics."""
+
+from typing import Annotated
+
+import typer
+
+from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, pairs, show
+
+app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
+
+Names = Annotated[list[str], typer.Argument(help="Topics.", show_default=False)]
+Configs = Annotated[
+    list[str] | None, typer.Option("--config", "-c", help="name=value, as often as you like.")
+]
+
+
+@app.command()
+def create(
+    names: Names,
+    partitions: Annotated[int, typer.Option(help="How many; -1 leaves it to the broker.")] = -1,
+    replication_factor: Annotated[int, typer.Option(help="-1 leaves it to the broker.")] = -1,
+    config: Configs = None,
+    if_not_exists: Annotated[bool, typer.Option(help="Be content if it is there.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Make topics."""
+    from headwater.client import NewTopic
+    from headwater.client.errors import TopicAlreadyExists
+
+    configs = pairs(config or [], "--config")
+    rows = []
+    with admin_of(bootstrap) as admin:
+        for name in names:
+            topic = NewTopic(
+                name=name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=configs,
+            )
+            try:
+                topic_id = admin.create_topics([topic])[name]
+            except TopicAlreadyExists:
+                if not if_not_exists:
+                    raise
+                continue
+            rows.append({"topic": name, "id": str(topic_id)})
+    show(rows, as_json=as_json, columns=["topic", "id"])
+
+
+@app.command("list")
+def list_(
+    internal: Annotated[bool, typer.Option(help="Internal topics too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """The names of all topics."""
+    with admin_of(bootstrap) as admin:
+        names = admin.list_topics(include_internal=internal)
+    if as_json:
+        show([{"topic": name} for name in names], as_json=True, columns=["topic"])
+    else:
+        for name in names:
+            typer.echo(name)
+
+
+@app.command()
+def describe(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Topics; all, if none.", show_default=False)
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Partitions, leaders and replicas."""
+    with admin_of(bootstrap) as admin:
+        described = admin.describe_topics(names or admin.list_topics())
+    rows = [
+        {
+            "topic": topic.name,
+            "partition": each.partition,
+            "leader": each.leader_id,
+            "epoch": each.leader_epoch,
+            "replicas": list(each.replicas),
+            "isr": list(each.isr),
+            "id": str(topic.topic_id),
+            "internal": topic.is_internal,
+        }
+        for topic in described.values()
+        for each in topic.partitions
+    ]
+    columns = ["topic", "partition", "leader", "epoch", "replicas", "isr"]
+    show(rows, as_json=as_json, columns=columns)
+
+
+@app.command()
+def alter(
+    name: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    partitions: Annotated[
+        int | None, typer.Option(help="Let it grow to so many.", show_default=False)
+    ] = None,
+    config: Configs = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option(help="A config that goes back to its default.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Let a topic grow, or change its configs."""
+    from headwater.client import ConfigResource
+
+    changes: dict[str, str | None] = {**pairs(config or [], "--config")}
+    changes |= dict.fromkeys(delete_config or [])
+    if partitions is None and not changes:
+        raise typer.BadParameter("nothing is to be altered")
+    with admin_of(bootstrap) as admin:
+        if partitions is not None:
+            admin.create_partitions({name: partitions})
+        if changes:
+            admin.alter_configs({ConfigResource.topic(name): dict(changes)})
+
+
+@app.command()
+def delete(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Delete topics with all their records."""
+    with admin_of(bootstrap) as admin:
+        admin.delete_topics(names)

@@ -1,0 +1,1 @@
+"""The admin client: what exists in a cluster, and how to change it."""

@@ -1,0 +1,47 @@
+"""The admin client for asyncio. Made inside a running loop, and used on it.
+
+    async with Admin(bootstrap_servers="localhost:9092") as admin:
+        await admin.create_topic("tea", partitions=3)
+
+All times are in seconds; a call without one has `default.api.timeout.ms`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from headwater.client.admin.calls import AdminSettings
+from headwater.client.admin.cluster_calls import ClusterCalls
+from headwater.client.admin.config_calls import ConfigCalls
+from headwater.client.admin.group_calls import GroupCalls
+from headwater.client.admin.topic_calls import TopicCalls
+from headwater.client.admin.transaction_calls import TransactionCalls
+from headwater.client.cluster_client import ClusterClient
+from headwater.client.settings import read_settings
+from headwater.client.system import SystemClock, SystemDice
+
+
+class Admin(TopicCalls, ConfigCalls, GroupCalls, ClusterCalls, TransactionCalls):
+    """Asks and changes a cluster."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        chosen = read_settings(AdminSettings, settings, keywords)
+        cluster = ClusterClient(asyncio.get_running_loop(), chosen, SystemClock(), SystemDice())
+        cluster.schedule.allows_creation = False
+        super().__init__(cluster, chosen)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections. May be called again."""
+        self._cluster.close()

@@ -1,0 +1,184 @@
+"""How an admin client asks: of the controller, of a coordinator, of any broker or of all.
+
+What a reader would get wrong: a call about several things may half succeed. It then raises
+`SomeFailed`, which has what succeeded and what did not. A call about one thing raises that thing's
+own error.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from headwater.client.cluster_client import GROUP, TRANSACTION, ClusterClient
+from headwater.client.cluster_metadata import NO_NODE
+from headwater.client.errors import KafkaError, SomeFailed, error_for
+from headwater.client.settings import ClientSettings, setting
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicPartition
+from headwater.model.setting_kinds import integer
+from headwater.wire.lifting import Message
+
+K = TypeVar("K")
+T = TypeVar("T")
+R = TypeVar("R", bound=Message)
+
+__all__ = [
+    "GROUP",
+    "TRANSACTION",
+    "AdminSettings",
+    "Calls",
+    "by_topic",
+    "checked",
+    "only",
+    "settle",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings(ClientSettings):
+    """What an admin client can be told."""
+
+    default_api_timeout_ms: int = setting(integer(0), 60_000)
+
+
+class Calls:
+    """What all parts of the admin client share. For the loop's thread."""
+
+    def __init__(self, cluster: ClusterClient, settings: AdminSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+
+    def _deadline_ms(self, timeout: float | None) -> int:
+        limit_ms = self._settings.default_api_timeout_ms
+        return self._cluster.clock.steady_ms() + (
+            limit_ms if timeout is None else int(timeout * 1000)
+        )
+
+    def _left_ms(self, deadline_ms: int) -> int:
+        """How long a broker may take, as it is told."""
+        left_ms = deadline_ms - self._cluster.clock.steady_ms()
+        return max(min(left_ms, self._settings.request_timeout_ms), 0)
+
+    async def _retried(self, deadline_ms: int, attempt: Callable[[], Awaitable[T]]) -> T:
+        return await self._cluster.retrying.until(deadline_ms, attempt)
+
+    async def _of_any(self, request: Message, response: type[R], deadline_ms: int) -> R:
+        return await self._cluster.call_any(request, response, deadline_ms=deadline_ms)
+
+    async def _of_controller(
+        self,
+        request: Message,
+        response: type[R],
+        deadline_ms: int,
+        codes: Callable[[R], Iterable[ErrorCode]] = lambda _: (),
+    ) -> R:
+        """The controller's answer. If it has moved, the new one is looked for."""
+
+        async def attempt() -> R:
+            if self._cluster.metadata.controller_id == NO_NODE:
+                await self._cluster.refresh(deadline_ms=deadline_ms)
+            node_id = self._cluster.metadata.controller_id
+            if node_id == NO_NODE:
+                raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+            answer = await self._cluster.call(node_id, request, response)
+            if ErrorCode.NOT_CONTROLLER in codes(answer):
+                self._cluster.want_refresh()
+                raise error_for(ErrorCode.NOT_CONTROLLER, "the controller has moved")
+            return answer
+
+        return await self._retried(deadline_ms, attempt)
+
+    async def _of_coordinator(
+        self,
+        kind: int,
+        key: str,
+        request: Message,
+        response: type[R],
+        deadline_ms: int,
+        code: Callable[[R], ErrorCode],
+        *,
+        newest: int | None = None,
+    ) -> R:
+        """A coordinator's answer without an error that a further try would cure."""
+
+        async def attempt() -> R:
+            node_id = await self._cluster.coordinator(kind, key, deadline_ms=deadline_ms)
+            try:
+                answer = await self._cluster.call(node_id, request, response, newest=newest)
+            except KafkaError:
+                self._cluster.forget_coordinator(kind, key)
+                raise
+            error = code(answer)
+            if error.is_retriable:
+                self._cluster.forget_coordinator(kind, key)
+                raise error_for(error, f"{key}: {error.name}")
+            return answer
+
+        return await self._retried(deadline_ms, attempt)
+
+    async def _of_all(self, request: Message, response: type[R], deadline_ms: int) -> dict[int, R]:
+        """The answer of every broker."""
+        metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
+
+        async def ask(node_id: int) -> R:
+            return await self._retried(
+                deadline_ms, lambda: self._cluster.call(node_id, request, response)
+            )
+
+        nodes = sorted(metadata.brokers)
+        answers = await asyncio.gather(*(ask(node_id) for node_id in nodes))
+        return dict(zip(nodes, answers, strict=True))
+
+    async def _leaders(
+        self, partitions: Iterable[TopicPartition], deadline_ms: int
+    ) -> dict[int, list[TopicPartition]]:
+        """Partitions by their leaders."""
+        by_node: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+
+            async def find(partition: TopicPartition = partition) -> int:
+                await self._cluster.topic(partition.topic, deadline_ms=deadline_ms)
+                view = self._cluster.metadata.partition(*partition)
+                if view is None:
+                    text = f"{partition} does not exist"
+                    raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+                if view.leader_id == NO_NODE:
+                    self._cluster.want_refresh()
+                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
+                return view.leader_id
+
+            node_id = await self._retried(deadline_ms, find)
+            by_node.setdefault(node_id, []).append(partition)
+        return by_node
+
+
+def settle(results: Mapping[K, T], errors: Mapping[K, KafkaError]) -> dict[K, T]:
+    """The results, if nothing failed."""
+    if not errors:
+        return dict(results)
+    if len(errors) == 1 and not results:
+        raise next(iter(errors.values()))
+    raise SomeFailed(dict(results), dict(errors))
+
+
+def only(items: Sequence[T]) -> T:
+    """What a broker was asked for one of; an answer about none, or more, is no answer."""
+    if len(items) != 1:
+        raise error_for(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer about {len(items)} instead of 1"
+        )
+    return items[0]
+
+
+def checked(code: ErrorCode, message: str | None, what: object) -> None:
+    """Raise what a broker said, if it is an error."""
+    if code is not ErrorCode.NONE:
+        raise error_for(code, f"{what}: {message or code.name}")
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return found

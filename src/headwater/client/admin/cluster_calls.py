@@ -1,0 +1,288 @@
+"""The cluster itself: brokers, features, log directories, rights."""
+
+from collections.abc import Iterable, Mapping
+
+from headwater import __version__
+from headwater.client.addresses import Address
+from headwater.client.admin.calls import Calls, by_topic, checked, settle
+from headwater.client.admin.descriptions import (
+    Acl,
+    ClusterDescription,
+    FeatureRange,
+    LogDir,
+    ReplicaInfo,
+)
+from headwater.client.cluster_metadata import BrokerNode
+from headwater.client.errors import KafkaError, error_for
+from headwater.model.ids import TopicPartition
+from headwater.wire.messages import create_acls, delete_acls, describe_acls
+from headwater.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from headwater.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from headwater.wire.messages.update_features import (
+    SAFE_DOWNGRADE,
+    UPGRADE,
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+
+class ClusterCalls(Calls):
+    """See the module."""
+
+    async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
+        """The brokers, and who is the controller."""
+        answer = await self._of_any(
+            DescribeClusterRequest(), DescribeClusterResponse, self._deadline_ms(timeout)
+        )
+        checked(answer.error_code, answer.error_message, "cluster")
+        return ClusterDescription(
+            cluster_id=answer.cluster_id,
+            controller_id=answer.controller_id,
+            brokers=tuple(
+                BrokerNode(
+                    node_id=each.broker_id, address=Address(each.host, each.port), rack=each.rack
+                )
+                for each in sorted(answer.brokers, key=lambda one: one.broker_id)
+            ),
+        )
+
+    async def describe_features(self, *, timeout: float | None = None) -> dict[str, FeatureRange]:
+        """What the brokers can do, and what of it is switched on."""
+        answer = await self._of_any(
+            ApiVersionsRequest(
+                client_software_name="headwater", client_software_version=__version__
+            ),
+            ApiVersionsResponse,
+            self._deadline_ms(timeout),
+        )
+        checked(answer.error_code, None, "features")
+        finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+        return {
+            each.name: FeatureRange(
+                min_version=each.min_version,
+                max_version=each.max_version,
+                finalized=finalized.get(each.name, 0),
+            )
+            for each in answer.supported_features
+        }
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        allow_downgrade: bool = False,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Switch features to levels; 0 switches off."""
+        deadline_ms = self._deadline_ms(timeout)
+        answer = await self._of_controller(
+            UpdateFeaturesRequest(
+                timeout_ms=self._left_ms(deadline_ms),
+                feature_updates=tuple(
+                    FeatureUpdateKey(
+                        feature=name,
+                        max_version_level=level,
+                        upgrade_type=SAFE_DOWNGRADE if allow_downgrade else UPGRADE,
+                    )
+                    for name, level in levels.items()
+                ),
+                validate_only=validate_only,
+            ),
+            UpdateFeaturesResponse,
+            deadline_ms,
+            lambda answer: [answer.error_code],
+        )
+        checked(answer.error_code, answer.error_message, "features")
+        settle(
+            {each.feature: None for each in answer.results if not each.error_code},
+            {
+                each.feature: error_for(each.error_code, f"{each.feature}: {each.error_message}")
+                for each in answer.results
+                if each.error_code
+            },
+        )
+
+    # Log directories.
+
+    async def describe_log_dirs(
+        self, broker_ids: Iterable[int] | None = None, *, timeout: float | None = None
+    ) -> dict[int, list[LogDir]]:
+        """The log directories of these brokers, or of all."""
+        deadline_ms = self._deadline_ms(timeout)
+        metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
+        request = DescribeLogDirsRequest(topics=None)
+        found: dict[int, list[LogDir]] = {}
+        for node_id in sorted(metadata.brokers if broker_ids is None else broker_ids):
+            answer = await self._cluster.call(node_id, request, DescribeLogDirsResponse)
+            checked(answer.error_code, None, f"broker {node_id}")
+            found[node_id] = []
+            for result in answer.results:
+                checked(result.error_code, None, f"{result.log_dir} of broker {node_id}")
+                replicas = {
+                    TopicPartition(topic.name, each.partition_index): ReplicaInfo(
+                        size_bytes=each.partition_size,
+                        offset_lag=each.offset_lag,
+                        is_future=each.is_future_key,
+                    )
+                    for topic in result.topics
+                    for each in topic.partitions
+                }
+                found[node_id].append(
+                    LogDir(
+                        path=result.log_dir,
+                        replicas=replicas,
+                        total_bytes=result.total_bytes,
+                        usable_bytes=result.usable_bytes,
+                    )
+                )
+        return found
+
+    async def alter_replica_log_dirs(
+        self,
+        broker_id: int,
+        paths: Mapping[TopicPartition, str],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Move replicas of one broker to other log directories of it."""
+        by_path: dict[str, list[TopicPartition]] = {}
+        for place, path in paths.items():
+            by_path.setdefault(path, []).append(TopicPartition(*place))
+        request = AlterReplicaLogDirsRequest(
+            dirs=tuple(
+                AlterReplicaLogDir(
+                    path=path,
+                    topics=tuple(
+                        AlterReplicaLogDirTopic(name=name, partitions=tuple(numbers))
+                        for name, numbers in by_topic(places).items()
+                    ),
+                )
+                for path, places in by_path.items()
+            )
+        )
+        await self._cluster.refresh(deadline_ms=self._deadline_ms(timeout))
+        answer = await self._cluster.call(broker_id, request, AlterReplicaLogDirsResponse)
+        results: dict[TopicPartition, None] = {}
+        errors: dict[TopicPartition, KafkaError] = {}
+        for topic in answer.results:
+            for each in topic.partitions:
+                place = TopicPartition(topic.topic_name, each.partition_index)
+                if each.error_code:
+                    text = f"{place}: {each.error_code.name}"
+                    errors[place] = error_for(each.error_code, text)
+                else:
+                    results[place] = None
+        settle(results, errors)
+
+    # Rights.
+
+    async def describe_acls(self, matching: Acl, *, timeout: float | None = None) -> list[Acl]:
+        """The rights that match. A broker without rights says SECURITY_DISABLED."""
+        answer = await self._of_any(
+            describe_acls.DescribeAclsRequest(
+                resource_type_filter=matching.resource_type,
+                resource_name_filter=matching.resource_name,
+                pattern_type_filter=matching.pattern_type,
+                principal_filter=matching.principal,
+                host_filter=matching.host,
+                operation=matching.operation,
+                permission_type=matching.permission_type,
+            ),
+            describe_acls.DescribeAclsResponse,
+            self._deadline_ms(timeout),
+        )
+        checked(answer.error_code, answer.error_message, "rights")
+        return [
+            Acl(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                pattern_type=resource.pattern_type,
+                principal=each.principal,
+                host=each.host,
+                operation=each.operation,
+                permission_type=each.permission_type,
+            )
+            for resource in answer.resources
+            for each in resource.acls
+        ]
+
+    async def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
+        """Give rights, or take them with a denial."""
+        wanted = list(acls)
+        answer = await self._of_controller(
+            create_acls.CreateAclsRequest(
+                creations=tuple(
+                    create_acls.AclCreation(
+                        resource_type=each.resource_type,
+                        resource_name=each.resource_name or "",
+                        resource_pattern_type=each.pattern_type,
+                        principal=each.principal or "",
+                        host=each.host or "*",
+                        operation=each.operation,
+                        permission_type=each.permission_type,
+                    )
+                    for each in wanted
+                )
+            ),
+            create_acls.CreateAclsResponse,
+            self._deadline_ms(timeout),
+            lambda answer: [each.error_code for each in answer.results],
+        )
+        pairs = list(zip(wanted, answer.results, strict=False))
+        settle(
+            {acl: None for acl, each in pairs if not each.error_code},
+            {
+                acl: error_for(each.error_code, each.error_message)
+                for acl, each in pairs
+                if each.error_code
+            },
+        )
+
+    async def delete_acls(
+        self, matching: Iterable[Acl], *, timeout: float | None = None
+    ) -> dict[Acl, int]:
+        """Delete the rights that match each filter; how many there were."""
+        wanted = list(matching)
+        answer = await self._of_controller(
+            delete_acls.DeleteAclsRequest(
+                filters=tuple(
+                    delete_acls.DeleteAclsFilter(
+                        resource_type_filter=each.resource_type,
+                        resource_name_filter=each.resource_name,
+                        pattern_type_filter=each.pattern_type,
+                        principal_filter=each.principal,
+                        host_filter=each.host,
+                        operation=each.operation,
+                        permission_type=each.permission_type,
+                    )
+                    for each in wanted
+                )
+            ),
+            delete_acls.DeleteAclsResponse,
+            self._deadline_ms(timeout),
+            lambda answer: [each.error_code for each in answer.filter_results],
+        )
+        pairs = list(zip(wanted, answer.filter_results, strict=False))
+        return settle(
+            {acl: len(each.matching_acls) for acl, each in pairs if not each.error_code},
+            {
+                acl: error_for(each.error_code, each.error_message)
+                for acl, each in pairs
+                if each.error_code
+            },
+        )

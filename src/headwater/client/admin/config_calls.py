@@ -1,0 +1,152 @@
+"""Configs of topics, brokers and groups, read and changed one by one."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headwater.client.admin.calls import Calls, settle
+from headwater.client.admin.descriptions import ConfigEntry, ConfigResource
+from headwater.client.errors import KafkaError, error_for
+from headwater.model.config_terms import ConfigOperation, ConfigSource, ResourceType
+from headwater.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from headwater.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One change: set, delete (back to the default), or append to and subtract from a list."""
+
+    operation: ConfigOperation
+    value: str | None = None
+
+
+class ConfigCalls(Calls):
+    """See the module."""
+
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        names: Iterable[str] | None = None,
+        timeout: float | None = None,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """All configs of each resource, or those with these names."""
+        deadline_ms = self._deadline_ms(timeout)
+        keys = None if names is None else tuple(names)
+        results: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+        errors: dict[ConfigResource, KafkaError] = {}
+        for node_id, wanted in _by_node(resources).items():
+            request = DescribeConfigsRequest(
+                resources=tuple(
+                    DescribeConfigsResource(
+                        resource_type=each.type, resource_name=each.name, configuration_keys=keys
+                    )
+                    for each in wanted
+                )
+            )
+            if node_id is None:
+                response = await self._of_any(request, DescribeConfigsResponse, deadline_ms)
+            else:
+                response = await self._of_broker(node_id, request, deadline_ms)
+            for result in response.results:
+                resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                if result.error_code:
+                    text = f"{resource.name}: {result.error_message or result.error_code.name}"
+                    errors[resource] = error_for(result.error_code, text)
+                else:
+                    results[resource] = {each.name: _entry(each) for each in result.configs}
+        return settle(results, errors)
+
+    async def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | ConfigChange | None]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Change some configs and leave the others. A text sets, None goes back to the default."""
+        deadline_ms = self._deadline_ms(timeout)
+        results: dict[ConfigResource, None] = {}
+        errors: dict[ConfigResource, KafkaError] = {}
+        for node_id, wanted in _by_node(changes).items():
+            request = IncrementalAlterConfigsRequest(
+                resources=tuple(
+                    AlterConfigsResource(
+                        resource_type=each.type,
+                        resource_name=each.name,
+                        configs=tuple(
+                            _alterable(name, change) for name, change in changes[each].items()
+                        ),
+                    )
+                    for each in wanted
+                ),
+                validate_only=validate_only,
+            )
+            if node_id is None:
+                response = await self._of_controller(
+                    request,
+                    IncrementalAlterConfigsResponse,
+                    deadline_ms,
+                    lambda answer: [each.error_code for each in answer.responses],
+                )
+            else:
+                await self._cluster.refresh(deadline_ms=deadline_ms)
+                response = await self._cluster.call(
+                    node_id, request, IncrementalAlterConfigsResponse
+                )
+            for result in response.responses:
+                resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                if result.error_code:
+                    text = f"{resource.name}: {result.error_message or result.error_code.name}"
+                    errors[resource] = error_for(result.error_code, text)
+                else:
+                    results[resource] = None
+        settle(results, errors)
+
+    async def _of_broker(
+        self, node_id: int, request: DescribeConfigsRequest, deadline_ms: int
+    ) -> DescribeConfigsResponse:
+        await self._cluster.refresh(deadline_ms=deadline_ms)
+        return await self._retried(
+            deadline_ms, lambda: self._cluster.call(node_id, request, DescribeConfigsResponse)
+        )
+
+
+def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    """A broker's own configs only that broker knows."""
+    by_node: dict[int | None, list[ConfigResource]] = {}
+    for each in resources:
+        of_broker = each.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and each.name
+        by_node.setdefault(int(each.name) if of_broker else None, []).append(each)
+    return by_node
+
+
+def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
+    try:
+        source: ConfigSource | int = ConfigSource(config.config_source)
+    except ValueError:
+        source = config.config_source
+    return ConfigEntry(
+        name=config.name,
+        value=config.value,
+        source=source,
+        is_read_only=config.read_only,
+        is_sensitive=config.is_sensitive,
+        documentation=config.documentation or None,
+    )
+
+
+def _alterable(name: str, change: str | ConfigChange | None) -> AlterableConfig:
+    if not isinstance(change, ConfigChange):
+        operation = ConfigOperation.DELETE if change is None else ConfigOperation.SET
+        change = ConfigChange(operation, change)
+    return AlterableConfig(name=name, config_operation=change.operation, value=change.value)

@@ -1,0 +1,317 @@
+"""Groups of both protocols, their offsets, and offsets of logs."""
+
+from collections.abc import Iterable, Mapping
+
+from headwater.client.admin.calls import (
+    GROUP,
+    AdminSettings,
+    Calls,
+    by_topic,
+    checked,
+    only,
+    settle,
+)
+from headwater.client.admin.descriptions import (
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+)
+from headwater.client.cluster_client import ClusterClient
+from headwater.client.consumer.offsets import OffsetAndTimestamp, Offsets
+from headwater.client.errors import (
+    GroupIdNotFound,
+    KafkaError,
+    UnsupportedVersion,
+    error_for,
+)
+from headwater.client.group_metadata import OffsetAndMetadata
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import ProtocolError
+from headwater.model.ids import TopicPartition
+from headwater.wire.consumer_protocol import PROTOCOL_TYPE, partitions_of, read_assignment
+from headwater.wire.messages import consumer_group_describe, describe_groups
+from headwater.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from headwater.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headwater.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+_DEAD = "Dead"
+
+
+class GroupCalls(Calls):
+    """See the module."""
+
+    def __init__(self, cluster: ClusterClient, settings: AdminSettings) -> None:
+        super().__init__(cluster, settings)
+        self._offsets = Offsets(cluster)
+
+    async def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        timeout: float | None = None,
+    ) -> list[GroupListing]:
+        """The groups of all brokers, in order of their ids."""
+        request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
+        answers = await self._of_all(request, ListGroupsResponse, self._deadline_ms(timeout))
+        found: dict[str, GroupListing] = {}
+        for node_id, answer in answers.items():
+            checked(answer.error_code, None, f"broker {node_id}")
+            for each in answer.groups:
+                found[each.group_id] = GroupListing(
+                    group_id=each.group_id,
+                    protocol_type=each.protocol_type,
+                    state=each.group_state,
+                    type=each.group_type,
+                )
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def describe_groups(
+        self, group_ids: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, GroupDescription]:
+        """Groups and their members, whichever protocol they follow."""
+        deadline_ms = self._deadline_ms(timeout)
+        results: dict[str, GroupDescription] = {}
+        errors: dict[str, KafkaError] = {}
+        for group_id in group_ids:
+            try:
+                results[group_id] = await self._describe_group(group_id, deadline_ms)
+            except KafkaError as error:
+                errors[group_id] = error
+        return settle(results, errors)
+
+    async def _describe_group(self, group_id: str, deadline_ms: int) -> GroupDescription:
+        """First as a consumer group; one that is none, or an old broker, is asked the old way."""
+        try:
+            answer = await self._of_coordinator(
+                GROUP,
+                group_id,
+                consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=(group_id,)),
+                consumer_group_describe.ConsumerGroupDescribeResponse,
+                deadline_ms,
+                lambda answer: only(answer.groups).error_code,
+            )
+            group = only(answer.groups)
+            checked(group.error_code, group.error_message, group_id)
+            return _consumer_group(group)
+        except (GroupIdNotFound, UnsupportedVersion):
+            classic = await self._of_coordinator(
+                GROUP,
+                group_id,
+                describe_groups.DescribeGroupsRequest(groups=(group_id,)),
+                describe_groups.DescribeGroupsResponse,
+                deadline_ms,
+                lambda answer: only(answer.groups).error_code,
+            )
+            found = only(classic.groups)
+            checked(found.error_code, found.error_message, group_id)
+            if found.group_state == _DEAD:
+                # Up to version 5 this is how a broker says that it knows no such group (GR-16).
+                text = f"{group_id} does not exist"
+                raise error_for(ErrorCode.GROUP_ID_NOT_FOUND, text) from None
+            return _classic_group(found)
+
+    async def delete_groups(
+        self, group_ids: Iterable[str], *, timeout: float | None = None
+    ) -> None:
+        """Delete groups that have no members."""
+        deadline_ms = self._deadline_ms(timeout)
+        results: dict[str, None] = {}
+        errors: dict[str, KafkaError] = {}
+        for group_id in group_ids:
+            try:
+                answer = await self._of_coordinator(
+                    GROUP,
+                    group_id,
+                    DeleteGroupsRequest(groups_names=(group_id,)),
+                    DeleteGroupsResponse,
+                    deadline_ms,
+                    lambda answer: only(answer.results).error_code,
+                )
+                checked(only(answer.results).error_code, None, group_id)
+                results[group_id] = None
+            except KafkaError as error:
+                errors[group_id] = error
+        settle(results, errors)
+
+    async def remove_members(
+        self, group_id: str, instance_ids: Iterable[str], *, timeout: float | None = None
+    ) -> None:
+        """Throw static members out of a classic group."""
+        members = tuple(
+            MemberIdentity(group_instance_id=each, reason="removed by an admin client")
+            for each in instance_ids
+        )
+        answer = await self._of_coordinator(
+            GROUP,
+            group_id,
+            LeaveGroupRequest(group_id=group_id, members=members),
+            LeaveGroupResponse,
+            self._deadline_ms(timeout),
+            lambda answer: answer.error_code,
+        )
+        checked(answer.error_code, None, group_id)
+        settle(
+            {each.group_instance_id: None for each in answer.members if not each.error_code},
+            {
+                each.group_instance_id: error_for(
+                    each.error_code, f"{each.group_instance_id}: {each.error_code.name}"
+                )
+                for each in answer.members
+                if each.error_code
+            },
+        )
+
+    # Offsets.
+
+    async def list_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed; partitions without a commit are left out."""
+        return await self._offsets.committed(
+            group_id,
+            partitions,
+            deadline_ms=self._deadline_ms(timeout),
+            require_stable=require_stable,
+        )
+
+    async def alter_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit for a group that has no members."""
+        chosen = {
+            TopicPartition(*place): OffsetAndMetadata(what) if isinstance(what, int) else what
+            for place, what in offsets.items()
+        }
+        await self._offsets.commit(group_id, chosen, deadline_ms=self._deadline_ms(timeout))
+
+    async def delete_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Forget what a group has committed for topics that it does not read now."""
+        request = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=tuple(
+                OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                    ),
+                )
+                for topic, numbers in by_topic(partitions).items()
+            ),
+        )
+        answer = await self._of_coordinator(
+            GROUP,
+            group_id,
+            request,
+            OffsetDeleteResponse,
+            self._deadline_ms(timeout),
+            lambda answer: answer.error_code,
+        )
+        checked(answer.error_code, None, group_id)
+        outcomes = {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        settle(
+            {place: None for place, code in outcomes.items() if not code},
+            {
+                place: error_for(code, f"{place}: {code.name}")
+                for place, code in outcomes.items()
+                if code
+            },
+        )
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets of logs at timestamps; -1 is the end, -2 the beginning, -3 the newest record."""
+        asked = {TopicPartition(*place): when for place, when in timestamps.items()}
+        return await self._offsets.listed(asked, deadline_ms=self._deadline_ms(timeout))
+
+
+def _consumer_group(group: consumer_group_describe.DescribedGroup) -> GroupDescription:
+    return GroupDescription(
+        group_id=group.group_id,
+        type="consumer",
+        state=group.group_state,
+        protocol_type=PROTOCOL_TYPE,
+        assignor=group.assignor_name,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=tuple(
+            MemberDescription(
+                member_id=each.member_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                group_instance_id=each.instance_id,
+                member_epoch=each.member_epoch,
+                assignment=_named(each.assignment),
+                target_assignment=_named(each.target_assignment),
+            )
+            for each in group.members
+        ),
+    )
+
+
+def _named(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(each.topic_name, number)
+        for each in assignment.topic_partitions
+        for number in each.partitions
+    )
+
+
+def _classic_group(group: describe_groups.DescribedGroup) -> GroupDescription:
+    return GroupDescription(
+        group_id=group.group_id,
+        type="classic",
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        members=tuple(
+            MemberDescription(
+                member_id=each.member_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                group_instance_id=each.group_instance_id,
+                assignment=_assigned(group.protocol_type, each.member_assignment),
+            )
+            for each in group.members
+        ),
+    )
+
+
+def _assigned(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...]:
+    """Groups of other kinds than consumers have bytes of their own, which say nothing to us."""
+    if protocol_type != PROTOCOL_TYPE:
+        return ()
+    try:
+        return tuple(partitions_of(read_assignment(assignment).assigned_partitions))
+    except ProtocolError:
+        return ()

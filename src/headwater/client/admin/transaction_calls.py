@@ -1,0 +1,173 @@
+"""Transactions and producers: what is open, whose it is, and how to end one that hangs."""
+
+from collections.abc import Iterable
+
+from headwater.client.admin.calls import TRANSACTION, Calls, by_topic, checked, only, settle
+from headwater.client.admin.descriptions import (
+    ProducerDescription,
+    TransactionDescription,
+    TransactionListing,
+)
+from headwater.client.errors import KafkaError
+from headwater.model.ids import TopicPartition
+from headwater.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from headwater.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from headwater.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from headwater.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+class TransactionCalls(Calls):
+    """See the module."""
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int = -1,
+        timeout: float | None = None,
+    ) -> list[TransactionListing]:
+        """The transactional ids of all coordinators."""
+        request = ListTransactionsRequest(
+            state_filters=tuple(states),
+            producer_id_filters=tuple(producer_ids),
+            duration_filter=longer_than_ms,
+        )
+        answers = await self._of_all(request, ListTransactionsResponse, self._deadline_ms(timeout))
+        found: dict[str, TransactionListing] = {}
+        for node_id, answer in answers.items():
+            checked(answer.error_code, None, f"broker {node_id}")
+            for each in answer.transaction_states:
+                found[each.transactional_id] = TransactionListing(
+                    transactional_id=each.transactional_id,
+                    producer_id=each.producer_id,
+                    state=each.transaction_state,
+                )
+        return [found[each] for each in sorted(found)]
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, TransactionDescription]:
+        """Each transactional id, and what its transaction has touched."""
+        deadline_ms = self._deadline_ms(timeout)
+        results: dict[str, TransactionDescription] = {}
+        errors: dict[str, KafkaError] = {}
+        for each in transactional_ids:
+            try:
+                results[each] = await self._describe_transaction(each, deadline_ms)
+            except KafkaError as error:
+                errors[each] = error
+        return settle(results, errors)
+
+    async def _describe_transaction(
+        self, transactional_id: str, deadline_ms: int
+    ) -> TransactionDescription:
+        answer = await self._of_coordinator(
+            TRANSACTION,
+            transactional_id,
+            DescribeTransactionsRequest(transactional_ids=(transactional_id,)),
+            DescribeTransactionsResponse,
+            deadline_ms,
+            lambda answer: only(answer.transaction_states).error_code,
+        )
+        state = only(answer.transaction_states)
+        checked(state.error_code, None, transactional_id)
+        start_time_ms = state.transaction_start_time_ms
+        return TransactionDescription(
+            transactional_id=transactional_id,
+            coordinator_id=await self._cluster.coordinator(
+                TRANSACTION, transactional_id, deadline_ms=deadline_ms
+            ),
+            state=state.transaction_state,
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            timeout_ms=state.transaction_timeout_ms,
+            start_time_ms=start_time_ms if start_time_ms >= 0 else None,
+            partitions=tuple(
+                TopicPartition(topic.topic, number)
+                for topic in state.topics
+                for number in topic.partitions
+            ),
+        )
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, list[ProducerDescription]]:
+        """The producers that the leaders of partitions remember."""
+        deadline_ms = self._deadline_ms(timeout)
+        found: dict[TopicPartition, list[ProducerDescription]] = {}
+        for node_id, theirs in (await self._leaders(partitions, deadline_ms)).items():
+            request = DescribeProducersRequest(
+                topics=tuple(
+                    TopicRequest(name=name, partition_indexes=tuple(numbers))
+                    for name, numbers in by_topic(theirs).items()
+                )
+            )
+            answer = await self._cluster.call(node_id, request, DescribeProducersResponse)
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    place = TopicPartition(topic.name, each.partition_index)
+                    checked(each.error_code, each.error_message, place)
+                    found[place] = [
+                        ProducerDescription(
+                            producer_id=one.producer_id,
+                            producer_epoch=one.producer_epoch,
+                            last_sequence=one.last_sequence,
+                            last_timestamp=one.last_timestamp,
+                            coordinator_epoch=one.coordinator_epoch,
+                            transaction_start_offset=(
+                                one.current_txn_start_offset
+                                if one.current_txn_start_offset >= 0
+                                else None
+                            ),
+                        )
+                        for one in each.active_producers
+                    ]
+        return found
+
+    async def abort_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        timeout: float | None = None,
+    ) -> None:
+        """Write an abort marker for a transaction that its coordinator has forgotten (KIP-664).
+
+        Only for that: to abort one that is known, begin a producer with its transactional id.
+        """
+        place = TopicPartition(*partition)
+        leaders = await self._leaders([place], self._deadline_ms(timeout))
+        topic = WritableTxnMarkerTopic(name=place.topic, partition_indexes=(place.partition,))
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_result=False,
+            topics=(topic,),
+            coordinator_epoch=coordinator_epoch,
+        )
+        (node_id,) = leaders
+        answer = await self._cluster.call(
+            node_id, WriteTxnMarkersRequest(markers=(marker,)), WriteTxnMarkersResponse
+        )
+        for result in answer.markers:
+            for each in result.topics:
+                for one in each.partitions:
+                    checked(one.error_code, None, place)

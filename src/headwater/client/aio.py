@@ -1,0 +1,7 @@
+"""The clients for asyncio: the same as in `headwater.client`, on the caller's own loop."""
+
+from headwater.client.admin.aio_admin import Admin
+from headwater.client.consumer.aio_consumer import Consumer
+from headwater.client.producer.aio_producer import Producer
+
+__all__ = ["Admin", "Consumer", "Producer"]

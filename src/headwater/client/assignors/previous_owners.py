@@ -1,0 +1,86 @@
+"""Who owned what before: what the sticky assignors try to keep.
+
+Members say what they own inside their subscriptions. A member that slept through a rebalance claims
+what is no longer its own; the newest generation tells who is right. What two members claim in the
+same generation belongs to neither, since one of them is wrong and nobody knows which.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+from headwater.client.assignors.assignor import GroupMember
+from headwater.model.failures import ProtocolError
+from headwater.model.ids import TopicPartition
+from headwater.wire.consumer_protocol import NamedPartitions, named_partitions, partitions_of
+from headwater.wire.layout import Layout, layout_of
+from headwater.wire.shape import many, one, shape
+
+_GENERATION: Final = Struct(">i")
+NO_GENERATION: Final = -1
+
+
+@shape
+class StickyUserData:
+    """What a member of the eager sticky assignor adds; version 0 has no generation."""
+
+    previous_assignment: tuple[NamedPartitions, ...] = many(NamedPartitions, default=())
+    generation: int = one("int32", default=NO_GENERATION, since=1)
+
+
+def write_sticky_user_data(owned: Sequence[TopicPartition], generation_id: int) -> bytes:
+    layout: Layout[StickyUserData] = layout_of(StickyUserData, 1, flexible=False)
+    data = StickyUserData(previous_assignment=named_partitions(owned), generation=generation_id)
+    (part,) = layout.write(data)
+    assert isinstance(part, bytearray)
+    return bytes(part)
+
+
+def write_generation(_owned: Sequence[TopicPartition], generation_id: int) -> bytes:
+    """What a member of the cooperative assignor adds: Kafka repeats the generation there."""
+    return _GENERATION.pack(generation_id)
+
+
+def previous_owners(members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
+    """What each member may keep, if it still wants the topic."""
+    claims = [(*_claim(member), member) for member in members]
+    newest: dict[TopicPartition, int] = {}
+    claimants: dict[TopicPartition, int] = {}
+    for owned, generation_id, _ in claims:
+        for partition in dict.fromkeys(owned):
+            known = newest.get(partition)
+            if known is None or generation_id > known:
+                newest[partition] = generation_id
+                claimants[partition] = 1
+            elif generation_id == known:
+                claimants[partition] += 1
+    return {
+        member.member_id: sorted(
+            partition
+            for partition in dict.fromkeys(owned)
+            if partition.topic in member.topics
+            and newest[partition] == generation_id
+            and claimants[partition] == 1
+        )
+        for owned, generation_id, member in claims
+    }
+
+
+def _claim(member: GroupMember) -> tuple[Sequence[TopicPartition], int]:
+    """The subscription's own fields, or the user data of members too old to have them."""
+    if member.owned or member.generation_id != NO_GENERATION:
+        return member.owned, member.generation_id
+    data = member.user_data
+    if not data:
+        return (), NO_GENERATION
+    if len(data) == _GENERATION.size:
+        return (), int(_GENERATION.unpack(data)[0])
+    for version in (1, 0):
+        layout: Layout[StickyUserData] = layout_of(StickyUserData, version, flexible=False)
+        try:
+            read = layout.read(memoryview(data))
+        except ProtocolError:
+            continue
+        return partitions_of(read.previous_assignment), read.generation
+    # Another client's own data under the same name: it keeps nothing, and is no reason to fail.
+    return (), NO_GENERATION

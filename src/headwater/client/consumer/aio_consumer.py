@@ -1,0 +1,276 @@
+"""The consumer for asyncio. Made inside a running loop, and used on it.
+
+    async with Consumer(bootstrap_servers="localhost:9092", group_id="drinkers") as consumer:
+        consumer.subscribe(["tea"])
+        while True:
+            for record in await consumer.poll(1.0):
+                print(record.offset, record.value)
+
+All times are in seconds. What a reader would get wrong: a poll says that everything polled before
+it is done with. Auto commit commits at that moment, and listeners are called from there.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from inspect import isawaitable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from headwater.client.consumer.commits import CommitCallback
+from headwater.client.consumer.consumer_core import ConsumerCore
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.consumer.membership import Change, Rebalance
+from headwater.client.consumer.offset_reset import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    OffsetReset,
+)
+from headwater.client.consumer.offsets import OffsetAndTimestamp
+from headwater.client.consumer.subscription import RebalanceListener, subscription_to
+from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.settings import read_settings
+from headwater.client.system import SystemClock, SystemDice
+from headwater.model.ids import TopicPartition
+from headwater.records.consumed import ConsumedRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata | int]
+CLOSE_TIMEOUT_S = 30.0
+
+
+class Consumer:
+    """Reads topics, alone or as a member of a group. Not to be shared between tasks."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        chosen = read_settings(ConsumerSettings, settings, keywords)
+        loop = asyncio.get_running_loop()
+        self._clock = SystemClock()
+        self._core = ConsumerCore(loop, chosen, self._clock, SystemDice())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+        """Record after record, for ever."""
+        while True:
+            for record in await self.poll(1.0):
+                yield record
+
+    # What to read.
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: "str | re.Pattern[str] | None" = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Share topics with the other members of the group. Replaces an earlier subscription."""
+        broker_matches = self._core.settings.group_protocol == "consumer"
+        self._core.subscribe(
+            subscription_to(topics, pattern, broker_matches=broker_matches, listener=listener)
+        )
+
+    async def unsubscribe(self, timeout: float | None = None) -> None:
+        """Leave the group, or let go of what was assigned by hand."""
+        deadline_ms = self._deadline_ms(timeout)
+        await self._prepare_to_leave(deadline_ms)
+        await self._core.unsubscribe(deadline_ms=deadline_ms)
+
+    def subscription(self) -> frozenset[str]:
+        return frozenset(self._core.subscription.topics)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, whatever others do. Replaces an earlier assignment."""
+        self._core.assign(partitions)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._core.state.partitions)
+
+    # Reading.
+
+    async def poll(self, timeout: float = 0.0) -> list[ConsumedRecord]:
+        """At most `max.poll.records` records; none if none come in time."""
+        limit = self._core.settings.max_poll_records
+        return await self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+
+    async def poll_table(self, timeout: float = 0.0, max_records: int | None = None) -> "pa.Table":
+        """All that is there as an Arrow table, once there is something; else an empty one."""
+        table = await self._poll(timeout, lambda: self._core.collecting.table(max_records))
+        return self._core.collecting.no_rows() if table is None else table
+
+    async def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
+        deadline_ms = self._deadline_ms(timeout)
+        while True:
+            taken = await self._core.step(deadline_ms, take)
+            for finished in self._core.finished_commits():
+                finished.callback(finished.offsets, finished.error)
+            if not isinstance(taken, Rebalance):
+                return taken
+            try:
+                await self._tell_listener(taken)
+            finally:
+                self._core.finish_rebalance()
+
+    async def _tell_listener(self, rebalance: Rebalance) -> None:
+        outcome = told(self._core.subscription.listener, rebalance)
+        if isawaitable(outcome):
+            await outcome
+
+    def wakeup(self) -> None:
+        """End a poll that waits, or the next one, with `WokenUp`."""
+        self._core.wake_up()
+
+    # Where it is.
+
+    async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """The offset of the next record."""
+        deadline_ms = self._deadline_ms(timeout)
+        return await self._core.position(TopicPartition(*partition), deadline_ms=deadline_ms)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at an offset."""
+        self._core.seek(TopicPartition(*partition), offset)
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        for partition in self._chosen(partitions):
+            self._core.seek(partition, OffsetReset.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        for partition in self._chosen(partitions):
+            self._core.seek(partition, OffsetReset.LATEST)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Get no records of these until they are resumed. What is buffered of them is kept."""
+        self._core.pause([TopicPartition(*each) for each in partitions], is_paused=True)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._core.pause([TopicPartition(*each) for each in partitions], is_paused=False)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        states = self._core.state.partitions.items()
+        return frozenset(partition for partition, state in states if state.is_paused)
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets lie before the end, as of the last fetch; None before the first."""
+        return self._core.lag(TopicPartition(*partition))
+
+    # Commits.
+
+    async def commit(
+        self, offsets: OffsetsToCommit | None = None, timeout: float | None = None
+    ) -> None:
+        """Commit these offsets, or all positions, and wait until that is done."""
+        chosen = None if offsets is None else offsets_to_commit(offsets)
+        await self._core.commit(chosen, deadline_ms=self._deadline_ms(timeout))
+
+    def commit_async(
+        self, offsets: OffsetsToCommit | None = None, callback: CommitCallback | None = None
+    ) -> None:
+        """Commit without waiting. The callback is called from a later poll."""
+        chosen = None if offsets is None else offsets_to_commit(offsets)
+        self._core.start_commit(chosen, callback)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed; partitions without a commit are left out."""
+        wanted = [TopicPartition(*each) for each in partitions]
+        return await self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this member is, for a producer that commits its offsets in a transaction."""
+        return self._core.group_metadata()
+
+    # Offsets of logs.
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return await self._edges(partitions, EARLIEST_TIMESTAMP, timeout)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offsets that come next; with `read_committed`, the last stable ones."""
+        return await self._edges(partitions, LATEST_TIMESTAMP, timeout)
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is not older than its timestamp, if any."""
+        asked = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
+        found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        return {each: where if where.offset >= 0 else None for each, where in found.items()}
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of a topic."""
+        deadline_ms = self._deadline_ms(timeout)
+        view = await self._core.cluster.topic(topic, deadline_ms=deadline_ms)
+        return [each.partition for each in view.partitions]
+
+    async def _edges(
+        self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        asked = {TopicPartition(*each): which for each in partitions}
+        found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        return {each: where.offset for each, where in found.items()}
+
+    # The end.
+
+    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Commit if that is automatic, leave the group, close. May be called again."""
+        if self._core.is_closed:
+            return
+        deadline_ms = self._deadline_ms(timeout)
+        try:
+            await self._prepare_to_leave(deadline_ms)
+        finally:
+            await self._core.close(deadline_ms=deadline_ms)
+
+    async def _prepare_to_leave(self, deadline_ms: int) -> None:
+        rebalance = await self._core.prepare_to_leave(deadline_ms=deadline_ms)
+        if rebalance is not None:
+            await self._tell_listener(rebalance)
+
+    def _deadline_ms(self, timeout: float | None) -> int:
+        limit_ms = self._core.settings.default_api_timeout_ms
+        return self._clock.steady_ms() + (limit_ms if timeout is None else int(timeout * 1000))
+
+    def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
+        every = self._core.state.partitions
+        return [TopicPartition(*each) for each in (every if partitions is None else partitions)]
+
+
+def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
+    """Call the right method of a listener; what it returns may be awaitable."""
+    partitions = list(rebalance.partitions)
+    match rebalance.change:
+        case Change.ASSIGNED:
+            return listener.on_partitions_assigned(partitions)
+        case Change.REVOKED:
+            return listener.on_partitions_revoked(partitions)
+        case Change.LOST:
+            return listener.on_partitions_lost(partitions)
+
+
+def offsets_to_commit(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Plain numbers are offsets without a note."""
+    return {
+        TopicPartition(*partition): what
+        if isinstance(what, OffsetAndMetadata)
+        else OffsetAndMetadata(what)
+        for partition, what in offsets.items()
+    }

@@ -1,0 +1,302 @@
+"""The blocking consumer: the same as the one for asyncio, on a thread of its own.
+
+    with Consumer(bootstrap_servers="localhost:9092", group_id="drinkers") as consumer:
+        consumer.subscribe(["tea"])
+        while True:
+            for record in consumer.poll(1.0):
+                print(record.offset, record.value)
+
+Heartbeats and fetches go on in the background between polls. As with Kafka's, one thread at a time
+may use a consumer; only `wakeup` may be called by another. Listeners and callbacks of commits run
+in the thread that polls.
+"""
+
+import re
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from headwater.client.consumer.aio_consumer import (
+    CLOSE_TIMEOUT_S,
+    OffsetsToCommit,
+    offsets_to_commit,
+    told,
+)
+from headwater.client.consumer.commits import CommitCallback
+from headwater.client.consumer.consumer_core import ConsumerCore
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.consumer.membership import Rebalance
+from headwater.client.consumer.offset_reset import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    OffsetReset,
+)
+from headwater.client.consumer.offsets import OffsetAndTimestamp
+from headwater.client.consumer.subscription import RebalanceListener, subscription_to
+from headwater.client.errors import ClientClosed
+from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.loop_thread import LoopThread
+from headwater.client.settings import read_settings
+from headwater.client.system import SystemClock, SystemDice
+from headwater.model.ids import TopicPartition
+from headwater.records.consumed import ConsumedRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+# What waits has its own limit; this much later the thread behind it is taken for dead.
+_SLACK_S: Final = 30.0
+_STOP_S: Final = 5.0
+
+
+class Consumer:
+    """Reads topics, alone or as a member of a group."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        chosen = read_settings(ConsumerSettings, settings, keywords)
+        chosen.check()
+        self._settings = chosen
+        self._clock = SystemClock()
+        self._thread = LoopThread("headwater-consumer")
+        self._is_closed = False
+        self._core = self._run(self._make())
+
+    async def _make(self) -> ConsumerCore:
+        return ConsumerCore(self._thread.loop, self._settings, self._clock, SystemDice())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[ConsumedRecord]:
+        """Record after record, for ever."""
+        while True:
+            yield from self.poll(1.0)
+
+    # What to read.
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: "str | re.Pattern[str] | None" = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Share topics with the other members of the group. Replaces an earlier subscription."""
+        broker_matches = self._settings.group_protocol == "consumer"
+        wanted = subscription_to(topics, pattern, broker_matches=broker_matches, listener=listener)
+        self._call(lambda: self._core.subscribe(wanted))
+
+    def unsubscribe(self, timeout: float | None = None) -> None:
+        """Leave the group, or let go of what was assigned by hand."""
+        deadline_ms = self._deadline_ms(timeout)
+        self._prepare_to_leave(deadline_ms, timeout)
+        self._run(self._core.unsubscribe(deadline_ms=deadline_ms), timeout)
+
+    def subscription(self) -> frozenset[str]:
+        return frozenset(self._core.subscription.topics)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, whatever others do. Replaces an earlier assignment."""
+        wanted = list(partitions)
+        self._call(lambda: self._core.assign(wanted))
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return self._call(lambda: frozenset(self._core.state.partitions))
+
+    # Reading.
+
+    def poll(self, timeout: float = 0.0) -> list[ConsumedRecord]:
+        """At most `max.poll.records` records; none if none come in time."""
+        limit = self._settings.max_poll_records
+        return self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+
+    def poll_table(self, timeout: float = 0.0, max_records: int | None = None) -> "pa.Table":
+        """All that is there as an Arrow table, once there is something; else an empty one."""
+        table = self._poll(timeout, lambda: self._core.collecting.table(max_records))
+        return self._core.collecting.no_rows() if table is None else table
+
+    def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
+        deadline_ms = self._deadline_ms(timeout)
+        while True:
+            taken = self._run(self._core.step(deadline_ms, take), timeout)
+            for finished in self._core.finished_commits():
+                finished.callback(finished.offsets, finished.error)
+            if not isinstance(taken, Rebalance):
+                return taken
+            try:
+                told(self._core.subscription.listener, taken)
+            finally:
+                self._call(self._core.finish_rebalance)
+
+    def wakeup(self) -> None:
+        """End a poll that waits, or the next one, with `WokenUp`. For other threads."""
+        self._thread.post(self._core.wake_up)
+
+    # Where it is.
+
+    def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """The offset of the next record."""
+        deadline_ms = self._deadline_ms(timeout)
+        work = self._core.position(TopicPartition(*partition), deadline_ms=deadline_ms)
+        return self._run(work, timeout)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at an offset."""
+        self._call(lambda: self._core.seek(TopicPartition(*partition), offset))
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        self._seek_all(partitions, OffsetReset.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        self._seek_all(partitions, OffsetReset.LATEST)
+
+    def _seek_all(self, partitions: Iterable[TopicPartition] | None, where: OffsetReset) -> None:
+        chosen = self.assignment() if partitions is None else partitions
+        wanted = sorted(TopicPartition(*each) for each in chosen)
+
+        def seek() -> None:
+            for partition in wanted:
+                self._core.seek(partition, where)
+
+        self._call(seek)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Get no records of these until they are resumed. What is buffered of them is kept."""
+        chosen = [TopicPartition(*each) for each in partitions]
+        self._call(lambda: self._core.pause(chosen, is_paused=True))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        chosen = [TopicPartition(*each) for each in partitions]
+        self._call(lambda: self._core.pause(chosen, is_paused=False))
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return self._call(
+            lambda: frozenset(
+                partition
+                for partition, state in self._core.state.partitions.items()
+                if state.is_paused
+            )
+        )
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets lie before the end, as of the last fetch; None before the first."""
+        return self._call(lambda: self._core.lag(TopicPartition(*partition)))
+
+    # Commits.
+
+    def commit(self, offsets: OffsetsToCommit | None = None, timeout: float | None = None) -> None:
+        """Commit these offsets, or all positions, and wait until that is done."""
+        chosen = None if offsets is None else offsets_to_commit(offsets)
+        self._run(self._core.commit(chosen, deadline_ms=self._deadline_ms(timeout)), timeout)
+
+    def commit_async(
+        self, offsets: OffsetsToCommit | None = None, callback: CommitCallback | None = None
+    ) -> None:
+        """Commit without waiting. The callback is called from a later poll."""
+        chosen = None if offsets is None else offsets_to_commit(offsets)
+        self._call(lambda: self._core.start_commit(chosen, callback))
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed; partitions without a commit are left out."""
+        wanted = [TopicPartition(*each) for each in partitions]
+        work = self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
+        return self._run(work, timeout)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this member is, for a producer that commits its offsets in a transaction."""
+        return self._call(self._core.group_metadata)
+
+    # Offsets of logs.
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return self._edges(partitions, EARLIEST_TIMESTAMP, timeout)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offsets that come next; with `read_committed`, the last stable ones."""
+        return self._edges(partitions, LATEST_TIMESTAMP, timeout)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is not older than its timestamp, if any."""
+        asked = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
+        work = self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        found = self._run(work, timeout)
+        return {each: where if where.offset >= 0 else None for each, where in found.items()}
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of a topic."""
+        deadline_ms = self._deadline_ms(timeout)
+        view = self._run(self._core.cluster.topic(topic, deadline_ms=deadline_ms), timeout)
+        return [each.partition for each in view.partitions]
+
+    def _edges(
+        self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        asked = {TopicPartition(*each): which for each in partitions}
+        work = self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        return {each: where.offset for each, where in self._run(work, timeout).items()}
+
+    # The end.
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Commit if that is automatic, leave the group, close. May be called again."""
+        if self._is_closed:
+            return
+        deadline_ms = self._deadline_ms(timeout)
+        try:
+            self._prepare_to_leave(deadline_ms, timeout)
+        except ClientClosed:
+            # The thread did not come along into this forked process; there is nothing to close.
+            self._is_closed = True
+            return
+        finally:
+            if not self._is_closed:
+                self._is_closed = True
+                self._end(deadline_ms, timeout)
+
+    def _prepare_to_leave(self, deadline_ms: int, timeout: float | None) -> None:
+        rebalance = self._run(self._core.prepare_to_leave(deadline_ms=deadline_ms), timeout)
+        if rebalance is not None:
+            told(self._core.subscription.listener, rebalance)
+
+    def _end(self, deadline_ms: int, timeout: float) -> None:
+        try:
+            self._thread.run(self._core.close(deadline_ms=deadline_ms), timeout_s=timeout + _STOP_S)
+        finally:
+            self._thread.stop(timeout_s=_STOP_S)
+
+    def _deadline_ms(self, timeout: float | None) -> int:
+        limit_ms = self._settings.default_api_timeout_ms
+        return self._clock.steady_ms() + (limit_ms if timeout is None else int(timeout * 1000))
+
+    def _run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        if self._is_closed:
+            work.close()
+            raise ClientClosed("the consumer is closed")
+        limit_s = self._settings.default_api_timeout_ms / 1000
+        # A poll may commit and look for offsets on its way, each within the usual limit.
+        return self._thread.run(work, timeout_s=max(timeout or 0, limit_s) + _SLACK_S)
+
+    def _call(self, work: Callable[[], T]) -> T:
+        """Do something short on the loop's thread."""
+
+        async def call() -> T:
+            return work()
+
+        return self._run(call())

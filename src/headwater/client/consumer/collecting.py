@@ -1,0 +1,156 @@
+"""From what was fetched to what the application gets: rows, records, tables.
+
+What a reader would get wrong: taking rows moves the position at once. A record that cannot be
+deserialized is therefore put back, so that the next poll meets it again and the application can
+seek past it.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from headwater.client.consumer.fetched_data import FetchedData, Rows
+from headwater.client.consumer.fetcher import Fetcher
+from headwater.client.consumer.subscription_state import SubscriptionState
+from headwater.client.errors import KafkaError, SerializationFailed, error_for, from_failure
+from headwater.client.serdes import Deserializer
+from headwater.model.failures import HeadwaterError
+from headwater.records.consumed import ConsumedRecord
+from headwater.records.kernel import consumed_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ALL = 2**31 - 1
+_new_tuple = tuple.__new__
+
+
+class Collecting:
+    """Takes from a fetcher for an application."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        state: SubscriptionState,
+        *,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+    ) -> None:
+        self._fetcher = fetcher
+        self._state = state
+        self._key_of = key_deserializer
+        self._value_of = value_deserializer
+
+    def records(self, limit: int) -> list[ConsumedRecord]:
+        """At most so many records. Raises when the very first one cannot be had."""
+        records: list[ConsumedRecord] = []
+        passed: deque[FetchedData] = deque()
+        try:
+            while (left := limit - len(records)) > 0:
+                rows = self._next(left, passed, may_raise=not records)
+                if rows is None:
+                    break
+                made = consumed_records(
+                    rows.columns,
+                    rows.start,
+                    rows.stop,
+                    rows.partition.topic,
+                    rows.partition.partition,
+                    rows.leader_epoch,
+                )
+                if self._key_of is None and self._value_of is None:
+                    records += made
+                    continue
+                failure = self._deserialize(made, records)
+                if failure is not None:
+                    self._put_back(rows, failure[0])
+                    if not records:
+                        raise failure[1]
+                    break
+        finally:
+            self._finish(passed)
+        return records
+
+    def no_rows(self) -> "pa.Table":
+        """An empty table. Touches nothing, and so is for any thread."""
+        from headwater.client.consumer.tables import table_of
+
+        return table_of([])
+
+    def table(self, limit: int | None) -> "pa.Table":
+        """All that is there, or so many rows, as an Arrow table."""
+        # Late, because importing pyarrow costs more than many a program that never asks for it.
+        from headwater.client.consumer.tables import table_of
+
+        taken: list[Rows] = []
+        left = _ALL if limit is None else limit
+        passed: deque[FetchedData] = deque()
+        try:
+            while left > 0 and (rows := self._next(left, passed, may_raise=not taken)) is not None:
+                taken.append(rows)
+                left -= rows.stop - rows.start
+        finally:
+            self._finish(passed)
+        return table_of(taken)
+
+    def _next(self, limit: int, passed: deque[FetchedData], *, may_raise: bool) -> Rows | None:
+        """The next rows of a partition that is not paused; what is paused is put aside."""
+        waiting = self._fetcher.data
+        while waiting:
+            data = waiting[0]
+            state = self._state.state_for(data.partition, data.token)
+            if state is None:
+                self._fetcher.drop(waiting.popleft())
+            elif state.is_paused:
+                passed.append(waiting.popleft())
+            else:
+                try:
+                    rows = data.take(limit)
+                except HeadwaterError as error:
+                    if not may_raise:
+                        return None
+                    raise _located(data, from_failure(error)) from error
+                self._state.consumed(state, data.next_offset, data.next_epoch)
+                if rows is not None:
+                    return rows
+                self._fetcher.drop(waiting.popleft())
+        return None
+
+    def _finish(self, passed: deque[FetchedData]) -> None:
+        """Make room for what comes, and put back what was put aside."""
+        waiting = self._fetcher.data
+        if waiting and waiting[0].is_empty:
+            self._fetcher.drop(waiting.popleft())
+        waiting.extendleft(reversed(passed))
+
+    def _deserialize(
+        self, made: list[ConsumedRecord], records: list[ConsumedRecord]
+    ) -> tuple[int, SerializationFailed] | None:
+        """Adds records; at the first that fails it stops and tells which, and why."""
+        key_of, value_of = self._key_of, self._value_of
+        for index, record in enumerate(made):
+            topic, partition, offset, timestamp, kind, key, value, headers, epoch = record
+            try:
+                if key_of is not None and key is not None:
+                    key = key_of(key)
+                if value_of is not None and value is not None:
+                    value = value_of(value)
+            except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+                text = f"{topic}-{partition} at offset {offset} cannot be deserialized: {error}"
+                failure = SerializationFailed(text)
+                failure.__cause__ = error
+                return index, failure
+            fields = (topic, partition, offset, timestamp, kind, key, value, headers, epoch)
+            records.append(_new_tuple(ConsumedRecord, fields))
+        return None
+
+    def _put_back(self, rows: Rows, count: int) -> None:
+        """Of the rows just taken, all but the first so many."""
+        data = self._fetcher.data[0]
+        data.put_back(rows, count)
+        state = self._state.state_for(data.partition, data.token)
+        assert state is not None
+        self._state.consumed(state, data.next_offset, data.next_epoch)
+
+
+def _located(data: FetchedData, error: KafkaError) -> KafkaError:
+    return error_for(error.code, f"{data.partition} at offset {data.next_offset}: {error}")

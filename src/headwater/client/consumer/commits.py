@@ -1,0 +1,136 @@
+"""Commits of a consumer: one after the other, in the order in which they were asked for.
+
+What a reader would get wrong: a commit that was asked for later must not be overtaken by one that
+is tried again, so each waits for the one before. How one that nobody waits for went is told in the
+next poll.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from headwater.client.cluster_client import ClusterClient
+from headwater.client.consumer.membership import Identity
+from headwater.client.consumer.offsets import Offsets
+from headwater.client.errors import CommitFailed, KafkaError, KafkaTimeout
+from headwater.client.group_metadata import OffsetAndMetadata
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicPartition
+
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+
+_UNFINISHED_MAX: Final = 1_000
+_MEMBER_IS_GONE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+
+
+class FinishedCommit(NamedTuple):
+    """How a commit went that nobody waited for."""
+
+    callback: CommitCallback
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    error: KafkaError | None
+
+
+class Commits:
+    """For the loop's thread."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        offsets: Offsets,
+        group_id: str,
+        *,
+        identity: Callable[[], Identity],
+        timeout_ms: int,
+    ) -> None:
+        self._cluster = cluster
+        self._offsets = offsets
+        self._group_id = group_id
+        self._identity = identity
+        self._timeout_ms = timeout_ms
+        self._last: asyncio.Task[None] | None = None
+        self._unfinished: set[asyncio.Task[None]] = set()
+        self.finished: deque[FinishedCommit] = deque(maxlen=_UNFINISHED_MAX)
+
+    def start(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commit, and let the callback hear of it in a later poll."""
+        if len(self._unfinished) >= _UNFINISHED_MAX:
+            raise KafkaTimeout(f"{_UNFINISHED_MAX} commits are waiting for their answers")
+        chosen = dict(offsets)
+        deadline_ms = self._cluster.clock.steady_ms() + self._timeout_ms
+        task = self._queue(chosen, deadline_ms)
+
+        def finished(task: asyncio.Task[None]) -> None:
+            if callback is None or task.cancelled():
+                return
+            error = task.exception()
+            assert error is None or isinstance(error, KafkaError)
+            self.finished.append(FinishedCommit(callback, chosen, error))
+
+        task.add_done_callback(finished)
+
+    async def wait(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, deadline_ms: int
+    ) -> None:
+        """Commit, and all that was started before is done as well. Raises what went wrong."""
+        await self._queue(dict(offsets), deadline_ms)
+
+    def close(self) -> None:
+        for task in self._unfinished:
+            task.cancel()
+
+    def _queue(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline_ms: int
+    ) -> asyncio.Task[None]:
+        before = self._last if self._last is not None and not self._last.done() else None
+        self._last = task = self._cluster.loop.create_task(
+            self._commit(before, offsets, deadline_ms)
+        )
+        self._unfinished.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._unfinished.discard(task)
+        if not task.cancelled():
+            # Seen here, so that one whose outcome nobody wants to know is no complaint of asyncio.
+            task.exception()
+
+    async def _commit(
+        self,
+        before: asyncio.Task[None] | None,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        deadline_ms: int,
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            await self._offsets.commit(
+                self._group_id,
+                offsets,
+                self._identity,
+                deadline_ms=deadline_ms,
+                is_retriable=self._may_help,
+            )
+        except KafkaError as error:
+            if error.code in _MEMBER_IS_GONE:
+                raise CommitFailed(
+                    f"the group has gone on without this member: {error.code.name}"
+                ) from error
+            raise
+
+    def _may_help(self, error: KafkaError) -> bool:
+        """A member's new epoch may reach us after the commit has left; then it is said again."""
+        is_member = self._identity().generation_id > 0
+        return error.is_retriable or (error.code is ErrorCode.STALE_MEMBER_EPOCH and is_member)

@@ -1,0 +1,109 @@
+"""Settings of consumers, under Kafka's names and, but for one, with Kafka's defaults."""
+
+from dataclasses import dataclass
+
+from headwater.client.assignors import ASSIGNORS, Assignor
+from headwater.client.consumer.offset_reset import OffsetReset, offset_reset, parse_offset_reset
+from headwater.client.serdes import Deserializer, deserializer
+from headwater.client.settings import ClientSettings, plugin, setting
+from headwater.model.failures import InvalidSetting
+from headwater.model.setting_kinds import (
+    boolean,
+    integer,
+    long,
+    one_of,
+    optional,
+    split_list,
+    text,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(ClientSettings):
+    """What a consumer can be told."""
+
+    # Kafka's 65,536 halve the speed of large fetches; the system's own choice grows with need.
+    receive_buffer_bytes: int = setting(integer(-1), -1)
+    group_id: str | None = setting(optional(text()), None)
+    group_instance_id: str | None = setting(optional(text()), None)
+    group_protocol: str = setting(one_of("classic", "consumer"), "classic")
+    group_remote_assignor: str | None = setting(optional(text()), None)
+    partition_assignment_strategy: object = plugin(("range", "cooperative-sticky"))
+    session_timeout_ms: int = setting(integer(1), 45_000)
+    heartbeat_interval_ms: int = setting(integer(1), 3_000)
+    max_poll_interval_ms: int = setting(integer(1), 300_000)
+    max_poll_records: int = setting(integer(1), 500)
+    enable_auto_commit: bool = setting(boolean(), True)
+    auto_commit_interval_ms: int = setting(integer(0), 5_000)
+    auto_offset_reset: str = setting(offset_reset(), "latest")
+    isolation_level: str = setting(one_of("read_uncommitted", "read_committed"), "read_uncommitted")
+    fetch_min_bytes: int = setting(integer(0), 1)
+    fetch_max_bytes: int = setting(integer(0), 52_428_800)
+    fetch_max_wait_ms: int = setting(integer(0), 500)
+    max_partition_fetch_bytes: int = setting(integer(0), 1_048_576)
+    check_crcs: bool = setting(boolean(), True)
+    exclude_internal_topics: bool = setting(boolean(), True)
+    allow_auto_create_topics: bool = setting(boolean(), True)
+    default_api_timeout_ms: int = setting(integer(0), 60_000)
+    # What a batch may unpack to; a guard against bombs, as brokers have it.
+    headwater_unpacked_max_bytes: int = setting(long(1), 104_857_600)
+    key_deserializer: object = plugin(None)
+    value_deserializer: object = plugin(None)
+
+    @property
+    def is_committed_only(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+    @property
+    def reset_rule(self) -> OffsetReset:
+        return parse_offset_reset(self.auto_offset_reset)
+
+    def deserializer_of_keys(self) -> Deserializer | None:
+        return deserializer(self.key_deserializer, "key.deserializer")
+
+    def deserializer_of_values(self) -> Deserializer | None:
+        return deserializer(self.value_deserializer, "value.deserializer")
+
+    def check(self) -> None:
+        """What no single setting can say. Raises `InvalidSetting`."""
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise InvalidSetting("heartbeat.interval.ms must be below session.timeout.ms")
+        if self.group_id == "":
+            raise InvalidSetting("group.id must not be empty; leave it out to be in no group")
+        if self.group_instance_id is not None and not self.group_instance_id:
+            raise InvalidSetting("group.instance.id must not be empty")
+        self.assignors()
+
+    def assignors(self) -> tuple[Assignor, ...]:
+        """The client's assignors, in the order of preference."""
+        given = self.partition_assignment_strategy
+        if isinstance(given, str):
+            given = split_list(given)
+        if isinstance(given, Assignor):
+            given = (given,)
+        if not isinstance(given, list | tuple) or not given:
+            raise InvalidSetting(f"partition.assignment.strategy cannot be {given!r}")
+        chosen = tuple(_assignor(each) for each in given)
+        if not frozenset.intersection(*(each.protocols for each in chosen)):
+            raise InvalidSetting("partition.assignment.strategy mixes rebalance protocols")
+        return chosen
+
+
+def _assignor(given: object) -> Assignor:
+    if isinstance(given, Assignor):
+        return given
+    # Kafka's own way to say it is the name of a Java class.
+    name = str(given).rpartition(".")[2]
+    found = ASSIGNORS.get(_JAVA_NAMES.get(name, name))
+    if found is None:
+        known = ", ".join(ASSIGNORS)
+        raise InvalidSetting(f"partition.assignment.strategy: {given!r} is none of {known}")
+    return found
+
+
+_JAVA_NAMES = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}

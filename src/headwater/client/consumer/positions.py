@@ -1,0 +1,199 @@
+"""Brings every assigned partition to where it can be fetched: committed offset, reset, validation.
+
+The shell around `subscription_state`: it sees what each partition needs, asks for it, and puts the
+answer in, unless the application has moved on meanwhile. What a reader would get wrong: nothing
+here raises to the application at once. What it must hear of waits among the complaints.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Final
+
+from headwater.client.cluster_client import ClusterClient
+from headwater.client.consumer.complaints import Complaints
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.consumer.membership import Identity
+from headwater.client.consumer.offset_reset import LATEST_TIMESTAMP, OffsetReset
+from headwater.client.consumer.offsets import Offsets
+from headwater.client.consumer.subscription_state import (
+    PartitionState,
+    Phase,
+    SubscriptionState,
+)
+from headwater.client.errors import (
+    KafkaError,
+    LogTruncated,
+    NoOffsetForPartition,
+    UnsupportedVersion,
+)
+from headwater.model.ids import NO_EPOCH, TopicPartition
+from headwater.wire.messages.offset_for_leader_epoch import EpochEndOffset
+
+_Asked = dict[TopicPartition, int]
+"""Partitions with the tokens under which they are asked about."""
+
+
+class Positions:
+    """For the loop's thread."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        state: SubscriptionState,
+        offsets: Offsets,
+        settings: ConsumerSettings,
+        *,
+        complaints: Complaints,
+        identity: Callable[[], Identity],
+        changed: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._state = state
+        self._offsets = offsets
+        self._settings = settings
+        self._rule = settings.reset_rule
+        self._complaints = complaints
+        self._identity = identity
+        self._changed = changed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def advance(self) -> None:
+        """Ask for whatever is needed and nobody asks for yet."""
+        now_ms = self._cluster.clock.steady_ms()
+        for partition, state in self._state.partitions.items():
+            view = self._cluster.metadata.partition(*partition)
+            if view is not None and view.leader_epoch != NO_EPOCH:
+                self._state.leader_epoch_seen(state, view.leader_epoch)
+        for phase, look_up in (
+            (Phase.NEEDS_COMMITTED, self._find_committed),
+            (Phase.NEEDS_RESET, self._reset),
+            (Phase.NEEDS_VALIDATION, self._validate),
+        ):
+            asked: _Asked = {}
+            for partition, state in self._state.waiting(phase, now_ms):
+                state.is_asking = True
+                asked[partition] = state.token
+            if asked:
+                self._start(asked, look_up(asked))
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, asked: _Asked, work: Coroutine[None, None, None]) -> None:
+        task = self._cluster.loop.create_task(self._carry_out(asked, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, asked: _Asked, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except KafkaError as error:
+            retry_at_ms = self._cluster.clock.steady_ms() + self._settings.retry_backoff_ms
+            for state in self._still_asked(asked).values():
+                state.retry_at_ms = retry_at_ms
+            if not error.is_retriable:
+                self._complaints.add(error)
+            # Somebody must look again when the back-off is over.
+            self._cluster.loop.call_later(self._settings.retry_backoff_ms / 1000, self._changed)
+        finally:
+            for state in self._still_asked(asked).values():
+                state.is_asking = False
+        self._changed()
+
+    def _still_asked(self, asked: _Asked) -> dict[TopicPartition, PartitionState]:
+        return {
+            partition: state
+            for partition, token in asked.items()
+            if (state := self._state.state_for(partition, token)) is not None
+        }
+
+    def _deadline_ms(self) -> int:
+        return self._cluster.clock.steady_ms() + self._settings.default_api_timeout_ms
+
+    async def _find_committed(self, asked: _Asked) -> None:
+        assert self._settings.group_id is not None
+        found = await self._offsets.committed(
+            self._settings.group_id,
+            list(asked),
+            deadline_ms=self._deadline_ms(),
+            identity=self._identity(),
+        )
+        for partition in self._still_asked(asked):
+            committed = found.get(partition)
+            if committed is not None:
+                self._state.seek(partition, committed.offset, committed.leader_epoch)
+            else:
+                self._state.reset(partition, None)
+
+    async def _reset(self, asked: _Asked) -> None:
+        now_ms = self._cluster.clock.now_ms()
+        timestamps: dict[TopicPartition, int] = {}
+        for partition, state in self._still_asked(asked).items():
+            rule = state.reset or self._rule
+            if rule == OffsetReset.NONE:
+                self._complaints.add_about(
+                    partition,
+                    NoOffsetForPartition(f"{partition} has no position, and may not choose one"),
+                )
+                # Asked again, and complained about again, only when the application goes on.
+                state.retry_at_ms = self._cluster.clock.steady_ms() + _A_WHILE_MS
+            else:
+                timestamps[partition] = rule.timestamp(now_ms)
+        found = await self._offsets.listed(timestamps, deadline_ms=self._deadline_ms())
+        missing = {each: LATEST_TIMESTAMP for each, where in found.items() if where.offset < 0}
+        # Nothing is as young as the duration says: then all that comes is.
+        found |= await self._offsets.listed(missing, deadline_ms=self._deadline_ms())
+        for partition in self._still_asked(asked):
+            if partition in found:
+                self._state.seek(partition, found[partition].offset)
+                state = self._state[partition]
+                # The leader has just named it, so it needs no confirmation.
+                state.position_epoch = state.fetch_epoch = found[partition].leader_epoch
+                view = self._cluster.metadata.partition(*partition)
+                state.validated_epoch = NO_EPOCH if view is None else view.leader_epoch
+
+    async def _validate(self, asked: _Asked) -> None:
+        epochs: dict[TopicPartition, int] = {}
+        leaders: dict[TopicPartition, int] = {}
+        for partition, state in self._still_asked(asked).items():
+            view = self._cluster.metadata.partition(*partition)
+            leaders[partition] = NO_EPOCH if view is None else view.leader_epoch
+            if state.fetch_epoch == NO_EPOCH or leaders[partition] == NO_EPOCH:
+                self._state.validated(state, leaders[partition])
+            else:
+                epochs[partition] = state.fetch_epoch
+        try:
+            ends = await self._offsets.ends_of_epochs(epochs, deadline_ms=self._deadline_ms())
+        except UnsupportedVersion:
+            ends = {}
+        for partition, state in self._still_asked(asked).items():
+            end = ends.get(partition)
+            if end is None or (end.leader_epoch == NO_EPOCH and end.end_offset < 0):
+                self._state.validated(state, leaders[partition])
+            elif end.end_offset < state.fetch_offset or end.leader_epoch < state.fetch_epoch:
+                self._diverged(partition, state, end, leaders[partition])
+            else:
+                self._state.validated(state, leaders[partition])
+
+    def _diverged(
+        self,
+        partition: TopicPartition,
+        state: PartitionState,
+        end: EpochEndOffset,
+        leader_epoch: int,
+    ) -> None:
+        """The leader's log ends before what we read, or went another way (KIP-320)."""
+        offset = min(end.end_offset, state.fetch_offset)
+        if self._rule == OffsetReset.NONE:
+            self._complaints.add_about(
+                partition,
+                LogTruncated(f"{partition} was cut to {offset}, and {state.position} was read"),
+            )
+            state.retry_at_ms = self._cluster.clock.steady_ms() + _A_WHILE_MS
+            return
+        self._state.truncated(partition, offset, end.leader_epoch)
+        self._state[partition].validated_epoch = leader_epoch
+
+
+_A_WHILE_MS: Final = 1_000

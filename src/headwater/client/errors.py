@@ -1,0 +1,362 @@
+"""What a client raises, by name: one class per error code, and the few that no broker sends.
+
+    except errors.ProducerFenced: ...
+    except errors.KafkaError as error:
+        if error.is_retriable: ...
+
+What a reader would get wrong: `is_retriable` speaks of the code. A client has already retried such
+an error until its time was over, so who sees one may try again later, but need not at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError, RequestTimedOut
+from headwater.model.failures import InvalidSetting as InvalidSetting
+from headwater.model.failures import UnknownSetting as UnknownSetting
+
+
+class KafkaError(HeadwaterError):
+    """Anything that went wrong between a client and its cluster."""
+
+    @property
+    def is_retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code.is_retriable
+
+
+class KafkaTimeout(KafkaError, TimeoutError):
+    """A limit of time was reached on our side: `max.block.ms`, `delivery.timeout.ms`, `timeout`."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class ClientClosed(KafkaError):
+    """The client was closed, or belongs to the process that this one was forked from."""
+
+
+class IllegalState(KafkaError):
+    """A call that makes no sense now, such as a commit without a transaction."""
+
+
+class BufferExhausted(KafkaTimeout):
+    """`buffer.memory` was full for `max.block.ms`."""
+
+
+class SerializationFailed(KafkaError):
+    """A serializer refused a key or a value, or a deserializer could not read one."""
+
+
+class NoOffsetForPartition(KafkaError):
+    """There is no committed offset, and `auto.offset.reset` is none."""
+
+
+class LogTruncated(KafkaError):
+    """The leader no longer has what was read, and `auto.offset.reset` is none (KIP-320)."""
+
+
+class CommitFailed(KafkaError):
+    """The group has gone on without this member, and its partitions may be another's already."""
+
+
+class SomeFailed(KafkaError):
+    """Of several things that were asked for in one call, some did not succeed."""
+
+    def __init__(self, results: Mapping[Any, Any], errors: Mapping[Any, KafkaError]) -> None:
+        first = next(iter(errors.values()))
+        super().__init__(f"{len(errors)} of {len(errors) + len(results)} failed; first: {first}")
+        self.results = results
+        self.errors = errors
+
+
+class WokenUp(KafkaError):
+    """A call that waited was ended by `wakeup`."""
+
+
+class NetworkException(KafkaError):
+    """The connection broke before the answer came; whether the broker acted is unknown."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+class BrokerNotAvailable(KafkaError):
+    """No broker could be reached."""
+
+    code = ErrorCode.BROKER_NOT_AVAILABLE
+
+
+class UnknownServerError(KafkaError):
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class OffsetOutOfRange(KafkaError):
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class CorruptMessage(KafkaError):
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class UnknownTopicOrPartition(KafkaError):
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class LeaderNotAvailable(KafkaError):
+    code = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+class NotLeaderOrFollower(KafkaError):
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class RequestTimedOutByBroker(KafkaError):
+    """The broker gave up, for example because too few replicas answered it in time."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class MessageTooLarge(KafkaError):
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class OffsetMetadataTooLarge(KafkaError):
+    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+class CoordinatorLoadInProgress(KafkaError):
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class CoordinatorNotAvailable(KafkaError):
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class NotCoordinator(KafkaError):
+    code = ErrorCode.NOT_COORDINATOR
+
+
+class InvalidTopic(KafkaError):
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+class NotEnoughReplicas(KafkaError):
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class NotEnoughReplicasAfterAppend(KafkaError):
+    code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+class InvalidRequiredAcks(KafkaError):
+    code = ErrorCode.INVALID_REQUIRED_ACKS
+
+
+class IllegalGeneration(KafkaError):
+    code = ErrorCode.ILLEGAL_GENERATION
+
+
+class InconsistentGroupProtocol(KafkaError):
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+class InvalidGroupId(KafkaError):
+    code = ErrorCode.INVALID_GROUP_ID
+
+
+class UnknownMemberId(KafkaError):
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class InvalidSessionTimeout(KafkaError):
+    code = ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+class RebalanceInProgress(KafkaError):
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class TopicAuthorizationFailed(KafkaError):
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+class GroupAuthorizationFailed(KafkaError):
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+class ClusterAuthorizationFailed(KafkaError):
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+class InvalidTimestamp(KafkaError):
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
+class UnsupportedVersion(KafkaError):
+    """The broker is too old, or too new, for what was asked of it."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class TopicAlreadyExists(KafkaError):
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+class InvalidPartitions(KafkaError):
+    code = ErrorCode.INVALID_PARTITIONS
+
+
+class InvalidReplicationFactor(KafkaError):
+    code = ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+class InvalidConfig(KafkaError):
+    code = ErrorCode.INVALID_CONFIG
+
+
+class NotController(KafkaError):
+    code = ErrorCode.NOT_CONTROLLER
+
+
+class InvalidRequest(KafkaError):
+    code = ErrorCode.INVALID_REQUEST
+
+
+class PolicyViolation(KafkaError):
+    code = ErrorCode.POLICY_VIOLATION
+
+
+class OutOfOrderSequenceNumber(KafkaError):
+    """The broker misses batches of ours; what was sent before this one may be lost."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpoch(KafkaError):
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidTxnState(KafkaError):
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class InvalidProducerIdMapping(KafkaError):
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+class InvalidTransactionTimeout(KafkaError):
+    code = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+class ConcurrentTransactions(KafkaError):
+    code = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+class TransactionalIdAuthorizationFailed(KafkaError):
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+class KafkaStorageError(KafkaError):
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class UnknownProducerId(KafkaError):
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+class NonEmptyGroup(KafkaError):
+    code = ErrorCode.NON_EMPTY_GROUP
+
+
+class GroupIdNotFound(KafkaError):
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+
+
+class GroupSubscribedToTopic(KafkaError):
+    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
+class FencedInstanceId(KafkaError):
+    """Another member has joined the group under this `group.instance.id`."""
+
+    code = ErrorCode.FENCED_INSTANCE_ID
+
+
+class InvalidRecord(KafkaError):
+    code = ErrorCode.INVALID_RECORD
+
+
+class UnstableOffsetCommit(KafkaError):
+    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+class ProducerFenced(KafkaError):
+    """A newer producer has taken this `transactional.id`; this one is finished."""
+
+    code = ErrorCode.PRODUCER_FENCED
+
+
+class UnknownTopicId(KafkaError):
+    code = ErrorCode.UNKNOWN_TOPIC_ID
+
+
+class FencedMemberEpoch(KafkaError):
+    code = ErrorCode.FENCED_MEMBER_EPOCH
+
+
+class UnreleasedInstanceId(KafkaError):
+    code = ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+class UnsupportedAssignor(KafkaError):
+    code = ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+class StaleMemberEpoch(KafkaError):
+    code = ErrorCode.STALE_MEMBER_EPOCH
+
+
+class TransactionAbortable(KafkaError):
+    """The transaction cannot be committed; after an abort the producer goes on."""
+
+    code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class InvalidRegularExpression(KafkaError):
+    code = ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+# What stands for no answer of a broker, and so is never made from a code.
+_OWN: Final = (
+    KafkaTimeout,
+    ClientClosed,
+    IllegalState,
+    SerializationFailed,
+    NoOffsetForPartition,
+    LogTruncated,
+    CommitFailed,
+    WokenUp,
+    SomeFailed,
+)
+_BY_CODE: Final[dict[ErrorCode, type[KafkaError]]] = {
+    each.code: each for each in KafkaError.__subclasses__() if each not in _OWN
+}
+
+
+def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
+    """The exception for what a broker said. A code without a class of its own gets one made."""
+    assert code is not ErrorCode.NONE
+    cls = _BY_CODE.get(code)
+    if cls is None:
+        name = "".join(word.capitalize() for word in code.name.split("_"))
+        cls = _BY_CODE[code] = type(name, (KafkaError,), {"code": code})
+    return cls(message or code.name)
+
+
+def from_failure(failure: HeadwaterError) -> KafkaError:
+    """The exception for what a lower room raised."""
+    if isinstance(failure, KafkaError):
+        return failure
+    if isinstance(failure, RequestTimedOut):
+        return NetworkException(f"no answer in time: {failure}")
+    return error_for(failure.code, str(failure))

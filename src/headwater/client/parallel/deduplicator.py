@@ -1,0 +1,148 @@
+"""Handles each record once, although it may come twice: a memory of what was handled before.
+
+    seen = Deduplicator("seen.db", identity="id", window=1_000_000)
+    for record in seen.new(consumer.poll(1.0)):
+        brew(record)
+        seen.handled(record)
+    seen.flush()
+    consumer.commit()
+
+A record is known by a header that its sender gives it, or by whatever a function makes of it. The
+last `window` of them are kept, in a file, so that a restart forgets nothing. What a reader would
+get wrong: this is a memory of one process. If a partition moves to another, that one's file must
+know what was handled, or a duplicate across the move is handled twice.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from headwater.client.errors import IllegalState
+from headwater.model.failures import CorruptFile, InvalidSetting
+from headwater.records.consumed import ConsumedRecord
+
+Identity = Callable[[ConsumedRecord], bytes | str | None]
+"""What is the same for two records that are the same; None for one that is never a duplicate."""
+
+_DIGEST_BYTES: Final = 16
+_UNFLUSHED_MAX: Final = 10_000
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS handled (
+    number INTEGER PRIMARY KEY,
+    identity BLOB NOT NULL UNIQUE
+)
+"""
+
+
+class Deduplicator:
+    """A bounded, durable set of identities. For one thread."""
+
+    def __init__(
+        self, path: Path | str, *, identity: str | Identity, window: int = 1_000_000
+    ) -> None:
+        """`identity` is the name of a header, or a function. CorruptFile for a file of others."""
+        if window < 1:
+            raise InvalidSetting("window must be at least 1")
+        self._identity = _header(identity) if isinstance(identity, str) else identity
+        self._window = window
+        self._unflushed = 0
+        self._database: sqlite3.Connection | None = None
+        try:
+            database = sqlite3.connect(path, isolation_level=None)
+            # The log is synced when handled records are flushed, and not for each of them.
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute(_SCHEMA)
+            database.execute("BEGIN")
+        except sqlite3.DatabaseError as error:
+            raise CorruptFile(f"{path} is no memory of handled records: {error}") from error
+        self._database = database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """How many identities are remembered."""
+        first, last = (
+            self._open().execute("SELECT min(number), max(number) FROM handled").fetchone()
+        )
+        return 0 if first is None else int(last - first + 1)
+
+    def is_new(self, record: ConsumedRecord) -> bool:
+        """Whether it was not handled before, as far as is remembered."""
+        identity = self._of(record)
+        return identity is None or self._is_new(identity)
+
+    def new(self, records: Iterable[ConsumedRecord]) -> Iterator[ConsumedRecord]:
+        """Those of the records that were not handled before; each is asked when its turn comes."""
+        return (record for record in records if self.is_new(record))
+
+    def handled(self, record: ConsumedRecord) -> None:
+        """Remember it. Durable with the next `flush`, which comes by itself now and then."""
+        identity = self._of(record)
+        if identity is None or not self._is_new(identity):
+            # Numbers must have no gaps, or the window would be smaller than it is said to be.
+            return
+        database = self._open()
+        added = database.execute("INSERT INTO handled (identity) VALUES (?)", (identity,))
+        number = added.lastrowid
+        assert number is not None
+        database.execute("DELETE FROM handled WHERE number <= ?", (number - self._window,))
+        self._unflushed += 1
+        if self._unflushed >= _UNFLUSHED_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make durable what is remembered: before a commit, so that nothing is forgotten."""
+        database = self._open()
+        database.execute("COMMIT")
+        database.execute("BEGIN")
+        self._unflushed = 0
+
+    def close(self) -> None:
+        """Flush, and close the file. May be called again."""
+        if self._database is not None:
+            self._database.execute("COMMIT")
+            self._database.close()
+            self._database = None
+
+    def _is_new(self, identity: bytes) -> bool:
+        found = self._open().execute("SELECT 1 FROM handled WHERE identity = ?", (identity,))
+        return found.fetchone() is None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            raise IllegalState("the memory of handled records is closed")
+        return self._database
+
+    def _of(self, record: ConsumedRecord) -> bytes | None:
+        identity = self._identity(record)
+        if identity is None:
+            return None
+        raw = identity.encode() if isinstance(identity, str) else identity
+        # A long one would fill the file; two of this length do not meet by chance.
+        return blake2b(raw, digest_size=_DIGEST_BYTES).digest() if len(raw) > _DIGEST_BYTES else raw
+
+
+def _header(name: str) -> Identity:
+    """The last header of that name."""
+
+    def identity(record: ConsumedRecord) -> bytes | None:
+        for key, value in reversed(record.headers):
+            if key == name:
+                return value
+        return None
+
+    return identity

@@ -1,0 +1,249 @@
+"""Many workers for one consumer: order is kept for each key, and commits stay behind the work.
+
+    def brew(record): ...
+
+    with ParallelConsumer({"bootstrap.servers": "localhost:9092", "group.id": "brewers"},
+                          workers=8) as consumer:
+        consumer.subscribe(["tea"])
+        consumer.run(brew)
+
+`run` polls and hands out until somebody calls `stop`. What a reader would get wrong: records are
+handled at least once. What was done with but not committed when a process dies, is done again by
+the next; `Deduplicator` is for those who mind.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from headwater.client.consumer.blocking_consumer import Consumer
+from headwater.client.consumer.subscription import RebalanceListener
+from headwater.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress
+from headwater.client.parallel.lanes import Job, Lanes
+from headwater.client.parallel.progress import Progress
+from headwater.client.system import SystemClock
+from headwater.model.failures import InvalidSetting
+from headwater.model.ids import TopicPartition
+from headwater.records.consumed import ConsumedRecord
+
+Handle = Callable[[ConsumedRecord], object]
+OnFailure = Callable[[ConsumedRecord, Exception], object]
+
+_POLL_S: Final = 0.1
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ParallelConsumer:
+    """A consumer with workers. `subscribe`, `run`, `stop` and `close`.
+
+    `max_pending` bounds the records that were polled and are not done with; beyond it, partitions
+    are paused. A record whose handling raises is tried again `retries` times. If that does not
+    help, it goes to `on_failure`, and is done with when that returns. Without `on_failure`, `run`
+    ends and raises what the handler raised, and the record is not committed.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        *,
+        workers: int = 8,
+        max_pending: int = 10_000,
+        retries: int = 3,
+        retry_backoff_ms: int = 100,
+        commit_interval_ms: int = 1_000,
+        drain_timeout_ms: int = 30_000,
+        on_failure: OnFailure | None = None,
+    ) -> None:
+        if workers < 1 or max_pending < 1 or retries < 0:
+            raise InvalidSetting("workers and max_pending are at least 1, retries at least 0")
+        self._consumer = Consumer({**settings, "enable.auto.commit": False})
+        self._workers = workers
+        self._max_pending = max_pending
+        self._retries = retries
+        self._retry_backoff_s = retry_backoff_ms / 1000
+        self._commit_interval_ms = commit_interval_ms
+        self._drain_timeout_s = drain_timeout_ms / 1000
+        self._on_failure = on_failure
+        self._clock = SystemClock()
+        self._progress = Progress()
+        self._changed = threading.Condition()
+        self._leaving: set[TopicPartition] = set()
+        self._working: dict[TopicPartition, int] = {}
+        self._stopping = threading.Event()
+        self._failure: Exception | None = None
+        self._is_running = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def subscribe(self, topics: Iterable[str] | None = None, *, pattern: str | None = None) -> None:
+        """Share topics with the other members of the group."""
+        self._consumer.subscribe(topics, pattern=pattern, listener=_Draining(self))
+
+    def run(self, handle: Handle) -> None:
+        """Poll and hand out, until `stop` is called. Raises what a handler raised at last."""
+        if self._is_running:
+            raise IllegalState("it is running already")
+        self._is_running = True
+        lanes = Lanes(self._workers, lambda job: self._work(handle, job))
+        try:
+            self._hand_out(lanes)
+            with self._changed:
+                self._changed.wait_for(self._is_idle, self._drain_timeout_s)
+        finally:
+            lanes.close(self._drain_timeout_s)
+            self._is_running = False
+            self._commit()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Have `run` finish what it has handed out, and return. For any thread, or a handler."""
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Close the consumer. After `run` has returned."""
+        self._stopping.set()
+        self._consumer.close()
+
+    @property
+    def pending(self) -> int:
+        """How many records are handed out and not done with."""
+        with self._changed:
+            return self._progress.unfinished_count
+
+    # The thread that polls.
+
+    def _hand_out(self, lanes: Lanes) -> None:
+        commit_at_ms = self._clock.steady_ms() + self._commit_interval_ms
+        is_paused = False
+        while not self._stopping.is_set():
+            is_paused = self._pause_or_resume(is_paused=is_paused)
+            for record in self._consumer.poll(_POLL_S):
+                partition = TopicPartition(record.topic, record.partition)
+                with self._changed:
+                    token = self._progress.begin(partition, record.offset)
+                lanes.put(Job(record, token))
+            if self._clock.steady_ms() >= commit_at_ms:
+                commit_at_ms = self._clock.steady_ms() + self._commit_interval_ms
+                self._commit()
+
+    def _pause_or_resume(self, *, is_paused: bool) -> bool:
+        """Polls go on while paused, or the group would take the application for dead."""
+        pending = self.pending
+        if pending >= self._max_pending:
+            # Again and again, because partitions may have been assigned meanwhile.
+            self._consumer.pause(self._consumer.assignment())
+            return True
+        if is_paused and pending <= self._max_pending // 2:
+            self._consumer.resume(self._consumer.paused())
+            return False
+        return is_paused
+
+    def _commit(self) -> None:
+        with self._changed:
+            offsets = self._progress.to_commit()
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(dict(offsets))
+        except (CommitFailed, RebalanceInProgress) as error:
+            # The partitions are on their way to others, who will read from the last commit.
+            _LOG.info("not committed, because the group rebalances: %s", error)
+        except KafkaError as error:
+            if not error.is_retriable:
+                raise
+            _LOG.warning("not committed this time: %s", error)
+        else:
+            with self._changed:
+                self._progress.committed(offsets)
+
+    def give_up(self, partitions: list[TopicPartition], *, may_commit: bool) -> None:
+        """Partitions go: begun work is finished, within bounds, and what was not begun is left."""
+        with self._changed:
+            # What waits in the queues is not begun any more; the next owner reads it again.
+            self._leaving.update(partitions)
+            if may_commit:
+                self._changed.wait_for(
+                    lambda: not any(self._working.get(each) for each in partitions),
+                    self._drain_timeout_s,
+                )
+        try:
+            if may_commit:
+                self._commit()
+        finally:
+            with self._changed:
+                for each in partitions:
+                    self._progress.forget(each)
+                self._leaving.difference_update(partitions)
+
+    def _is_idle(self) -> bool:
+        return self._progress.unfinished_count == 0 or self._failure is not None
+
+    # The workers.
+
+    def _work(self, handle: Handle, job: Job) -> None:
+        record = job.record
+        partition = TopicPartition(record.topic, record.partition)
+        with self._changed:
+            is_wanted = self._progress.is_wanted(partition, job.token)
+            if self._failure is not None or partition in self._leaving or not is_wanted:
+                return
+            self._working[partition] = self._working.get(partition, 0) + 1
+        failure = self._attempt(handle, record)
+        with self._changed:
+            self._working[partition] -= 1
+            if failure is None:
+                self._progress.finish(partition, record.offset, job.token)
+            else:
+                self._failure = self._failure or failure
+                self._stopping.set()
+            self._changed.notify_all()
+
+    def _attempt(self, handle: Handle, record: ConsumedRecord) -> Exception | None:
+        """Handle a record, again if need be; what is left of it if nothing helps."""
+        tries = 0
+        while True:
+            try:
+                handle(record)
+                return None
+            except Exception as error:  # noqa: BLE001 - a handler may raise anything
+                tries += 1
+                if tries > self._retries:
+                    return self._hand_over(record, error)
+                _LOG.info("%s-%d at %d: %r", record.topic, record.partition, record.offset, error)
+                self._stopping.wait(self._retry_backoff_s * tries)
+
+    def _hand_over(self, record: ConsumedRecord, error: Exception) -> Exception | None:
+        if self._on_failure is None:
+            return error
+        try:
+            self._on_failure(record, error)
+        except Exception as worse:  # noqa: BLE001 - as above
+            return worse
+        return None
+
+
+class _Draining(RebalanceListener):
+    """Sees to it that no partition goes while it is worked on."""
+
+    def __init__(self, owner: ParallelConsumer) -> None:
+        self._owner = owner
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        self._owner.give_up(partitions, may_commit=True)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        self._owner.give_up(partitions, may_commit=False)

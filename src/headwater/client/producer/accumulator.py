@@ -1,0 +1,377 @@
+"""Records that wait to be sent: a queue of batches per partition, in bounded memory.
+
+Pure but for its locks: callers of any thread add records, the sender takes batches. Time comes in
+as a parameter. What a reader would get wrong:
+
+- A record goes into an open batch without the lock. That is one step of the compiled kernel, and a
+  batch that is closed just then says so; the caller begins the next one under the lock.
+- Nobody looks through all partitions. Batches are made in the order of time and linger equally
+  long, so one queue of beginnings tells whose time has come; `ready` has the partitions that
+  something can be taken from.
+"""
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from headwater.client.producer.partitioning import StickyPartition
+from headwater.client.producer.producer_batch import ProducerBatch
+from headwater.client.producer.sequencing import PartitionSequences
+from headwater.records.header import HEADER_BYTES
+from headwater.records.kernel import IS_COMPILED, BatchBuilder
+
+# The varints and the attributes of a record, at most.
+_RECORD_OVERHEAD_BYTES = 36
+# Even records that compress very well make no batch larger than twenty times its limit.
+_LEAST_RATIO = 0.05
+# Batches that wait to be sent. Beyond that a caller lets the sender catch up: two threads that
+# fight for the interpreter's lock are slower than two that take turns.
+BACKLOG_BYTES = 1_048_576
+# Who waits for memory is woken when so much of it is free, not for every batch.
+_RESUME_SHARE = 8
+_RATIO_STEP_UP = 0.05
+_RATIO_STEP_DOWN = 0.005
+
+
+Append = Callable[[int, bytes | None, bytes | None, bytes], int]
+"""Adds a record to a batch: its number in the batch, or -1 if the batch takes no more."""
+
+
+@dataclass(slots=True, eq=False)
+class PartitionQueue:
+    """The batches of one partition. The last one may still be open for records."""
+
+    topic: "TopicQueues"
+    partition: int
+    batches: deque[ProducerBatch] = field(default_factory=deque)
+    open: ProducerBatch | None = None
+    # The open batch and its way in, read in one step by callers who hold no lock.
+    way_in: tuple[ProducerBatch, Append] | None = None
+    sequences: PartitionSequences = field(default_factory=PartitionSequences)
+    in_flight_count: int = 0
+    not_before_ms: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.topic.name
+
+
+@dataclass(slots=True, eq=False)
+class TopicQueues:
+    """The partitions of one topic."""
+
+    name: str
+    sticky: StickyPartition
+    queues: list[PartitionQueue] = field(default_factory=list)
+    available: Sequence[int] = ()
+    """Partitions that have a leader; empty while that is not known."""
+    # How small compression makes records of this topic, as experience has it.
+    ratio: float = 1.0
+
+    def resize(self, partitions: int) -> None:
+        """A topic may grow. It never shrinks: records may wait for what is gone."""
+        for partition in range(len(self.queues), partitions):
+            self.queues.append(PartitionQueue(self, partition))
+
+    def move_sticky(self) -> int:
+        queued = [len(self.queues[each].batches) for each in self.available]
+        return self.sticky.move(self.available, queued, len(self.queues))
+
+    def learn_ratio(self, plain_bytes: int, packed_bytes: int) -> None:
+        """Kafka does this: up at once, down slowly, so that batches are rarely too large."""
+        seen = packed_bytes / max(plain_bytes, 1)
+        if seen > self.ratio:
+            self.ratio = max(self.ratio + _RATIO_STEP_UP, seen)
+        else:
+            self.ratio = max(self.ratio - _RATIO_STEP_DOWN, seen)
+        self.ratio = min(self.ratio, 1.0)
+
+
+class Accumulator:
+    """All that waits. Methods that end in `_locked` are called under `lock`."""
+
+    def __init__(
+        self, *, batch_bytes: int, linger_ms: int, memory_bytes: int, is_compressing: bool
+    ) -> None:
+        self.lock = threading.Lock()
+        self._builder_lock = threading.Lock()
+        # Waited for by callers without memory, and by callers who let the sender catch up.
+        self.room = threading.Condition(self.lock)
+        self.caught_up = threading.Condition(self.lock)
+        self.topics: dict[str, TopicQueues] = {}
+        self.free_bytes = memory_bytes
+        self.memory_bytes = memory_bytes
+        self.resume_bytes = min(memory_bytes, max(batch_bytes, memory_bytes // _RESUME_SHARE))
+        # Partitions that something can be taken from, in the order in which that became so.
+        self.ready: dict[PartitionQueue, None] = {}
+        self.unsettled: dict[ProducerBatch, None] = {}
+        self.backlog_bytes = 0
+        self._batch_bytes = batch_bytes
+        self._linger_ms = linger_ms
+        self._is_compressing = is_compressing
+        self._lingering: deque[tuple[int, PartitionQueue, ProducerBatch]] = deque()
+        self._later: list[tuple[int, int, PartitionQueue]] = []
+        self._serial = count()
+        self.is_flushing = 0
+
+    # Adding records.
+
+    def open_locked(
+        self,
+        queue: PartitionQueue,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        tail: bytes,
+        now_ms: int,
+    ) -> ProducerBatch | None:
+        """Begin a new batch with this record; None if memory is short."""
+        self.close_locked(queue)
+        limit_bytes = self._batch_bytes
+        if self._is_compressing:
+            limit_bytes = int(limit_bytes / max(queue.topic.ratio, _LEAST_RATIO))
+        needed_bytes = max(limit_bytes, batch_bytes_of(key, value, tail))
+        if needed_bytes > self.free_bytes:
+            self.hurry_locked()
+            return None
+        builder = BatchBuilder(max(limit_bytes, HEADER_BYTES))
+        # Before anything is noted: what is no bytes is refused here.
+        builder.append(timestamp, key, value, tail)
+        self.free_bytes -= needed_bytes
+        batch = ProducerBatch(
+            queue.name,
+            queue.partition,
+            builder=builder,
+            lock=self.lock,
+            created_ms=now_ms,
+            reserved_bytes=needed_bytes,
+        )
+        queue.open = batch
+        queue.way_in = (batch, self._way_into(builder))
+        self._add_locked(queue, batch)
+        if self._linger_ms == 0 or self.is_flushing:
+            self._make_due_locked(queue, batch)
+        else:
+            self._lingering.append((now_ms + self._linger_ms, queue, batch))
+        return batch
+
+    def _way_into(self, builder: BatchBuilder) -> Append:
+        append = builder.append
+        if IS_COMPILED:
+            # One step under the interpreter's lock, so it needs no other.
+            return append
+
+        def append_alone(
+            timestamp: int, key: bytes | None, value: bytes | None, tail: bytes
+        ) -> int:
+            with self._builder_lock:
+                return append(timestamp, key, value, tail)
+
+        return append_alone
+
+    def close_locked(self, queue: PartitionQueue) -> None:
+        """End the open batch of a partition, if there is one; it can then be taken."""
+        batch = queue.open
+        if batch is not None:
+            self._close_open_locked(queue, batch)
+            self.backlog_bytes += batch.size_bytes
+            self.ready[queue] = None
+
+    def _close_open_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        queue.open = queue.way_in = None
+        # The pure kernel's appends are under this lock, and none may be half done.
+        with self._builder_lock:
+            batch.close()
+
+    def put_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Add a whole batch behind all others; False if memory is short."""
+        if batch.reserved_bytes > self.free_bytes:
+            self.hurry_locked()
+            return False
+        self.free_bytes -= batch.reserved_bytes
+        self.close_locked(queue)
+        self._add_locked(queue, batch)
+        self.backlog_bytes += batch.size_bytes
+        self.ready[queue] = None
+        return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits to be sent that callers should let the sender catch up."""
+        return self.backlog_bytes > BACKLOG_BYTES
+
+    def wait_for_room(self, is_over: Callable[[], bool], timeout_s: float) -> bool:
+        """Block until a good part of memory is free, or it is over; whether it was in time."""
+        with self.lock:
+            return self.room.wait_for(
+                lambda: self.free_bytes >= self.resume_bytes or is_over(), timeout_s
+            )
+
+    def wait_for_sender(self, timeout_s: float) -> None:
+        """Block until half of the backlog is gone, but not for long: a leader may be away."""
+        with self.lock:
+            self.caught_up.wait_for(self.is_caught_up, timeout_s)
+
+    def is_caught_up(self) -> bool:
+        return self.backlog_bytes <= BACKLOG_BYTES // 2
+
+    def tell_locked(self) -> None:
+        """Wake those whose time has come."""
+        if self.free_bytes >= self.resume_bytes:
+            self.room.notify_all()
+        if self.is_caught_up():
+            self.caught_up.notify_all()
+
+    def fits(self, needed_bytes: int) -> bool:
+        """Whether memory could ever hold that much."""
+        return needed_bytes <= self.memory_bytes
+
+    def _add_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        queue.batches.append(batch)
+        self.unsettled[batch] = None
+
+    # Taking batches.
+
+    def collect_locked(self, now_ms: int) -> None:
+        """Move to `ready` whatever has lingered or waited for long enough."""
+        lingering = self._lingering
+        while lingering and lingering[0][0] <= now_ms:
+            _, queue, batch = lingering.popleft()
+            self._make_due_locked(queue, batch)
+        while self._later and self._later[0][0] <= now_ms:
+            self.ready[heapq.heappop(self._later)[2]] = None
+
+    def next_due_ms(self) -> int | None:
+        """When `collect_locked` will find something next."""
+        times = []
+        if self._lingering:
+            times.append(self._lingering[0][0])
+        if self._later:
+            times.append(self._later[0][0])
+        return min(times, default=None)
+
+    def take_locked(self, queue: PartitionQueue) -> ProducerBatch:
+        """The first batch of a partition; it is on its way from now on."""
+        batch = queue.batches.popleft()
+        # Behind the others, so that no busy partition starves them.
+        self.ready.pop(queue, None)
+        self.ready[queue] = None
+        if queue.open is batch:
+            self._close_open_locked(queue, batch)
+            sticky = queue.topic.sticky
+            if queue.partition == sticky.partition:
+                # A batch that went out half full does not end the stay by itself (KIP-794).
+                sticky.produced_bytes += batch.size_bytes
+        else:
+            self.backlog_bytes -= batch.size_bytes
+        queue.in_flight_count += 1
+        return batch
+
+    def is_sendable_locked(self, queue: PartitionQueue, now_ms: int) -> bool:
+        """Whether the first batch of a ready partition may be taken now.
+
+        If not, the partition is no longer ready; what is in its way makes it so again.
+        """
+        if not queue.batches:
+            del self.ready[queue]
+            return False
+        if queue.open is queue.batches[0] and not queue.open.is_due:
+            # It is still among those that linger.
+            del self.ready[queue]
+            return False
+        if queue.not_before_ms > now_ms:
+            del self.ready[queue]
+            heapq.heappush(self._later, (queue.not_before_ms, next(self._serial), queue))
+            return False
+        return True
+
+    def return_locked(
+        self, queue: PartitionQueue, batch: ProducerBatch, not_before_ms: int
+    ) -> None:
+        """Put a batch back that is to be sent again: before all that come after it."""
+        later: list[ProducerBatch] = []
+        if batch.has_sequence:
+            while queue.batches and _is_before(queue.batches[0], batch, queue):
+                later.append(queue.batches.popleft())
+        queue.batches.appendleft(batch)
+        queue.batches.extendleft(reversed(later))
+        self.backlog_bytes += batch.size_bytes
+        queue.not_before_ms = max(queue.not_before_ms, not_before_ms)
+        self.ready[queue] = None
+
+    def replace_locked(
+        self, queue: PartitionQueue, batch: ProducerBatch, parts: Sequence[ProducerBatch]
+    ) -> None:
+        """Put the parts of a batch, which is not on its way any more, in its place."""
+        self.unsettled.pop(batch, None)
+        for part in reversed(parts):
+            queue.batches.appendleft(part)
+            self.unsettled[part] = None
+            self.backlog_bytes += part.size_bytes
+        self.ready[queue] = None
+
+    def came_back(self, queue: PartitionQueue) -> None:
+        """A batch of a partition is no longer on its way."""
+        queue.in_flight_count -= 1
+
+    def forget_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """A batch is to be settled: out of its queue, if it is there, and its memory is free."""
+        self.unsettled.pop(batch, None)
+        if queue.open is batch:
+            self._close_open_locked(queue, batch)
+            queue.batches.remove(batch)
+        elif batch in queue.batches:
+            queue.batches.remove(batch)
+            self.backlog_bytes -= batch.size_bytes
+        self.free_bytes += batch.reserved_bytes
+        if queue.batches:
+            self.ready[queue] = None
+
+    def hurry_locked(self) -> list[ProducerBatch]:
+        """Nothing shall linger any longer; returns all that is not settled."""
+        while self._lingering:
+            _, queue, batch = self._lingering.popleft()
+            self._make_due_locked(queue, batch)
+        return list(self.unsettled)
+
+    def _make_due_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """An open batch may be taken, full or not. One that is closed may be anyway."""
+        if queue.open is batch:
+            batch.is_due = True
+            self.ready[queue] = None
+
+    def expired_locked(self, now_ms: int, limit_ms: int) -> list[ProducerBatch]:
+        """Batches that were begun longer ago than that."""
+        expired = []
+        for batch in self.unsettled:
+            if now_ms - batch.created_ms < limit_ms:
+                break
+            expired.append(batch)
+        return expired
+
+    def queue_of(self, batch: ProducerBatch) -> PartitionQueue:
+        return self.topics[batch.topic].queues[batch.partition]
+
+    def topic_locked(self, name: str, make: Callable[[], StickyPartition]) -> TopicQueues:
+        known = self.topics.get(name)
+        if known is None:
+            known = self.topics[name] = TopicQueues(name, make())
+        return known
+
+
+def _is_before(other: ProducerBatch, batch: ProducerBatch, queue: PartitionQueue) -> bool:
+    """Whether another batch of the queue has an earlier place than one that comes back."""
+    for each in queue.sequences.unsettled:
+        if each is batch:
+            return False
+        if each is other:
+            return True
+    return False
+
+
+def batch_bytes_of(key: bytes | None, value: bytes | None, tail: bytes) -> int:
+    """What a batch of one record takes, at most."""
+    return HEADER_BYTES + _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") + len(tail)

@@ -1,0 +1,219 @@
+"""The asyncio producer: it lives on the caller's loop, without a thread.
+
+    async with Producer(bootstrap_servers="localhost:9092") as producer:
+        where = await (await producer.send("tea", b"green", key=b"kind"))
+
+What a reader would get wrong: `send` is awaited for the right to send, not for the delivery. It
+usually returns without giving up the loop; it waits when the topic is not known yet, when
+`buffer.memory` is full, or when the loop needs its turn. What it returns is awaited for the
+delivery.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from headwater.client.cluster_metadata import PartitionView
+from headwater.client.errors import BufferExhausted, KafkaTimeout
+from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.loop_thread import Wakeup
+from headwater.client.producer.interceptors import Interceptors
+from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
+from headwater.client.producer.producer_engine import ProducerEngine
+from headwater.client.producer.producer_settings import read_producer_settings
+from headwater.client.producer.record_future import RecordFuture, RecordMetadata
+from headwater.client.producer.transaction_offsets import positions
+from headwater.client.system import SystemClock, SystemDice
+from headwater.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headwater.client.producer.table_future import TableFuture
+
+_CLOSE_S: Final = 60.0
+_CATCH_UP_MS: Final = 20
+
+OnDelivery = Callable[[RecordFuture], object]
+
+
+class Producer:
+    """Sends records to a cluster. Belongs to the loop in which it is first used."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, **keywords: object) -> None:
+        """Settings under Kafka's names, as a mapping or as keywords with underscores."""
+        self._settings = read_producer_settings(settings, keywords)
+        self._interceptors = Interceptors(self._settings.interceptor_classes)
+        self._clock = SystemClock()
+        self._dice = SystemDice()
+        self._wakeup = Wakeup(self._soon, self._pump)
+        self._core = ProducerCore(self._settings, self._clock, self._dice, self._wakeup.set)
+        self._take = self._core.send
+        self._started: ProducerEngine | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Headers | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """Send a record; the future tells where it lies. `timestamp` is in milliseconds."""
+        if self._interceptors.are_any:
+            topic, value, key, partition, timestamp, headers = self._interceptors.on_send(
+                topic, value, key, partition, timestamp, headers
+            )
+        taken = self._take(topic, value, key, partition, timestamp, headers)
+        if taken.__class__ is not RecordFuture:
+            taken = await self._send_patiently(topic, value, key, partition, timestamp, headers)
+        assert isinstance(taken, RecordFuture)
+        if on_delivery is not None:
+            taken.add_done_callback(on_delivery)
+        if self._interceptors.are_any:
+            taken.add_done_callback(self._interceptors.on_acknowledgement)
+        return taken
+
+    async def send_and_wait(self, topic: str, value: Any = None, **rest: Any) -> RecordMetadata:
+        """Send a record and wait until it is confirmed."""
+        return await (await self.send(topic, value, **rest))
+
+    async def send_table(self, topic: str, table: "pa.Table | pa.RecordBatch") -> "TableFuture":
+        """Send the rows of an Arrow table, without an object per row.
+
+        Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
+        """
+        from headwater.client.producer.table_batches import table_batches
+        from headwater.client.producer.table_future import TableFuture
+
+        engine = self._engine()
+        deadline_ms = engine.deadline_ms()
+        await engine.prepare(topic, None, deadline_ms)
+        sent: list[tuple[RecordFuture, int]] = []
+        for queue, batch in table_batches(self._core, topic, table):
+            while not self._core.put(queue, batch):
+                await self._wait_for_room(engine.deadline_ms())
+            sent.append((RecordFuture(batch, 0, -1), batch.count))
+        return TableFuture(sent)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until all records sent so far are settled; raises `KafkaTimeout` if they are not."""
+        engine = self._engine()
+        await engine.flush(None if timeout is None else engine.deadline_ms(timeout))
+
+    async def partitions_for(
+        self, topic: str, timeout: float | None = None
+    ) -> tuple[PartitionView, ...]:
+        """The partitions of a topic, with their leaders and replicas."""
+        engine = self._engine()
+        return await engine.partitions_for(topic, engine.deadline_ms(timeout))
+
+    def metrics(self) -> dict[str, float]:
+        """Counts under the names of Kafka's producer metrics."""
+        return self._engine().metrics()
+
+    # Transactions.
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Take over `transactional.id`; earlier producers with it are fenced. Once, and first."""
+        engine = self._engine()
+        await engine.init_transactions(engine.deadline_ms(timeout))
+
+    async def begin_transaction(self) -> None:
+        await self._engine().begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit a group's positions if, and only if, the transaction commits."""
+        engine = self._engine()
+        who = ConsumerGroupMetadata(group_id=group) if isinstance(group, str) else group
+        await engine.send_offsets(positions(offsets), who, engine.deadline_ms(timeout))
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Make all records of the transaction visible at once, or raise why that cannot be."""
+        engine = self._engine()
+        await engine.commit_transaction(engine.deadline_ms(timeout))
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Undo the transaction; after an abortable error this is the way on."""
+        engine = self._engine()
+        await engine.abort_transaction(engine.deadline_ms(timeout))
+
+    # The end.
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Send what is left, for at most so many seconds (60), and end. May be called again."""
+        engine = self._started
+        if engine is not None and not engine.cluster.is_closed:
+            await engine.close(engine.deadline_ms(_CLOSE_S if timeout is None else timeout))
+
+    async def __aenter__(self) -> Self:
+        self._engine()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close(None if kind is None else 0)
+
+    # Waiting.
+
+    async def _send_patiently(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | None,
+        headers: Headers | None,
+    ) -> RecordFuture:
+        """Bring about what is missing, within `max.block.ms`, and send again."""
+        engine = self._engine()
+        deadline_ms = engine.deadline_ms()
+        is_eager = False
+        while True:
+            taken = self._take(topic, value, key, partition, timestamp, headers, is_eager)
+            match taken:
+                case Missing.METADATA:
+                    await engine.prepare(topic, partition, deadline_ms)
+                case Missing.MEMORY:
+                    await self._wait_for_room(deadline_ms)
+                case Missing.PATIENCE:
+                    await engine.catch_up(self._clock.steady_ms() + _CATCH_UP_MS)
+                    is_eager = True
+                case RecordFuture():
+                    return taken
+
+    async def _wait_for_room(self, deadline_ms: int) -> None:
+        try:
+            await self._engine().room(deadline_ms)
+        except KafkaTimeout as error:
+            raise BufferExhausted(
+                f"buffer.memory ({self._settings.buffer_memory}) was full for max.block.ms "
+                f"({self._settings.max_block_ms})"
+            ) from error
+
+    def _engine(self) -> ProducerEngine:
+        """Made with the first call, because only then is the loop known."""
+        if self._started is None:
+            self._loop = asyncio.get_running_loop()
+            self._started = ProducerEngine(self._loop, self._core, self._clock, self._dice)
+        return self._started
+
+    def _soon(self, work: Callable[[], object]) -> None:
+        assert self._loop is not None
+        self._loop.call_soon(work)
+
+    def _pump(self) -> None:
+        self._engine().pump()

@@ -1,0 +1,228 @@
+"""The blocking producer: `send` returns at once, a thread of its own does the rest. Thread-safe.
+
+    with Producer(bootstrap_servers="localhost:9092") as producer:
+        producer.send("tea", b"green", key=b"kind").result(10)
+
+What a reader would get wrong: `send` waits after all when the topic is not known yet or when
+`buffer.memory` is full, for at most `max.block.ms`. Callbacks run in the producer's thread; they
+must be short, and must not wait for the producer. A producer does not survive a fork: make it in
+the process that uses it.
+"""
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from headwater.client.cluster_metadata import PartitionView
+from headwater.client.errors import BufferExhausted, KafkaTimeout
+from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.loop_thread import LoopThread, Wakeup
+from headwater.client.producer.interceptors import Interceptors
+from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
+from headwater.client.producer.producer_engine import ProducerEngine
+from headwater.client.producer.producer_settings import read_producer_settings
+from headwater.client.producer.record_future import RecordFuture
+from headwater.client.producer.transaction_offsets import positions
+from headwater.client.system import SystemClock, SystemDice
+from headwater.model.failures import InvalidSetting
+from headwater.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headwater.client.producer.table_future import TableFuture
+
+_NET_S: Final = 5.0
+# A sender that has nobody to send to must not stop its callers before memory does.
+_CATCH_UP_S: Final = 0.02
+_CLOSE_S: Final = 60.0
+
+OnDelivery = Callable[[RecordFuture], object]
+
+
+class Producer:
+    """Sends records to a cluster."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, **keywords: object) -> None:
+        """Settings under Kafka's names, as a mapping or as keywords with underscores."""
+        self._settings = read_producer_settings(settings, keywords)
+        self._interceptors = Interceptors(self._settings.interceptor_classes)
+        self._clock = SystemClock()
+        dice = SystemDice()
+        self._wakeup = Wakeup(self._post, self._pump)
+        self._core = ProducerCore(self._settings, self._clock, dice, self._wakeup.set)
+        self._take = self._core.send
+        self._thread = LoopThread(f"producer {self._settings.client_id}")
+        try:
+            self._engine = self._thread.run(self._make_engine(dice))
+        except InvalidSetting:
+            self._thread.stop(timeout_s=_NET_S)
+            raise
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Headers | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """Send a record; the future tells where it lies. `timestamp` is in milliseconds.
+
+        `on_delivery` is called with the future when it is done, like `add_done_callback`.
+        """
+        if self._interceptors.are_any:
+            topic, value, key, partition, timestamp, headers = self._interceptors.on_send(
+                topic, value, key, partition, timestamp, headers
+            )
+        taken = self._take(topic, value, key, partition, timestamp, headers)
+        if taken.__class__ is not RecordFuture:
+            taken = self._send_patiently(topic, value, key, partition, timestamp, headers)
+        assert isinstance(taken, RecordFuture)
+        if on_delivery is not None:
+            taken.add_done_callback(on_delivery)
+        if self._interceptors.are_any:
+            taken.add_done_callback(self._interceptors.on_acknowledgement)
+        return taken
+
+    def send_table(self, topic: str, table: "pa.Table | pa.RecordBatch") -> "TableFuture":
+        """Send the rows of an Arrow table, without an object per row.
+
+        Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
+        """
+        # Arrow takes a while to load, so only those who use it wait for it.
+        from headwater.client.producer.table_batches import table_batches
+        from headwater.client.producer.table_future import TableFuture
+
+        self._prepare(topic, None, self._engine.deadline_ms())
+        sent: list[tuple[RecordFuture, int]] = []
+        for queue, batch in table_batches(self._core, topic, table):
+            while not self._core.put(queue, batch):
+                self._wait_for_room(self._engine.deadline_ms())
+            sent.append((RecordFuture(batch, 0, -1), batch.count))
+        return TableFuture(sent)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all records sent so far are settled; raises `KafkaTimeout` if they are not.
+
+        Without a timeout `delivery.timeout.ms` bounds it.
+        """
+        deadline_ms = None if timeout is None else self._engine.deadline_ms(timeout)
+        self._thread.run(self._engine.flush(deadline_ms))
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[PartitionView, ...]:
+        """The partitions of a topic, with their leaders and replicas."""
+        deadline_ms = self._engine.deadline_ms(timeout)
+        return self._thread.run(self._engine.partitions_for(topic, deadline_ms))
+
+    def metrics(self) -> dict[str, float]:
+        """Counts under the names of Kafka's producer metrics."""
+        return self._engine.metrics()
+
+    # Transactions.
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Take over `transactional.id`; earlier producers with it are fenced. Once, and first."""
+        self._thread.run(self._engine.init_transactions(self._engine.deadline_ms(timeout)))
+
+    def begin_transaction(self) -> None:
+        self._thread.run(self._engine.begin_transaction())
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit a group's positions if, and only if, the transaction commits."""
+        deadline_ms = self._engine.deadline_ms(timeout)
+        who = ConsumerGroupMetadata(group_id=group) if isinstance(group, str) else group
+        self._thread.run(self._engine.send_offsets(positions(offsets), who, deadline_ms))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Make all records of the transaction visible at once, or raise why that cannot be."""
+        self._thread.run(self._engine.commit_transaction(self._engine.deadline_ms(timeout)))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Undo the transaction; after an abortable error this is the way on."""
+        self._thread.run(self._engine.abort_transaction(self._engine.deadline_ms(timeout)))
+
+    # The end.
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send what is left, for at most so many seconds (60), and end. May be called again."""
+        limit_s = _CLOSE_S if timeout is None else timeout
+        if not self._thread.is_running:
+            return
+        try:
+            self._thread.run(
+                self._engine.close(self._engine.deadline_ms(limit_s)), timeout_s=limit_s + _NET_S
+            )
+        except KafkaTimeout:
+            # The loop itself does not answer; its thread is a daemon and dies with the process.
+            self._core.refuse(KafkaTimeout("closed in vain"))
+        self._thread.stop(timeout_s=_NET_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # After an error nobody wants to wait for records that may never be confirmed.
+        self.close(None if kind is None else 0)
+
+    # Waiting.
+
+    def _send_patiently(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | None,
+        headers: Headers | None,
+    ) -> RecordFuture:
+        """Bring about what is missing, within `max.block.ms`, and send again."""
+        deadline_ms = self._engine.deadline_ms()
+        is_eager = False
+        while True:
+            taken = self._take(topic, value, key, partition, timestamp, headers, is_eager)
+            match taken:
+                case Missing.METADATA:
+                    self._prepare(topic, partition, deadline_ms)
+                case Missing.MEMORY:
+                    self._wait_for_room(deadline_ms)
+                case Missing.PATIENCE:
+                    if not self._thread.is_here:
+                        self._core.accumulator.wait_for_sender(_CATCH_UP_S)
+                    is_eager = True
+                case RecordFuture():
+                    return taken
+
+    def _prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
+        self._thread.run(self._engine.prepare(topic, partition, deadline_ms))
+
+    def _wait_for_room(self, deadline_ms: int) -> None:
+        self._thread.check_not_here()
+        left_s = (deadline_ms - self._clock.steady_ms()) / 1000
+        accumulator = self._core.accumulator
+        if not accumulator.wait_for_room(lambda: self._core.refusal is not None, max(left_s, 0)):
+            raise BufferExhausted(
+                f"buffer.memory ({self._settings.buffer_memory}) was full for max.block.ms "
+                f"({self._settings.max_block_ms})"
+            )
+
+    async def _make_engine(self, dice: SystemDice) -> ProducerEngine:
+        return ProducerEngine(self._thread.loop, self._core, self._clock, dice)
+
+    def _post(self, work: Callable[[], object]) -> None:
+        self._thread.post(work)
+
+    def _pump(self) -> None:
+        self._engine.pump()

@@ -1,0 +1,74 @@
+"""Interceptors: users' code that sees every record on its way out, and what became of it.
+
+An interceptor has `on_send`, which gets a `ProducerRecord` and returns the one to send, or
+`on_acknowledgement`, which gets the future when it is done, or both. They run in the order given.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.client.producer.record_future import RecordFuture
+from headwater.model.failures import InvalidSetting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerRecord:
+    """A record before it is serialized."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp: int | None = None
+    headers: Any = None
+
+
+class Interceptors:
+    """All interceptors of a producer; `are_any` keeps the usual path free of them."""
+
+    __slots__ = ("_acknowledged", "_sending", "are_any")
+
+    def __init__(self, given: object) -> None:
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise InvalidSetting("interceptor.classes must be a list of objects")
+        self._sending = _methods(given, "on_send")
+        self._acknowledged = _methods(given, "on_acknowledgement")
+        self.are_any = bool(given)
+
+    def on_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | None,
+        headers: Any,
+    ) -> tuple[str, Any, Any, int | None, int | None, Any]:
+        record = ProducerRecord(
+            topic=topic,
+            value=value,
+            key=key,
+            partition=partition,
+            timestamp=timestamp,
+            headers=headers,
+        )
+        for intercept in self._sending:
+            record = intercept(record)
+        return (
+            record.topic,
+            record.value,
+            record.key,
+            record.partition,
+            record.timestamp,
+            record.headers,
+        )
+
+    def on_acknowledgement(self, future: RecordFuture) -> None:
+        for intercept in self._acknowledged:
+            intercept(future)
+
+
+def _methods(given: Sequence[object], name: str) -> list[Callable[[Any], Any]]:
+    found = [getattr(each, name, None) for each in given]
+    return [each for each in found if callable(each)]

@@ -1,0 +1,180 @@
+"""The commands that talk to brokers, at a real one: what they print, and how they end."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headwater.cli.main import app
+from headwater.testing import EmbeddedBroker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    name: str = request.node.name
+    return name.replace("_", "-")[:60]
+
+
+class Shell:
+    """Runs `headwater` commands."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def run(self, *words: str, given: str | bytes = "") -> Result:
+        arguments = [*words, "--bootstrap", self._bootstrap]
+        return CliRunner().invoke(app, arguments, input=given)
+
+    def does(self, *words: str, given: str | bytes = "") -> str:
+        result = self.run(*words, given=given)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def tells(self, *words: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.does(*words, "--json").splitlines()]
+
+
+@pytest.fixture
+def shell(broker: EmbeddedBroker) -> Shell:
+    return Shell(broker.bootstrap_servers)
+
+
+def test_topics_are_made_listed_described_altered_and_deleted(shell: Shell, topic: str) -> None:
+    made = shell.tells("topics", "create", topic, "--partitions", "2", "-c", "retention.ms=1000")
+    assert made[0]["topic"] == topic
+    assert topic in shell.does("topics", "list").splitlines()
+    rows = shell.tells("topics", "describe", topic)
+    assert [(row["partition"], row["leader"], row["isr"]) for row in rows] == [
+        (0, 0, [0]),
+        (1, 0, [0]),
+    ]
+    assert "PARTITION" in shell.does("topics", "describe", topic)
+    shell.does("topics", "alter", topic, "--partitions", "3", "--delete-config", "retention.ms")
+    assert len(shell.tells("topics", "describe", topic)) == 3
+    assert shell.tells("configs", "describe", "--topic", topic) == []
+    shell.does("topics", "delete", topic)
+    assert topic not in shell.does("topics", "list").splitlines()
+
+
+def test_an_error_is_one_clear_line_and_an_exit_code(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    again = shell.run("topics", "create", topic)
+    assert again.exit_code == 1
+    assert again.stderr.count("\n") == 1
+    assert again.stderr.startswith(f"headwater: {topic}: ")
+    shell.does("topics", "create", topic, "--if-not-exists")
+    assert shell.run("topics", "create", topic, "-c", "nonsense").exit_code == 2
+    assert shell.run("topics", "alter", topic).exit_code == 2
+
+
+def test_lines_go_in_and_come_out(shell: Shell, topic: str, tmp_path: Path) -> None:
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, "-K", ":", "-H", "from=test", given="a:green\nb:NULL\nblack\n")
+    file = tmp_path / "lines"
+    file.write_bytes(b"white\r\n\xff\n")
+    shell.does("produce", topic, str(file), "--null-marker", "white")
+    read = ("consume", topic, "--from-beginning", "--exit")
+    assert CliRunner().invoke(
+        app, [*read, "-b", shell._bootstrap, "--format", r"%o %k=%v %h\n"]
+    ).stdout_bytes == (
+        b"0 a=green from=test\n1 b=NULL from=test\n2 =black from=test\n3 = \n4 =\xff \n"
+    )
+    rows = shell.tells(*read)
+    assert [row["value"] for row in rows] == ["green", "NULL", "black", None, {"base64": "/w=="}]
+    assert rows[0]["key"] == "a"
+    assert rows[0]["headers"] == [["from", "test"]]
+    assert [row["offset"] for row in shell.tells("consume", topic, "--offset", "-2", "-e")] == [
+        3,
+        4,
+    ]
+    assert [row["offset"] for row in shell.tells(*read, "--max", "1")] == [0]
+    assert shell.tells("consume", topic, "--from-time", "2999-01-01", "-e") == []
+    assert len(shell.tells("consume", topic, "--from-time", "0", "-e")) == 5
+
+
+def test_what_cannot_be_sent_is_told(shell: Shell, topic: str) -> None:
+    result = shell.run(
+        "produce", topic, "-p", "7", "-s", "max.block.ms=500", "-s", "delivery.timeout.ms=500",
+        "-s", "request.timeout.ms=400", given="x\n",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert result.stderr.startswith("headwater: ")
+
+
+def test_groups_tell_their_lag_and_can_be_sent_elsewhere(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, given="1\n2\n3\n4\n")
+    group = f"g-{topic}"
+    consumed = shell.tells(
+        "consume", topic, "-g", group, "-f", "-n", "3", "-s", "max.poll.records=3"
+    )
+    assert len(consumed) == 3
+    listed = {row["group"]: row for row in shell.tells("groups", "list")}[group]
+    assert listed["state"] == "Empty"
+    (row,) = shell.tells("groups", "describe", group)
+    assert (row["offset"], row["end"], row["lag"]) == (3, 4, 1)
+    reset = ("groups", "reset-offsets", group, "--topic", topic)
+    assert shell.run(*reset).exit_code == 2
+    (dry,) = shell.tells(*reset, "--to-earliest")
+    assert (dry["before"], dry["after"], dry["done"]) == (3, 0, False)
+    assert shell.tells("groups", "describe", group)[0]["offset"] == 3
+    shell.does(*reset, "--shift-by", "-2", "--execute")
+    assert shell.tells("groups", "describe", group)[0]["offset"] == 1
+    shell.does(*reset, "--to-offset", "99", "--execute")
+    assert shell.tells("groups", "describe", group)[0]["lag"] == 0
+    shell.does(*reset, "--to-time", "0", "--execute")
+    assert shell.tells("groups", "describe", group)[0]["lag"] == 4
+    shell.does("groups", "delete", group)
+    assert shell.run("groups", "describe", group).exit_code == 1
+
+
+def test_configs_are_read_and_changed(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    shell.does("configs", "alter", "retention.ms=5000", "--topic", topic)
+    assert shell.tells("configs", "describe", "--topic", topic)[0]["value"] == "5000"
+    shell.does("configs", "alter", "retention.ms=6000", "--topic", topic, "--dry-run")
+    shell.does("configs", "alter", "--delete", "retention.ms", "--topic", topic)
+    rows = shell.tells("configs", "describe", "--topic", topic, "--all")
+    assert {row["config"]: row["value"] for row in rows}["retention.ms"] == "604800000"
+    assert shell.run("configs", "describe").exit_code == 2
+    assert shell.tells("configs", "describe", "--broker", "0", "--all")
+
+
+def test_records_are_deleted(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, given="1\n2\n3\n")
+    assert shell.tells("records", "delete", f"{topic}:0", "--before", "2") == [
+        {"topic": topic, "partition": 0, "start": 2}
+    ]
+
+
+def test_the_cluster_and_its_partitions_tell_of_themselves(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    (row,) = shell.tells("cluster", "describe")
+    assert (row["broker"], row["controller"]) == (0, True)
+    assert shell.tells("partitions", "moving") == []
+    assert shell.tells("partitions", "elect-leader", f"{topic}:0")[0]["outcome"] == (
+        "ELECTION_NOT_NEEDED"
+    )
+    assert shell.run("partitions", "reassign", f"{topic}:0").exit_code == 2
+    shell.does("partitions", "reassign", f"{topic}-0", "--to", "0")
+
+
+def test_speeds_are_told_in_kafkas_figures(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    (sent,) = shell.tells("perf", "produce", topic, "-n", "2000", "--throughput", "100000")
+    assert sent["records"] == 2000
+    assert {"records_s", "mib_s", "avg_ms", "max_ms", "p50_ms", "p99.9_ms"} <= sent.keys()
+    for as_table in ((), ("--table",)):
+        (read,) = shell.tells("perf", "consume", topic, "-n", "2000", *as_table)
+        assert read["records"] == 2000
+    (both,) = shell.tells("perf", "end-to-end", topic, "-n", "5")
+    assert both["records"] == 5

@@ -1,0 +1,156 @@
+"""Positions, pauses and what makes an answer stale; rules of resets and of patterns."""
+
+import re
+
+import pytest
+
+from headwater.client.cluster_metadata import ClusterMetadata, TopicView
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.consumer.offset_reset import OffsetReset, parse_offset_reset
+from headwater.client.consumer.subscription import subscription_to
+from headwater.client.consumer.subscription_state import Phase, SubscriptionState
+from headwater.client.errors import IllegalState
+from headwater.client.settings import read_settings
+from headwater.model.failures import InvalidSetting
+from headwater.model.ids import TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def assigned(*partitions: TopicPartition) -> SubscriptionState:
+    state = SubscriptionState(has_group=True)
+    state.assign(partitions)
+    return state
+
+
+def test_without_a_group_there_is_no_committed_offset_to_look_for() -> None:
+    state = SubscriptionState(has_group=False)
+    state.assign([T0])
+    assert state[T0].phase is Phase.NEEDS_RESET
+    assert assigned(T0)[T0].phase is Phase.NEEDS_COMMITTED
+
+
+def test_what_stays_assigned_keeps_its_position_and_its_pause() -> None:
+    state = assigned(T0)
+    state.seek(T0, 7)
+    state[T0].is_paused = True
+    state.assign([T0, T1])
+    assert (state[T0].position, state[T0].is_paused) == (7, True)
+    assert state[T1].phase is Phase.NEEDS_COMMITTED
+
+
+def test_an_answer_from_before_a_seek_is_stale() -> None:
+    state = assigned(T0)
+    token = state[T0].token
+    state.seek(T0, 7)
+    assert state.state_for(T0, token) is None
+    assert state.state_for(T0, state[T0].token) is state[T0]
+
+
+def test_a_partition_that_went_and_came_back_is_another_one() -> None:
+    state = assigned(T0)
+    token = state[T0].token
+    state.assign([])
+    state.assign([T0])
+    assert state.state_for(T0, token) is None
+
+
+def test_a_partition_that_is_not_assigned_has_no_position() -> None:
+    with pytest.raises(IllegalState):
+        assigned(T0).seek(T1, 0)
+
+
+def test_a_new_leader_must_confirm_a_position_whose_epoch_is_known() -> None:
+    """EP-12, KIP-320."""
+    state = assigned(T0)
+    state.seek(T0, 7)
+    state.leader_epoch_seen(state[T0], 3)
+    assert state[T0].phase is Phase.FETCHING
+    state[T0].fetch_epoch = 3
+    state.leader_epoch_seen(state[T0], 3)
+    assert state[T0].phase is Phase.FETCHING
+    state.leader_epoch_seen(state[T0], 4)
+    assert state[T0].phase is Phase.NEEDS_VALIDATION
+    state.validated(state[T0], 4)
+    state.leader_epoch_seen(state[T0], 4)
+    assert state[T0].phase is Phase.FETCHING
+
+
+def test_a_committed_offset_with_its_epoch_is_confirmed_first() -> None:
+    state = assigned(T0)
+    state.seek(T0, 7, 2)
+    assert state[T0].phase is Phase.NEEDS_VALIDATION
+    assert not state[T0].may_fetch(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("earliest", OffsetReset("earliest")),
+        ("none", OffsetReset("none")),
+        ("by_duration:PT6H", OffsetReset("by_duration", 6 * 3_600_000)),
+        ("by_duration:P1DT2M0.5S", OffsetReset("by_duration", 86_520_500)),
+    ],
+)
+def test_rules_of_resets_are_read(text: str, rule: OffsetReset) -> None:
+    assert parse_offset_reset(text) == rule
+
+
+@pytest.mark.parametrize("text", ["smallest", "by_duration:", "by_duration:P", "by_duration:PT"])
+def test_other_rules_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"auto\.offset\.reset must"):
+        read_settings(ConsumerSettings, {"bootstrap.servers": "a:1", "auto.offset.reset": text}, {})
+
+
+def test_a_duration_is_counted_back_from_now() -> None:
+    assert OffsetReset("by_duration", 100).timestamp(1_000) == 900
+    assert OffsetReset.LATEST.timestamp(1_000) == -1
+    assert OffsetReset.EARLIEST.timestamp(1_000) == -2
+
+
+def settings(**keywords: object) -> ConsumerSettings:
+    chosen = read_settings(ConsumerSettings, None, {"bootstrap_servers": "a:1", **keywords})
+    chosen.check()
+    return chosen
+
+
+def test_assignors_go_by_their_names_or_by_those_of_java() -> None:
+    java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    chosen = settings(partition_assignment_strategy=["roundrobin", java])
+    assert [each.name for each in chosen.assignors()] == ["roundrobin", "cooperative-sticky"]
+    assert [each.name for each in settings().assignors()] == ["range", "cooperative-sticky"]
+    with pytest.raises(InvalidSetting, match="is none of range"):
+        settings(partition_assignment_strategy="fair")
+
+
+def test_a_heartbeat_must_be_quicker_than_the_session() -> None:
+    with pytest.raises(InvalidSetting):
+        settings(session_timeout_ms=1_000, heartbeat_interval_ms=1_000)
+
+
+def topics(*names: str) -> ClusterMetadata:
+    views = {name: TopicView(name=name, is_internal=name.startswith("__")) for name in names}
+    return ClusterMetadata(topics=views)
+
+
+def test_a_pattern_of_text_must_match_the_whole_name() -> None:
+    wanted = subscription_to(None, "tea|cof.*", broker_matches=False, listener=None)
+    known = topics("tea", "teapot", "coffee", "__consumer_offsets")
+    assert wanted.wanted_topics(known, excludes_internal=True) == ["coffee", "tea"]
+
+
+def test_a_compiled_pattern_matches_as_it_says_and_sees_internal_topics_only_if_told() -> None:
+    wanted = subscription_to(None, re.compile("e"), broker_matches=True, listener=None)
+    known = topics("tea", "__consumer_offsets")
+    assert wanted.wanted_topics(known, excludes_internal=True) == ["tea"]
+    assert wanted.wanted_topics(known, excludes_internal=False) == ["__consumer_offsets", "tea"]
+
+
+def test_in_a_consumer_group_a_pattern_of_text_is_the_brokers() -> None:
+    wanted = subscription_to(None, "t.*", broker_matches=True, listener=None)
+    assert (wanted.server_pattern, wanted.pattern) == ("t.*", None)
+
+
+def test_one_text_is_no_list_of_topics() -> None:
+    with pytest.raises(TypeError):
+        subscription_to("tea", None, broker_matches=False, listener=None)

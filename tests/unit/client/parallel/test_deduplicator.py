@@ -1,0 +1,112 @@
+"""What was handled before is known again, also after a restart, as long as it is in the window."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.client import ConsumedRecord, Deduplicator
+from headwater.client.errors import IllegalState
+from headwater.model.failures import CorruptFile, InvalidSetting
+from headwater.records.header import TimestampType
+
+
+def record(name: str | None, offset: int = 0) -> ConsumedRecord:
+    headers = () if name is None else (("id", b"older"), ("id", name.encode()))
+    return ConsumedRecord(
+        topic="t",
+        partition=0,
+        offset=offset,
+        timestamp=0,
+        timestamp_type=TimestampType.CREATE_TIME,
+        key=None,
+        value=b"v",
+        headers=headers,
+        leader_epoch=0,
+    )
+
+
+def test_a_record_is_known_by_the_last_header_of_its_name(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id") as seen:
+        assert seen.is_new(record("a"))
+        seen.handled(record("a"))
+        assert not seen.is_new(record("a", offset=9))
+        assert seen.is_new(record("b"))
+
+
+def test_what_is_not_said_to_be_handled_stays_new(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id") as seen:
+        assert [each.offset for each in seen.new([record("a", 1), record("a", 2)])] == [1, 2]
+
+
+def test_a_duplicate_within_one_poll_is_left_out(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id") as seen:
+        taken = []
+        for each in seen.new([record("a", 1), record("a", 2), record("b", 3)]):
+            taken.append(each.offset)
+            seen.handled(each)
+        assert taken == [1, 3]
+
+
+def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id") as seen:
+        seen.handled(record("a"))
+        seen.handled(record("x" * 100))
+    with Deduplicator(tmp_path / "seen", identity="id") as seen:
+        assert not seen.is_new(record("a"))
+        assert not seen.is_new(record("x" * 100))
+        assert len(seen) == 2
+
+
+def test_a_process_that_dies_forgets_only_what_was_not_flushed(tmp_path: Path) -> None:
+    dies = Deduplicator(tmp_path / "seen", identity="id")
+    dies.handled(record("a"))
+    dies.flush()
+    dies.handled(record("b"))
+    with Deduplicator(tmp_path / "seen2", identity="id"):
+        # What another process would see of the file.
+        copy = tmp_path / "copy"
+        for path in tmp_path.glob("seen*"):
+            if not path.name.startswith("seen2"):
+                (tmp_path / path.name.replace("seen", "copy")).write_bytes(path.read_bytes())
+    with Deduplicator(copy, identity="id") as seen:
+        assert not seen.is_new(record("a"))
+        assert seen.is_new(record("b"))
+    dies.close()
+
+
+def test_the_window_is_bounded_and_the_oldest_goes_first(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id", window=2) as seen:
+        for name in ("a", "b", "b", "c"):
+            seen.handled(record(name))
+        assert len(seen) == 2
+        assert seen.is_new(record("a"))
+        assert not seen.is_new(record("b"))
+        assert not seen.is_new(record("c"))
+
+
+def test_a_record_without_an_identity_is_always_new(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id") as seen:
+        seen.handled(record(None))
+        assert seen.is_new(record(None))
+        assert len(seen) == 0
+
+
+def test_an_identity_can_be_a_function_of_the_record(tmp_path: Path) -> None:
+    with Deduplicator(
+        tmp_path / "seen", identity=lambda each: f"{each.partition}-{each.offset}"
+    ) as seen:
+        seen.handled(record(None, offset=5))
+        assert not seen.is_new(record("other", offset=5))
+        assert seen.is_new(record(None, offset=6))
+
+
+def test_what_is_no_such_file_is_refused_and_a_closed_one_says_so(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"not a database" * 100)
+    with pytest.raises(CorruptFile):
+        Deduplicator(tmp_path / "text", identity="id")
+    with pytest.raises(InvalidSetting):
+        Deduplicator(tmp_path / "seen", identity="id", window=0)
+    closed = Deduplicator(tmp_path / "seen", identity="id")
+    closed.close()
+    with pytest.raises(IllegalState):
+        closed.is_new(record("a"))

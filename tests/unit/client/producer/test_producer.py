@@ -1,0 +1,532 @@
+"""The producer against a scripted cluster: what it promises when nothing goes wrong, or little."""
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+from headwater.client import Producer
+from headwater.client.errors import (
+    BufferExhausted,
+    ClientClosed,
+    InvalidPartitions,
+    InvalidRecord,
+    InvalidTimestamp,
+    KafkaTimeout,
+    MessageTooLarge,
+    SerializationFailed,
+)
+from headwater.client.producer.interceptors import ProducerRecord
+from headwater.client.producer.record_future import RecordFuture
+from headwater.model.failures import InvalidSetting
+from headwater.records.kernel import murmur2
+from headwater.wire.api_key import ApiKey
+from tests.sim.mock_broker import PATIENCE_S, Stall
+from tests.sim.mock_cluster import MockCluster
+from tests.sim.producer_faces import Face, OpenProducer
+
+
+def values(cluster: MockCluster, topic: str = "tea", partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in cluster.topics[topic][partition].records]
+
+
+def test_a_record_arrives_with_all_that_it_was_given(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 2}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        future = producer.send(
+            "tea",
+            b"green",
+            key=b"kind",
+            partition=1,
+            timestamp=1234,
+            headers=[("a", b"1"), ("a", None)],
+        )
+        assert producer.result(future) == ("tea", 1, 0, 1234)
+        (record,) = cluster.topics["tea"][1].records
+    assert (record.key, record.value, record.timestamp) == (b"kind", b"green", 1234)
+    assert record.headers == (("a", b"1"), ("a", None))
+
+
+def test_records_of_a_batch_get_offsets_in_the_order_of_sending(
+    open_producer: OpenProducer,
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        futures = [producer.send("tea", b"%d" % number) for number in range(500)]
+        assert [producer.result(future).offset for future in futures] == list(range(500))
+        assert values(cluster) == [b"%d" % number for number in range(500)]
+
+
+def test_a_key_decides_the_partition_as_in_kafka(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 7}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        for key in (b"a", b"kafka", b"", b"0123456789abcdef"):
+            where = producer.result(producer.send("tea", b"", key=key))
+            assert where.partition == (murmur2(key) & 0x7FFFFFFF) % 7
+
+
+def test_records_without_a_key_fill_one_batch_before_they_move_on(
+    open_producer: OpenProducer,
+) -> None:
+    """KIP-480."""
+    with MockCluster(topics={"tea": 8}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, batch_size=1_000, linger_ms=1_000
+        )
+        for _ in range(400):
+            producer.send("tea", bytes(90))
+        producer.do("flush", PATIENCE_S)
+        counts = [len(each.headers) for each in cluster.topics["tea"]]
+        sizes = [header.record_count for each in cluster.topics["tea"] for header in each.headers]
+    assert sum(sizes) == 400
+    assert sum(counts) < 60
+    assert sum(count > 0 for count in counts) > 2
+
+
+def test_a_partitioner_of_ones_own_decides(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 3}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            partitioner_class=lambda *seen: seen[-1] - 1,
+        )
+        assert producer.result(producer.send("tea", b"", key=b"k")).partition == 2
+
+
+def test_a_partitioner_that_chooses_what_is_not_there_is_refused(
+    open_producer: OpenProducer,
+) -> None:
+    with MockCluster(topics={"tea": 3}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            partitioner_class=lambda *seen: seen[-1],
+        )
+        with pytest.raises(InvalidPartitions):
+            producer.send("tea", b"")
+
+
+def test_round_robin_takes_partitions_in_turn(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 3}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, partitioner_class="round_robin"
+        )
+        futures = [producer.send("tea", b"", key=b"same") for _ in range(6)]
+        assert [producer.result(each).partition for each in futures] == [0, 1, 2, 0, 1, 2]
+
+
+def test_serializers_make_bytes_of_values_and_leave_none_alone(
+    open_producer: OpenProducer,
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            key_serializer="str",
+            value_serializer="json",
+        )
+        producer.result(producer.send("tea", {"kind": "grün"}, key=7))
+        producer.result(producer.send("tea", None, key=8))
+        with pytest.raises(SerializationFailed):
+            producer.send("tea", object())
+        records = cluster.topics["tea"][0].records
+    assert [(record.key, record.value) for record in records] == [
+        (b"7", '{"kind":"grün"}'.encode()),
+        (b"8", None),
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_arrives_whole(open_producer: OpenProducer, codec: str) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, compression_type=codec
+        )
+        sent = [b"leaf %d " % number * 20 for number in range(300)]
+        for value in sent:
+            producer.send("tea", value)
+        producer.do("flush", PATIENCE_S)
+        assert values(cluster) == sent
+        assert {header.codec.name.lower() for header in cluster.topics["tea"][0].headers} == {codec}
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_acks_are_asked_for_as_set(open_producer: OpenProducer, acks: str) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, acks=acks)
+        where = producer.result(producer.send("tea", b"green"))
+        assert where.offset == (-1 if acks == "0" else 0)
+        cluster.brokers[0].await_requests(ApiKey.PRODUCE)
+        (request,) = cluster.requests(ApiKey.PRODUCE)
+        assert request.acks == {"0": 0, "1": 1, "all": -1}[acks]
+
+
+def test_callbacks_are_called_and_one_that_fails_stops_no_other() -> None:
+    called: list[int] = []
+    everyone = threading.Event()
+
+    def bad(_: RecordFuture) -> None:
+        called.append(-1)
+        raise RuntimeError("a user's mistake")
+
+    def good(future: RecordFuture) -> None:
+        called.append(future.result(0).offset)
+        everyone.set()
+
+    with (
+        MockCluster(topics={"tea": 1}) as cluster,
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+        producer.send("tea", b"", on_delivery=bad)
+        future = producer.send("tea", b"", on_delivery=good)
+        assert everyone.wait(PATIENCE_S)
+        # One that comes too late is called at once.
+        future.add_done_callback(lambda done: called.append(done.result(0).offset))
+    assert called == [-1, 1, 1]
+
+
+def test_a_callback_that_waits_for_the_producer_is_refused_and_does_not_hang() -> None:
+    caught: list[Exception] = []
+    done = threading.Event()
+
+    with (
+        MockCluster(topics={"tea": 1}) as cluster,
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+
+        def wait(_: RecordFuture) -> None:
+            try:
+                producer.flush()
+            except ClientClosed as error:
+                caught.append(error)
+            done.set()
+
+        producer.send("tea", b"", on_delivery=wait)
+        assert done.wait(PATIENCE_S)
+    assert len(caught) == 1
+
+
+def test_interceptors_see_records_and_their_fate(open_producer: OpenProducer) -> None:
+    seen: list[tuple[str, object]] = []
+
+    class Watch:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            seen.append(("send", record.value))
+            return ProducerRecord(topic=record.topic, value=record.value + b"!")
+
+        def on_acknowledgement(self, future: RecordFuture) -> None:
+            seen.append(("done", future.result(0).offset))
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, interceptor_classes=[Watch()]
+        )
+        producer.result(producer.send("tea", b"green"))
+        producer.do("flush", PATIENCE_S)
+        assert values(cluster) == [b"green!"]
+    assert seen == [("send", b"green"), ("done", 0)]
+
+
+def test_a_record_that_is_too_large_is_refused_at_once(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, max_request_size=1_000
+        )
+        with pytest.raises(MessageTooLarge):
+            producer.send("tea", bytes(1_000))
+        # And leaves the producer as it was.
+        producer.result(producer.send("tea", b"small"))
+
+
+def test_what_is_no_bytes_is_refused_and_costs_no_memory(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        before = producer.do("metrics")["buffer-available-bytes"]
+        for key, value in ((None, "text"), ("text", b"")):
+            with pytest.raises(TypeError):
+                producer.send("tea", value, key=key)
+        with pytest.raises(InvalidTimestamp):
+            producer.send("tea", b"", timestamp=-1)
+        assert producer.do("metrics")["buffer-available-bytes"] == before
+        producer.result(producer.send("tea", b"green"))
+
+
+def test_a_topic_in_use_is_kept_fresh_although_its_metadata_was_asked_for_once(
+    open_producer: OpenProducer,
+) -> None:
+    """Else a leader that moves after metadata.max.idle.ms would never be found."""
+    with MockCluster(nodes=2, topics={"tea": 1, "coffee": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            metadata_max_idle_ms=5_000,
+            metadata_max_age_ms=20,
+        )
+        producer.result(producer.send("coffee", b"black"))
+        # Their last use is put back in time, so that nobody has to wait.
+        used_ms = producer.engine.cluster.schedule._used_ms
+        used_ms.update({"tea": -10_000, "coffee": -10_000})
+        producer.result(producer.send("coffee", b"white"))
+        cluster.on_loop(lambda: cluster.move_leader("coffee", 0, 1))
+        assert producer.result(producer.send("coffee", b"red")).offset == 2
+        assert producer.engine.cluster.schedule.topics == ["coffee"]
+
+
+def test_a_record_larger_than_a_batch_goes_alone(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, batch_size=100)
+        sent = [b"a", bytes(5_000), b"b"]
+        for value in sent:
+            producer.send("tea", value)
+        producer.do("flush", PATIENCE_S)
+        assert values(cluster) == sent
+
+
+def test_full_memory_blocks_for_max_block_ms_and_no_longer(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        cluster.script(ApiKey.PRODUCE, *[Stall()] * 100)
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            buffer_memory=40_000,
+            max_block_ms=300,
+            batch_size=10_000,
+        )
+        taken = []
+
+        def fill() -> None:
+            for _ in range(100):
+                taken.append(producer.send("tea", bytes(1_000)))  # noqa: PERF401
+
+        with pytest.raises(BufferExhausted):
+            fill()
+        assert 0 < len(taken) < 45
+
+
+def test_memory_that_is_freed_lets_callers_go_on(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, buffer_memory=40_000, batch_size=10_000
+        )
+        for number in range(1_000):
+            producer.send("tea", b"%d" % number * 300)
+        producer.do("flush", PATIENCE_S)
+        assert len(values(cluster)) == 1_000
+        assert producer.do("metrics")["buffer-available-bytes"] == 40_000
+
+
+def test_a_topic_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
+    with MockCluster() as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=200)
+        with pytest.raises(KafkaTimeout, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            producer.send("tea", b"green")
+
+
+def test_a_partition_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 2}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=200)
+        with pytest.raises(KafkaTimeout, match="2 partitions"):
+            producer.send("tea", b"green", partition=2)
+
+
+def test_a_partition_that_was_added_is_found(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        producer.result(producer.send("tea", b"green"))
+        cluster.on_loop(lambda: cluster.create_topic("tea", 2))
+        assert producer.result(producer.send("tea", b"green", partition=1)).partition == 1
+        assert len(producer.do("partitions_for", "tea")) == 2
+
+
+def test_flush_sends_what_lingers(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
+        future = producer.send("tea", b"green")
+        assert not future.done()
+        producer.do("flush", PATIENCE_S)
+        assert future.done()
+
+
+def test_a_flush_that_takes_too_long_says_so(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        cluster.script(ApiKey.PRODUCE, Stall())
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        producer.send("tea", b"green")
+        with pytest.raises(KafkaTimeout):
+            producer.do("flush", 0.1)
+
+
+def test_closing_sends_what_is_left(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
+        producer.send("tea", b"green")
+        producer.close(PATIENCE_S)
+        assert values(cluster) == [b"green"]
+
+
+def test_closing_ends_in_time_and_fails_what_is_not_confirmed(
+    open_producer: OpenProducer,
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        cluster.script(ApiKey.PRODUCE, Stall())
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        future = producer.send("tea", b"green")
+        producer.close(0.1)
+        assert isinstance(future.exception(0), ClientClosed)
+
+
+def test_a_closed_producer_refuses(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        producer.result(producer.send("tea", b"green"))
+        core = producer.producer._core
+        producer.close(PATIENCE_S)
+        with pytest.raises(ClientClosed):
+            core.send("tea", b"green", None, None, None, None)
+
+
+def test_many_threads_may_send_at_once() -> None:
+    with (
+        MockCluster(topics={"tea": 3}) as cluster,
+        Producer(bootstrap_servers=cluster.bootstrap_servers, batch_size=500) as producer,
+    ):
+
+        def work(number: int) -> None:
+            for each in range(300):
+                producer.send("tea", b"%d %d" % (number, each), key=b"%d" % number)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush(PATIENCE_S)
+        found = [value for partition in range(3) for value in values(cluster, "tea", partition)]
+        for number in range(4):
+            own = [value for value in found if value and value.startswith(b"%d " % number)]
+            assert own == [b"%d %d" % (number, each) for each in range(300)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bootstrap.servers": "nowhere"},
+        {"key.serializer": "avro"},
+        {"partitioner.class": "mine"},
+        {"interceptor.classes": "mine"},
+    ],
+    ids=str,
+)
+def test_a_producer_that_cannot_be_made_leaves_no_thread(wrong: dict[str, object]) -> None:
+    before = threading.active_count()
+    with pytest.raises(InvalidSetting):
+        Producer({"bootstrap.servers": "a:1", **wrong})
+    assert threading.active_count() == before
+
+
+def test_a_busy_partition_starves_no_other(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 4}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            batch_size=1_000,
+            max_request_size=2_500,
+            max_in_flight_requests_per_connection=1,
+            linger_ms=10_000,
+        )
+        producer.do("partitions_for", "tea")
+        for _ in range(40):
+            for partition in range(4):
+                producer.send("tea", bytes(900), partition=partition)
+        producer.do("flush", PATIENCE_S)
+        counts = [0, 0, 0, 0]
+        for request in cluster.requests(ApiKey.PRODUCE):
+            (topic,) = request.topic_data
+            for each in topic.partition_data:
+                counts[each.index] += 1
+            assert max(counts) - min(counts) <= 12
+
+
+# Tables.
+
+
+def rows_of(cluster: MockCluster, topic: str = "tea") -> list[bytes | None]:
+    return [record.value for partition in cluster.topics[topic] for record in partition.records]
+
+
+def send_table(producer: Face, table: pa.Table) -> list[tuple[str, int, int, int]]:
+    future = producer.do("send_table", "tea", table)
+    producer.do("flush", PATIENCE_S)
+    return [tuple(batch) for batch in future.result(PATIENCE_S)]
+
+
+def test_a_table_goes_where_its_keys_say(open_producer: OpenProducer) -> None:
+    keys = [b"%d" % (number % 10) for number in range(1_000)]
+    table = pa.table({"value": [b"%d" % number for number in range(1_000)], "key": keys})
+    with MockCluster(topics={"tea": 4}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        batches = send_table(producer, table)
+        assert sum(count for *_, count in batches) == 1_000
+        for partition, log in enumerate(cluster.topics["tea"]):
+            numbers = [int(record.value or b"") for record in log.records]
+            assert numbers == sorted(numbers)
+            for record in log.records:
+                assert record.key is not None
+                assert (murmur2(record.key) & 0x7FFFFFFF) % 4 == partition
+        assert len(rows_of(cluster)) == 1_000
+
+
+def test_a_table_may_name_partitions_timestamps_and_headers(open_producer: OpenProducer) -> None:
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    table = pa.table(
+        {
+            "value": pa.array([b"a", b"b", None], pa.binary()),
+            "partition": [1, 0, 1],
+            "timestamp": [10, 20, 30],
+            "headers": pa.array([[("h", b"1")], [], None], header),
+        }
+    )
+    with MockCluster(topics={"tea": 2}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        send_table(producer, table)
+        first, second = (partition.records for partition in cluster.topics["tea"])
+    assert [(each.value, each.timestamp) for each in first] == [(b"b", 20)]
+    assert [(each.value, each.timestamp) for each in second] == [(b"a", 10), (None, 30)]
+    assert second[0].headers == (("h", b"1"),)
+
+
+def test_a_table_is_sent_after_the_records_before_it(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=1_000)
+        producer.send("tea", b"0")
+        send_table(producer, pa.table({"value": [b"1", b"2"]}))
+        producer.send("tea", b"3")
+        producer.do("flush", PATIENCE_S)
+        assert rows_of(cluster) == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_table_larger_than_memory_goes_through(open_producer: OpenProducer) -> None:
+    table = pa.table({"value": [bytes(1_000)] * 500})
+    with MockCluster(topics={"tea": 2}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            buffer_memory=100_000,
+            headwater_table_batch_bytes=10_000,
+            compression_type="lz4",
+        )
+        send_table(producer, table)
+        assert len(rows_of(cluster)) == 500
+        assert all(partition.headers for partition in cluster.topics["tea"])
+
+
+@pytest.mark.parametrize(
+    ("table", "error"),
+    [
+        (pa.table({"value": [b"a"], "partition": [9]}), InvalidPartitions),
+        (pa.table({"value": [b"a"], "values": [b"a"]}), InvalidRecord),
+        (pa.table({"value": [bytes(2_000_000)]}), MessageTooLarge),
+    ],
+    ids=["no such partition", "an unknown column", "too large a row"],
+)
+def test_a_table_that_cannot_be_sent_is_refused_whole(
+    open_producer: OpenProducer, table: pa.Table, error: type[Exception]
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(error):
+            producer.do("send_table", "tea", table)
+        assert rows_of(cluster) == []

@@ -1,0 +1,49 @@
+"""Settings of producers that depend on each other."""
+
+import pytest
+
+from headwater.client.producer.producer_settings import read_producer_settings
+from headwater.model.failures import InvalidSetting, UnknownSetting
+from headwater.records.header import Codec
+
+
+def read(**keywords: object) -> object:
+    return read_producer_settings({"bootstrap.servers": "a:1"}, keywords)
+
+
+@pytest.mark.parametrize(
+    "wish", [{"acks": 1}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
+)
+def test_a_wish_that_idempotence_cannot_live_with_turns_it_off_unless_both_are_wished(
+    wish: dict[str, object],
+) -> None:
+    assert not read_producer_settings({"bootstrap.servers": "a:1"}, wish).enable_idempotence
+    with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
+        read(enable_idempotence=True, **wish)
+    with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
+        read(transactional_id="t", **wish)
+
+
+def test_transactions_need_idempotence() -> None:
+    with pytest.raises(InvalidSetting, match=r"transactional\.id"):
+        read(transactional_id="t", enable_idempotence=False)
+
+
+def test_the_delivery_timeout_has_room_for_a_request() -> None:
+    with pytest.raises(InvalidSetting, match=r"delivery\.timeout\.ms"):
+        read(delivery_timeout_ms=30_000)
+    settings = read_producer_settings({"bootstrap.servers": "a:1"}, {"request_timeout_ms": 200_000})
+    assert settings.delivery_timeout_ms == 200_005
+
+
+def test_codecs_have_their_levels() -> None:
+    settings = read_producer_settings(
+        {"bootstrap.servers": "a:1", "compression.type": "zstd", "compression.zstd.level": 7}, {}
+    )
+    assert (settings.codec, settings.codec_level) == (Codec.ZSTD, 7)
+    assert read_producer_settings({"bootstrap.servers": "a:1"}, {}).codec_level is None
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownSetting, match=r"did you mean linger\.ms\?"):
+        read(linger=5)

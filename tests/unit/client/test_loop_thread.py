@@ -1,0 +1,134 @@
+"""The thread behind a blocking client: it never lets a caller hang."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from headwater.client.errors import ClientClosed, KafkaTimeout
+from headwater.client.loop_thread import LoopThread, Wakeup
+
+PATIENCE_S = 30.0
+
+FORKING = """
+import os, sys
+from headwater.client import Producer
+from headwater.client.errors import ClientClosed
+producer = Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=100)
+child = os.fork()
+if child == 0:
+    for call in (lambda: producer.send("tea", b""), lambda: producer.flush(1)):
+        try:
+            call()
+        except ClientClosed as error:
+            assert "forked" in str(error)
+        else:
+            os._exit(1)
+    producer.close()
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+producer.close(0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.fixture
+def thread() -> LoopThread:
+    return LoopThread("a test")
+
+
+def test_work_runs_on_the_loop_and_its_result_comes_back(thread: LoopThread) -> None:
+    async def work() -> str:
+        return threading.current_thread().name
+
+    assert thread.run(work()) == "a test"
+    thread.stop(timeout_s=PATIENCE_S)
+    assert not thread.is_running
+
+
+def test_work_that_takes_too_long_is_given_up(thread: LoopThread) -> None:
+    cancelled = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(KafkaTimeout):
+        thread.run(work(), timeout_s=0.01)
+    assert cancelled.wait(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_timeout_of_the_work_itself_is_handed_on(thread: LoopThread) -> None:
+    async def work() -> None:
+        raise KafkaTimeout("of its own")
+
+    with pytest.raises(KafkaTimeout, match="of its own"):
+        thread.run(work(), timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_the_loop_does_not_wait_for_itself(thread: LoopThread) -> None:
+    async def inner() -> None:
+        return None
+
+    async def outer() -> None:
+        thread.run(inner())
+
+    with pytest.raises(ClientClosed, match="callback"):
+        thread.run(outer())
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_after_the_end_everything_is_refused(thread: LoopThread) -> None:
+    async def work() -> None:
+        return None
+
+    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+    with pytest.raises(ClientClosed):
+        thread.run(work())
+    with pytest.raises(ClientClosed):
+        thread.post(lambda: None)
+
+
+def test_work_that_is_under_way_is_cancelled_at_the_end(thread: LoopThread) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    thread.post(lambda: thread.loop.create_task(work()))
+    assert started.wait(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+    assert ended.wait(PATIENCE_S)
+
+
+def test_a_burst_of_wake_ups_is_one() -> None:
+    posted: list[object] = []
+    worked: list[int] = []
+    wakeup = Wakeup(posted.append, lambda: worked.append(1))
+    for _ in range(5):
+        wakeup.set()
+    assert len(posted) == 1
+    (fire,) = posted
+    assert callable(fire)
+    fire()
+    assert worked == [1]
+    wakeup.set()
+    assert len(posted) == 2
+
+
+def test_in_the_child_of_a_fork_a_client_refuses_and_does_not_hang() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=PATIENCE_S * 4
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,67 @@
+"""Settings of clients: two ways to write them, one check."""
+
+import pytest
+
+from headwater.client.addresses import Address, parse_bootstrap
+from headwater.client.settings import ClientSettings, read_settings
+from headwater.model.failures import InvalidSetting, UnknownSetting
+
+
+def test_a_mapping_and_keywords_say_the_same() -> None:
+    dotted = read_settings(
+        ClientSettings, {"bootstrap.servers": "a:1,b:2", "request.timeout.ms": "5"}, {}
+    )
+    keywords = read_settings(
+        ClientSettings, None, {"bootstrap_servers": ["a:1", "b:2"], "request_timeout_ms": 5}
+    )
+    assert dotted == keywords
+    assert dotted.bootstrap_servers == ("a:1", "b:2")
+    assert dotted.request_timeout_ms == 5
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownSetting, match=r"did you mean request\.timeout\.ms\?"):
+        read_settings(ClientSettings, {"bootstrap.servers": "a:1", "request.timeout": 5}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("request.timeout.ms", 0),
+        ("request.timeout.ms", "soon"),
+        ("request.timeout.ms", 1.5),
+        ("request.timeout.ms", None),
+        ("security.protocol", "SSL"),
+        ("bootstrap.servers", ""),
+        ("bootstrap.servers", []),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(InvalidSetting, match=name):
+        read_settings(ClientSettings, {"bootstrap.servers": "a:1", name: value}, {})
+
+
+def test_a_setting_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="twice"):
+        read_settings(
+            ClientSettings, {"bootstrap.servers": "a:1", "client.id": "x"}, {"client_id": "y"}
+        )
+
+
+def test_somebody_must_be_named_to_begin_with() -> None:
+    with pytest.raises(InvalidSetting, match=r"bootstrap\.servers"):
+        read_settings(ClientSettings, {}, {})
+
+
+def test_bootstrap_servers_are_addresses_each_once() -> None:
+    assert parse_bootstrap(["a:1", "[::1]:2", "PLAINTEXT://a:1"]) == [
+        Address("a", 1),
+        Address("::1", 2),
+    ]
+    assert str(Address("::1", 2)) == "[::1]:2"
+
+
+@pytest.mark.parametrize("server", ["a", "a:b", ":1", "a:0", "a:70000"])
+def test_what_is_no_address_is_refused(server: str) -> None:
+    with pytest.raises(InvalidSetting):
+        parse_bootstrap([server])
