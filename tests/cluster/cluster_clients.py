@@ -75,6 +75,9 @@ class Writing:
                 "enable.idempotence": True,
                 "delivery.timeout.ms": PATIENCE_S * 1_000,
                 "linger.ms": 0,
+                # A broker that sleeps is given up after this.
+                "socket.timeout.ms": 6_000,
+                "request.timeout.ms": 5_000,
             }
         )
         self.failed: list[KafkaError] = []

@@ -1,9 +1,12 @@
 """`headwater cluster start` and `headwater zookeeper`, as a person uses them."""
 
+import importlib.util
 import json
 import os
+import random
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,11 +29,20 @@ def is_there(pid: int) -> bool:
 
 
 def consecutive_ports(count: int) -> int:
-    """The first of so many that nobody listens on, as far as one can tell."""
+    """The first of so many that nobody listens on, below those that outgoing connections take."""
     while True:
-        (first,) = free_ports("127.0.0.1", 1)
-        if first + count < 65_536:
+        first = random.randrange(15_000, 30_000)
+        if all(is_free(first + place) for place in range(count)):
             return first
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as taken:
+        try:
+            taken.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def test_a_cluster_says_when_it_is_ready_and_ends_with_ctrl_c(tmp_path: Path) -> None:
@@ -62,6 +74,29 @@ def test_a_cluster_says_when_it_is_ready_and_ends_with_ctrl_c(tmp_path: Path) ->
     assert not any(map(is_there, pids))
 
 
+def test_a_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -> None:
+    """Nobody can relieve a broker then, so it does not ask; asking would take minutes."""
+    reason = absence()
+    if reason is not None:
+        pytest.skip(reason)
+    command = [*HEADWATER, "cluster", "start", "--brokers", "2", "--dir", str(tmp_path)]
+    command += ["--base-port", str(consecutive_ports(2))]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("headwater ready on ")
+        described = json.loads((tmp_path / "cluster.json").read_text())
+        os.kill(described["zookeeper"]["pid"], signal.SIGKILL)
+        assert process.stderr.readline() == "headwater: ZooKeeper has ended; the brokers serve on\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    for node_id in (0, 1):
+        assert "stops without handing over" in (tmp_path / f"broker-{node_id}.log").read_text()
+
+
 def test_a_cluster_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     reason = absence()
     if reason is not None:
@@ -79,3 +114,22 @@ def test_a_cluster_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> No
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         assert poll.poll(PATIENCE_S * 1_000)
+
+
+def test_a_broker_says_that_its_zookeeper_does_not_answer(tmp_path: Path) -> None:
+    if importlib.util.find_spec("kazoo") is None:
+        pytest.skip("kazoo is not installed")
+    (port,) = free_ports("127.0.0.1", 1)
+    command = [*HEADWATER, "start", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
+    command += ["--zookeeper", f"127.0.0.1:{port}", "-o", "zookeeper.connection.timeout.ms=300"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 2
+    assert f"ZooKeeper at 127.0.0.1:{port} does not answer within 300 ms" in done.stderr
+
+
+def test_a_directory_of_a_lone_broker_is_not_taken_into_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "cluster.facts").write_bytes(b"")
+    command = [*HEADWATER, "start", "--data", str(tmp_path), "--zookeeper", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 2
+    assert "belongs to a broker that was alone" in done.stderr

@@ -1,5 +1,7 @@
 """A cluster of three real brokers and a real ZooKeeper, used by confluent-kafka and hurt."""
 
+import os
+import signal
 import uuid
 from collections.abc import Iterator
 
@@ -110,6 +112,32 @@ def test_a_broker_that_is_stopped_hands_over_and_nobody_notices(
     assert producer.failed == []
     assert leader not in clients.leaders(topic).values()
     assert "has not relieved it" not in cluster.brokers[leader].log_text
+    for partition in range(3):
+        acknowledged = producer.acknowledged[partition]
+        assert clients.read(topic, partition, len(acknowledged)) == acknowledged
+
+
+def test_a_leader_that_slept_longer_than_its_session_is_replaced_and_follows_when_it_wakes(
+    cluster: EmbeddedCluster, clients: Clients
+) -> None:
+    topic = clients.new_topic(partitions=3)
+    sleeper = clients.leaders(topic)[0]
+    with writing(clients.servers) as producer:
+        for number in range(90):
+            producer.write(topic, number % 3, b"before %d" % number)
+        producer.flush()
+        os.kill(cluster.brokers[sleeper].pid, signal.SIGSTOP)
+        try:
+            for number in range(90):
+                producer.write(topic, number % 3, b"after %d" % number)
+            # These are acknowledged by the others, once they know that they lead.
+            producer.flush()
+        finally:
+            os.kill(cluster.brokers[sleeper].pid, signal.SIGCONT)
+    assert producer.failed == []
+    # The sleeper itself may be asked, and then it has not heard of its successor yet.
+    await_true(lambda: clients.leaders(topic)[0] != sleeper)
+    await_true(lambda: clients.in_sync(topic) == {number: [0, 1, 2] for number in range(3)})
     for partition in range(3):
         acknowledged = producer.acknowledged[partition]
         assert clients.read(topic, partition, len(acknowledged)) == acknowledged

@@ -13,6 +13,7 @@ from headwater.client import (
     ConfigResource,
     ConsumedRecord,
     Consumer,
+    Producer,
     TopicPartition,
 )
 from headwater.client.errors import GroupIdNotFound, KafkaError, TopicAlreadyExists
@@ -129,6 +130,48 @@ def values_seen(servers: str, topic: str, isolation_level: str) -> list[bytes | 
         )
         assert consumer.end_offsets([place]) == {place: 6}
     return values
+
+
+@BOTH
+def test_reading_and_writing_are_one_transaction(servers: str, topic: str, protocol: str) -> None:
+    """KIP-447: offsets are committed with what was made of the records, or not at all."""
+    fill(servers, topic, 4)
+    group = f"{topic}-{protocol}"
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    with (
+        Consumer(settings) as consumer,
+        Producer(bootstrap_servers=servers, transactional_id=group) as producer,
+        Admin(bootstrap_servers=servers) as admin,
+    ):
+        admin.create_topic(f"{topic}-out-{protocol}")
+        consumer.subscribe([topic])
+        records = take(consumer, 4)
+        offsets = {TopicPartition(topic, number): 2 for number in range(2)}
+        producer.init_transactions()
+        for commits in (False, True):
+            producer.begin_transaction()
+            for record in records:
+                producer.send(f"{topic}-out-{protocol}", record.value)
+            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+            if commits:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+                assert consumer.committed(offsets) == {}
+        found = consumer.committed(offsets)
+        assert {place: where.offset for place, where in found.items()} == offsets
+    out = TopicPartition(f"{topic}-out-{protocol}", 0)
+    with Consumer(
+        bootstrap_servers=servers, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as reader:
+        reader.assign([out])
+        assert sorted(record.value or b"" for record in take(reader, 4)) == [b"0", b"1", b"2", b"3"]
 
 
 def test_the_admin_client_does_its_work(servers: str, topic: str) -> None:

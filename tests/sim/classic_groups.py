@@ -74,7 +74,7 @@ class ClassicLife:
         self.time.weather = CALM
         # A join of a process that died may be under way still, and take a static member's place
         # from whoever lives; that is then fenced for good, and another has to be started.
-        self.time.run_for(REBALANCE_MS + SESSION_MS)
+        self.time.run_for(SETTLING_MS)
         for group_id in self.groups:
             if not self._living(group_id):
                 self._start_in(group_id, instance=None)

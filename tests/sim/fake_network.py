@@ -286,7 +286,7 @@ class _BrokerPeer:
     def __init__(
         self, source: NodeId, listener: str, answered: Callable[[ReplySlot], None]
     ) -> None:
-        self.address = Address(listener=listener, peer_host=f"broker-{source}", peer_port=1)
+        self.address = Address(listener=listener, peer_host="192.0.2.1", peer_port=source)
         self.is_closed = False
         self._answered = answered
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import Final, TypeVar
 
@@ -18,7 +19,7 @@ from headwater.broker.member import Member
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.cluster.effective import StaticConfig
-from headwater.cluster.facts import Fact
+from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage, Endpoint
 from headwater.cluster.membership import Membership
 from headwater.cluster.reception import Reception
@@ -41,6 +42,10 @@ from headwater.storage.range_reader import RangeReader
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import request_frame
 from headwater.wire.lifting import Message
+from headwater.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 from headwater.wire.translation import write
 from tests.sim.broker_lab import Peer, Sent
 from tests.sim.cluster_lab import CLUSTER_ID
@@ -48,7 +53,7 @@ from tests.sim.cruel_disk import CruelDisk
 from tests.sim.fake_network import FakeNetwork, served_by
 from tests.sim.loaded_dice import LoadedDice
 from tests.sim.replica_lab import NodeClock
-from tests.sim.shared_store import SharedStore
+from tests.sim.shared_store import SESSION_TIMEOUT_MS, SharedStore
 from tests.sim.virtual_time import VirtualTime
 
 R = TypeVar("R", bound=Message)
@@ -57,18 +62,36 @@ DATA: Final = PurePath("/data")
 LISTENER: Final = "PLAINTEXT"
 _SIZE_BYTES: Final = 4
 _TICK_MS: Final = 100
+_LEAVE_TRIES: Final = 3
+_LEAVE_BACKOFF_MS: Final = 300
 
 
 class MemberLab:
     """A cluster of brokers by their number."""
 
     def __init__(
-        self, count: int, *, seed: int = 1, texts: Mapping[str, str] | None = None
+        self,
+        count: int,
+        *,
+        seed: int = 1,
+        texts: Mapping[str, str] | None = None,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        most_skew_ms: int = 0,
     ) -> None:
+        """Clocks differ from the true time by so much at most, each by its own measure."""
         self.time = VirtualTime(random.Random(seed))
-        self.store = SharedStore(self.time)
+        self.store = SharedStore(self.time, session_timeout_ms=session_timeout_ms)
         self.network = FakeNetwork(self.time)
-        self.nodes = [MemberNode(self, NodeId(number), texts or {}) for number in range(count)]
+        skews = random.Random(f"skew {seed}")
+        self.nodes = [
+            MemberNode(
+                self,
+                NodeId(number),
+                texts or {},
+                skew_ms=skews.randint(-most_skew_ms, most_skew_ms),
+            )
+            for number in range(count)
+        ]
         for node in self.nodes:
             node.start()
         self.run(1_000)
@@ -90,10 +113,12 @@ class MemberLab:
 class MemberNode:
     """One broker: a disk, and now and then a process on it."""
 
-    def __init__(self, lab: MemberLab, node_id: NodeId, texts: Mapping[str, str]) -> None:
+    def __init__(
+        self, lab: MemberLab, node_id: NodeId, texts: Mapping[str, str], *, skew_ms: int = 0
+    ) -> None:
         self._lab = lab
         self.node_id = node_id
-        self.clock = NodeClock(lab.time)
+        self.clock = NodeClock(lab.time, skew_ms)
         self.disk = CruelDisk(random.Random(lab.time.rng.random()), now_ms=self.clock.now_ms)
         self.disk.make_directory(DATA)
         self.static = StaticConfig.parse({**texts, "node.id": str(node_id)})
@@ -102,18 +127,29 @@ class MemberNode:
         self._life = 0
 
     @property
+    def life(self) -> int:
+        """Another one after every end and every start."""
+        return self._life
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it has registered, so that its sockets are open."""
+        return self.is_up and self._backlog is None
+
+    @property
     def image(self) -> ClusterImage:
         return self.membership.reception.image
 
     def start(self) -> None:
         self.is_up = True
         self._life += 1
+        self._backlog: list[Callable[[], None]] | None = []
         lab = self._lab
         self.dice = LoadedDice(random.Random(lab.time.rng.random()))
         self.colleagues = lab.network.join(self.node_id, self._serve)
         self.session = lab.store.session(self.node_id)
         self.deadlines = Deadlines()
-        self.deadlines.wake_at = self._wake_at
+        self.deadlines.wake_with(self._wake_at)
         self._build(ClusterImage(cluster_id=CLUSTER_ID))
         self.session.listen(self.membership)
         self.membership.register(
@@ -121,20 +157,30 @@ class MemberNode:
                 node_id=self.node_id,
                 endpoints=(Endpoint(listener=LISTENER, host="h", port=int(self.node_id)),),
             ),
-            then=lambda: None,
+            then=self._open,
         )
         self.session.read_configs(then=self.membership.reception.store_changed)
         self._later(_TICK_MS, self._tick)
 
-    def crash(self) -> None:
+    def crash(self, *, loses_power: bool = False) -> None:
+        """The process is gone, and with the power also what was not synced."""
         self._end()
         self.session.crash()
-        self.disk.process_crash()
+        if loses_power:
+            self.disk.power_cut()
+        else:
+            self.disk.process_crash()
+
+    def stop(self) -> None:
+        """A clean end, when the controller has relieved this broker or said no often enough."""
+        self._take_leave(_LEAVE_TRIES)
 
     def close(self) -> None:
         """A clean end, without asking anybody."""
         self.membership.close()
         self.replicas.close()
+        self.coordinators.groups.close()
+        self.coordinators.transactions.close()
         self.deadlines.expire_all()
         self.broker.directories.close(broker_epoch=self.membership.broker_epoch)
         self.session.close()
@@ -203,7 +249,7 @@ class MemberNode:
 
     def _broker(self, directories: LogDirectories) -> Broker:
         executor = InlineExecutor()
-        standing = Member(
+        self.member = standing = Member(
             self.static,
             membership=self.membership,
             colleagues=self.colleagues,
@@ -247,17 +293,49 @@ class MemberNode:
     # What happens to it.
 
     def _serve(self, source: NodeId, request: Message, reply: Callable[[Message], None]) -> None:
-        served_by(self.dispatch)(source, request, reply)
+        """Only a registered broker serves; until then whoever has connected waits."""
+        serve = partial(served_by(self.dispatch), source, request, reply)
+        if self._backlog is None:
+            serve()
+        else:
+            self._backlog.append(serve)
+
+    def _open(self) -> None:
+        waiting, self._backlog = self._backlog, None
+        for serve in waiting or ():
+            serve()
 
     def _told(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         self.partitions.changed(image, facts)
         self.coordinators.groups.changed(image, facts)
         self.coordinators.transactions.changed(image)
+        if any(isinstance(fact, FeatureFinalized) for fact in facts):
+            self.dispatch.announce(image)
+
+    def _take_leave(self, tries: int) -> None:
+        def again(_: HeadwaterError | None = None) -> None:
+            self._later(_LEAVE_BACKOFF_MS, lambda: self._take_leave(tries - 1))
+
+        def answered(response: Message) -> None:
+            assert isinstance(response, ControlledShutdownResponse)
+            if response.error_code or response.remaining_partitions:
+                again()
+            else:
+                self.close()
+
+        if not tries:
+            self.close()
+            return
+        request = ControlledShutdownRequest(
+            broker_id=self.node_id, broker_epoch=self.membership.broker_epoch
+        )
+        self.member.ask_controller(request, then=answered, otherwise=again)
 
     def _tick(self) -> None:
         self.partitions.open_some(10)
         self.coordinators.groups.load_some(10)
         self.coordinators.transactions.load_some(10)
+        self.coordinators.questions.tick(self.clock.now_ms())
         self.broker.directories.tick(self.clock.now_ms())
         self._later(_TICK_MS, self._tick)
 

@@ -130,7 +130,7 @@ class ReplicaNode:
         self.image = image
         colleagues = self._network.join(self.node_id, self._serve)
         self.deadlines = Deadlines()
-        self.deadlines.wake_at = self._wake_at
+        self.deadlines.wake_with(self._wake_at)
         self.replicas = Replicas(
             ReplicaTools(
                 node_id=self.node_id,

@@ -33,6 +33,7 @@ from tests.sim.cluster_lab import CLUSTER_ID
 from tests.sim.virtual_time import VirtualTime
 
 SESSION_TIMEOUT_MS = 6_000
+_RETRY_MS = 20
 
 
 class SharedStore:
@@ -220,7 +221,12 @@ class StoreSession:
             self._store.resign(token)
             return _nothing
 
-        self._ask(done, lambda _: None)
+        def again(_: HeadwaterError) -> None:
+            # Not before there is a connection again, and in the same session only.
+            if token is self._token and not self._is_dead:
+                self._time.after(_RETRY_MS, self.resign)
+
+        self._ask(done, again)
 
     def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
         def done() -> Callable[[], None]:

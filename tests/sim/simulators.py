@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from tests.sim import (
     classic_groups,
+    cluster,
     committed_offsets,
     consumer_group_world,
     mixed_groups,
@@ -33,6 +34,7 @@ Simulator = Callable[[int], Outcome]
 SIMULATORS: Final[Mapping[str, Simulator]] = {
     "storage": storage.run,
     "replication": replication.run,
+    "cluster": cluster.run,
     "classic-groups": classic_groups.run,
     "consumer-groups": consumer_group_world.run,
     "mixed-groups": mixed_groups.run,

@@ -113,7 +113,13 @@ class ClusterNode(Node):
         timeout_ms = timeout_ms or settings.zookeeper_session_timeout_ms
         proposed = known_cluster_id(self._disk, self._paths) or fresh_cluster_id(self._dice)
         founded: asyncio.Future[str] = self._loop.create_future()
-        self._store.found(proposed, then=founded.set_result, otherwise=founded.set_exception)
+
+        def failed(error: HeadwaterError) -> None:
+            # Nobody waits any more when the time is over.
+            if not founded.done():
+                founded.set_exception(error)
+
+        self._store.found(proposed, then=founded.set_result, otherwise=failed)
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 return await founded
@@ -192,6 +198,7 @@ class ClusterNode(Node):
                     await self._informed.wait()
             except TimeoutError:
                 _log.warning("no controller has told this broker what there is; it waits")
+        self.broker.producer_ids.prepare()
 
     def _told(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         self._changed(image, facts)
@@ -208,15 +215,23 @@ class ClusterNode(Node):
         settings = self._static.settings
         # Who is the last one has nobody to hand over to.
         if settings.controlled_shutdown_enable and len(self._standing.image.brokers) > 1:
-            for _ in range(settings.controlled_shutdown_max_retries):
-                if await self._is_relieved():
-                    break
-                await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1_000)
-            else:
-                if not await self._is_relieved():
-                    _log.warning("this broker stops, though the controller has not relieved it")
+            await self._hand_over()
         self._membership.close()
         self._fetching.close()
+
+    async def _hand_over(self) -> None:
+        settings = self._static.settings
+        if not self._keeper.is_connected:
+            # No controller can decide anything now, and waiting for one would take minutes.
+            _log.warning("ZooKeeper is away, so this broker stops without handing over")
+            return
+        for _ in range(settings.controlled_shutdown_max_retries):
+            if await self._is_relieved():
+                break
+            await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1_000)
+        else:
+            if not await self._is_relieved():
+                _log.warning("this broker stops, though the controller has not relieved it")
 
     async def _is_relieved(self) -> bool:
         """Ask the controller to have others lead what this broker leads."""

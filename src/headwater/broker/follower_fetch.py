@@ -55,7 +55,7 @@ def handle_follower(
         # It goes on with another's session.
         call.note_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    session.broker_epoch = request.replica_state.replica_epoch
+    session.speaks_as(request.replica_state.replica_epoch)
     session.fetched_ms = broker.clock.steady_ms()
     _FollowerFetch(broker, request, call, fetching, session).begin(request.max_wait_ms)
     return None
@@ -97,14 +97,17 @@ class _FollowerFetch:
         self.is_done = False
 
     def begin(self, max_wait_ms: int) -> None:
+        # Before it looks: what the follower has now may release a commit, and with it new records,
+        # a transaction's markers for instance. They must not wait for the end of this fetch.
+        self._session.awaits(self.more_to_read, self.hurry)
         reads = self._look()
         if max_wait_ms <= 0 or self._is_enough(reads):
             self.is_done = True
+            self._session.awaits_no_more()
             self._answer(reads)
             return
         self._missing_bytes = self._min_bytes - reads.size_bytes
         broker = self._broker
-        self._session.awaits(self.more_to_read, self.hurry)
         broker.deadlines.add(broker.clock.steady_ms() + max_wait_ms, self)
 
     # What it hears while it waits.

@@ -66,7 +66,7 @@ class Upkeep:
         self._next_sweep_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._alarm: asyncio.TimerHandle | None = None
-        deadlines.wake_at = self._set_alarm
+        deadlines.wake_with(self._set_alarm)
 
     def start(self) -> None:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
@@ -117,6 +117,9 @@ class Upkeep:
 
     def _ring(self) -> None:
         self._alarm = None
-        self._deadlines.expire(self._clock.steady_ms())
-        if self._deadlines.next_ms is not None:
-            self._set_alarm(self._deadlines.next_ms)
+        try:
+            self._deadlines.expire(self._clock.steady_ms())
+        finally:
+            # One that fails must not leave all others waiting for ever.
+            if self._deadlines.next_ms is not None:
+                self._set_alarm(self._deadlines.next_ms)

@@ -86,6 +86,9 @@ class _Plan:
         self.zookeeper = zookeeper
         self.options = options
 
+    def log_of(self, node_id: int) -> Path:
+        return self.directory / f"broker-{node_id}.log"
+
     def broker_command(self, place: int, connect: str) -> list[str]:
         from headwater.cluster.zookeeper import bound_child
         from headwater.net.host_name import own_host_name
@@ -160,8 +163,13 @@ async def _run(plan: _Plan) -> int:
         ready = asyncio.gather(*(broker.is_ready() for broker in brokers))
         await _first_of(asyncio.shield(ready), ended.wait())
         if not ended.is_set():
+            for broker, is_ready in zip(brokers, await ready, strict=True):
+                if not is_ready:
+                    log = plan.log_of(broker.node_id)
+                    typer.echo(
+                        f"headwater: broker {broker.node_id} did not start; see {log}", err=True
+                    )
             if not all(await ready):
-                typer.echo(f"headwater: a broker did not start; see {plan.directory}", err=True)
                 return CANNOT_START
             _announce(plan, server, connect, brokers)
         return await _watch(server, brokers, ended)
@@ -182,7 +190,7 @@ async def _zookeeper(plan: _Plan) -> tuple[Server | None, str]:
 
 async def _start_broker(plan: _Plan, place: int, connect: str) -> _Broker:
     node_id = plan.first_id + place
-    with (plan.directory / f"broker-{node_id}.log").open("ab") as log:
+    with plan.log_of(node_id).open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *plan.broker_command(place, connect),
             stdin=asyncio.subprocess.DEVNULL,
@@ -219,6 +227,8 @@ async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: async
         for broker in brokers:
             broker.miss()
         if not any(broker.is_running for broker in brokers):
+            also = "" if server is None else ", so ZooKeeper is stopped too"
+            typer.echo(f"headwater: all brokers that were started here have ended{also}", err=True)
             return ALL_ENDED
         if server is not None and not server.is_running:
             typer.echo("headwater: ZooKeeper has ended; the brokers serve on", err=True)

@@ -56,7 +56,9 @@ def alter(
     broker: Broker = None,
     all_brokers: Brokers = False,
     group: Group = None,
-    dry_run: Annotated[bool, typer.Option(help="Only ask whether it would do.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only ask whether it would do.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Change some configs and leave the others."""

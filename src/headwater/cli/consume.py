@@ -3,7 +3,8 @@
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    admin_of,
     failing_clearly,
     pairs,
 )
@@ -88,6 +90,7 @@ def consume(
         **pairs(setting or [], "--setting"),
     }
     write = _as_json if as_json else _formatted(fmt)
+    _expect_topic(bootstrap, topic, partition or [])
     with failing_clearly(), Consumer(settings) as consumer:
         if group is not None:
             consumer.subscribe([topic])
@@ -95,11 +98,22 @@ def consume(
         else:
             ends = _assign(consumer, topic, partition, offset, from_time, exit_at_end=exit_at_end)
         try:
-            for record in _records(consumer, max_records, timeout, ends):
-                sys.stdout.buffer.write(write(record))
+            with closing(_records(consumer, max_records, timeout, ends)) as records:
+                for record in records:
+                    sys.stdout.buffer.write(write(record))
             sys.stdout.buffer.flush()
         except KeyboardInterrupt:
             sys.stdout.buffer.flush()
+
+
+def _expect_topic(bootstrap: str, topic: str, numbers: list[int]) -> None:
+    """End where there is nothing to wait for. A consumer would wait, or even make the topic."""
+    with admin_of(bootstrap) as admin:
+        known = {each.partition for each in admin.describe_topics([topic])[topic].partitions}
+    for number in numbers:
+        if number not in known:
+            typer.echo(f"headwater: {topic} has no partition {number}", err=True)
+            raise typer.Exit(1)
 
 
 def _assign(
@@ -132,21 +146,35 @@ def _records(
     limit: int | None,
     timeout: float | None,
     ends: dict["TopicPartition", int] | None,
-) -> Iterator["ConsumedRecord"]:
+) -> Generator["ConsumedRecord", None, None]:
+    """Records until an end is reached. What was polled and not printed is not committed either."""
     count = 0
     idle_s = 0.0
     while not _is_at_end(consumer, ends):
         records = consumer.poll(_POLL_S)
         idle_s = 0.0 if records else idle_s + _POLL_S
-        for record in records:
-            yield record
+        for index, record in enumerate(records):
+            try:
+                yield record
+            except GeneratorExit:
+                _give_back(consumer, records[index:])
+                raise
             count += 1
             if count == limit:
+                _give_back(consumer, records[index + 1 :])
                 return
         if not records:
             sys.stdout.buffer.flush()
         if timeout is not None and idle_s >= timeout:
             return
+
+
+def _give_back(consumer: "Consumer", records: Sequence["ConsumedRecord"]) -> None:
+    """A group goes on with these."""
+    from headwater.client import TopicPartition
+
+    for record in reversed(records):
+        consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
 
 
 def _is_at_end(consumer: "Consumer", ends: dict["TopicPartition", int] | None) -> bool:

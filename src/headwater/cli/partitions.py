@@ -12,6 +12,7 @@ from headwater.cli.terminal import (
     show,
     topic_partition,
 )
+from headwater.model.errors import ErrorCode
 
 app = typer.Typer(no_args_is_help=True, help="Move partitions, and elect their leaders.")
 
@@ -24,7 +25,7 @@ def reassign(
     to: Annotated[
         str | None, typer.Option(help="The ids of the new brokers, parted by commas.")
     ] = None,
-    cancel: Annotated[bool, typer.Option(help="Call a move off.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Call a move off.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Move partitions to other brokers."""
@@ -61,7 +62,9 @@ def moving(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) ->
 @app.command("elect-leader")
 def elect_leader(
     partitions: Places,
-    unclean: Annotated[bool, typer.Option(help="Any that lives, even if it lost records.")] = False,
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="Any that lives, even if it lost records.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
@@ -78,3 +81,6 @@ def elect_leader(
         for place, error in sorted(found.items())
     ]
     show(rows, as_json=as_json, columns=["topic", "partition", "outcome"])
+    # Whoever wanted it to lead has what he wanted if it does already.
+    if any(error and error.code is not ErrorCode.ELECTION_NOT_NEEDED for error in found.values()):
+        raise typer.Exit(1)

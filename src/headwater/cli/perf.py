@@ -16,6 +16,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    expect_broker,
     failing_clearly,
     pairs,
     show,
@@ -55,6 +56,7 @@ def produce(
     latencies = array("d")
     failures: list[BaseException] = []
     settings = {"bootstrap.servers": bootstrap, **pairs(setting or [], "--setting")}
+    expect_broker(bootstrap)
     with failing_clearly(), Producer(settings) as producer:
         producer.partitions_for(topic)
         began = time.perf_counter()
@@ -79,7 +81,7 @@ def produce(
 def consume(
     topic: Topic,
     records: Records = 100_000,
-    table: Annotated[bool, typer.Option(help="As Arrow tables.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="As Arrow tables.")] = False,
     timeout: Annotated[float, typer.Option(help="Give up when nothing comes for so long.")] = 10.0,
     setting: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -94,6 +96,7 @@ def consume(
         **pairs(setting or [], "--setting"),
     }
     count = size_bytes = 0
+    expect_broker(bootstrap)
     with failing_clearly(), Consumer(settings) as consumer:
         consumer.assign([TopicPartition(topic, each) for each in consumer.partitions_for(topic)])
         began = time.perf_counter()
@@ -133,6 +136,7 @@ def end_to_end(
         "bootstrap.servers": bootstrap,
         **pairs(setting or [], "--setting"),
     }
+    expect_broker(bootstrap)
     with (
         failing_clearly(),
         Producer({"linger.ms": 0, **settings}) as producer,

@@ -8,7 +8,13 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, Bootstrap, failing_clearly, pairs
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    expect_broker,
+    failing_clearly,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from headwater.client import RecordFuture
@@ -47,6 +53,8 @@ def produce(
         "bootstrap.servers": bootstrap,
         "client.id": "headwater-cli",
         "linger.ms": 5,
+        # A topic or partition that does not exist is waited for as long as this.
+        "max.block.ms": 10_000,
         **pairs(setting or [], "--setting"),
     }
     failures: list[BaseException] = []
@@ -56,6 +64,7 @@ def produce(
         if error is not None:
             failures.append(error)
 
+    expect_broker(bootstrap)
     null = None if null_marker is None else null_marker.encode()
     with failing_clearly(), Producer(settings) as producer:
         for line in _lines(file):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
+_FIRST_ANSWER_S: Final = 5.0
+"""A client goes on trying for a minute or more; nobody at a terminal waits for that in silence."""
+
 Bootstrap = Annotated[
     str,
     typer.Option(
@@ -53,6 +56,11 @@ def failing_clearly() -> Iterator[None]:
         # Whoever reads has seen enough. What is left in the buffer has nowhere to go.
         sys.stdout = None
         raise typer.Exit(0) from error
+    except OSError as error:
+        # The disk is full, or the terminal is gone.
+        typer.echo(f"headwater: {error.strerror or error}", err=True)
+        sys.stdout = None
+        raise typer.Exit(1) from error
 
 
 @contextmanager
@@ -61,7 +69,27 @@ def admin_of(bootstrap: str) -> Iterator["Admin"]:
     from headwater.client import Admin
 
     with failing_clearly(), Admin(bootstrap_servers=bootstrap, client_id="headwater-cli") as admin:
+        _await_answer(admin)
         yield admin
+
+
+def expect_broker(bootstrap: str) -> None:
+    """For commands that go on without an admin client: end clearly where no broker answers."""
+    with admin_of(bootstrap):
+        pass
+
+
+def _await_answer(admin: "Admin") -> None:
+    from headwater.client.errors import KafkaTimeout, UnsupportedVersion
+
+    try:
+        admin.describe_cluster(timeout=_FIRST_ANSWER_S)
+    except KafkaTimeout as error:
+        why = error.__cause__ if str(error.__cause__) else error
+        raise KafkaTimeout(f"no broker answers: {why}") from error
+    except UnsupportedVersion:
+        # An old one, which has answered all the same.
+        return
 
 
 def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
@@ -72,13 +100,15 @@ def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        is_number = bool(rows) and isinstance(rows[0].get(column), int)
+        is_number = bool(rows) and isinstance(rows[0].get(column), int | float)
         table.add_column(column.upper(), justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
+        # As texts, because what clients name themselves may look like rich's markup.
+        table.add_row(*(Text(_cell(row.get(column))) for column in columns))
     # A pipe has no width; there nothing may be cut off.
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
     console.print(table)

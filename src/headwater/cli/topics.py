@@ -17,10 +17,16 @@ Configs = Annotated[
 @app.command()
 def create(
     names: Names,
-    partitions: Annotated[int, typer.Option(help="How many; -1 leaves it to the broker.")] = -1,
-    replication_factor: Annotated[int, typer.Option(help="-1 leaves it to the broker.")] = -1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="How many; -1 leaves it to the broker.")
+    ] = -1,
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", "-r", help="-1 leaves it to the broker.")
+    ] = -1,
     config: Configs = None,
-    if_not_exists: Annotated[bool, typer.Option(help="Be content if it is there.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Be content if it is there.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +56,7 @@ def create(
 
 @app.command("list")
 def list_(
-    internal: Annotated[bool, typer.Option(help="Internal topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +103,8 @@ def describe(
 def alter(
     name: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
     partitions: Annotated[
-        int | None, typer.Option(help="Let it grow to so many.", show_default=False)
+        int | None,
+        typer.Option("--partitions", "-p", help="Let it grow to so many.", show_default=False),
     ] = None,
     config: Configs = None,
     delete_config: Annotated[

@@ -63,6 +63,7 @@ class Membership:
         self.leading: Leading | None = None
         self.broker_epoch = NO_EPOCH
         self._registration: Registration | None = None
+        self._when_registered: Callable[[], None] = _nothing
         self._is_registered = False
         self._is_standing = False
         self._is_closed = False
@@ -75,7 +76,8 @@ class Membership:
     def register(self, registration: Registration, *, then: Callable[[], None]) -> None:
         """Be there, now and after every loss of the session. `then` is called once."""
         self._registration = registration
-        self._register(then)
+        self._when_registered = then
+        self._register()
 
     def close(self) -> None:
         """Decide nothing any more, and stand for nothing."""
@@ -109,11 +111,11 @@ class Membership:
             self.leading.stop()
             self.leading = None
         if self._registration is not None and not self._is_closed:
-            self._register(_nothing)
+            self._register()
 
     # Registration.
 
-    def _register(self, then: Callable[[], None]) -> None:
+    def _register(self) -> None:
         assert self._registration is not None
 
         def registered(epoch: int) -> None:
@@ -123,6 +125,8 @@ class Membership:
             self.broker_epoch = epoch
             self.reception.registered(epoch)
             _log.info("broker %d is registered with epoch %d", self.node_id, epoch)
+            # The session may have been lost before it came to a first registration.
+            then, self._when_registered = self._when_registered, _nothing
             then()
             self._stand()
 
@@ -131,13 +135,13 @@ class Membership:
                 self.fatal(error)
             elif not self._is_registered and not self._is_closed:
                 _log.warning("broker %d cannot register yet: %s", self.node_id, error)
-                self._later(RETRY_MS, lambda: self._register_again(then))
+                self._later(RETRY_MS, self._register_again)
 
         self._store.register(self._registration, then=registered, otherwise=failed)
 
-    def _register_again(self, then: Callable[[], None]) -> None:
+    def _register_again(self) -> None:
         if not self._is_registered and not self._is_closed:
-            self._register(then)
+            self._register()
 
     # Elections.
 

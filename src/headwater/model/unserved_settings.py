@@ -23,7 +23,6 @@ _FAMILIES = {
     "controller.quota.": _QUOTAS,
     "metadata.": _ALONE,
     "process.roles": _ALONE,
-    "zookeeper.": _FIXED,
     "remote.": _TIERED,
     "log.local.retention.": _TIERED,
     "quota.": _QUOTAS,
@@ -70,6 +69,10 @@ _NAMES = {
     "transaction.state.log.load.buffer.size": _FIXED,
     "transaction.two.phase.commit.enable": "two-phase commit is not served yet",
     "unstable.feature.versions.enable": "no unstable feature is served yet",
+    "zookeeper.clientCnxnSocket": _JVM,
+    "zookeeper.max.in.flight.requests": _FIXED,
+    "zookeeper.metadata.migration.enable": _OLD,
+    "zookeeper.sync.time.ms": _OLD,
 }
 
 

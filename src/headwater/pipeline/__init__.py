@@ -1,4 +1,27 @@
-"""Spark: the data source and sink, pipelines, connect and mirror jobs.
+"""Spark: topics as a source and a sink of its queries, and sessions that are set up for it.
 
-The only room that may import pyspark. Empty until the pipelines are built.
+    from headwater.pipeline import session
+
+    spark = session()
+    orders = spark.readStream.format("headwater").option("subscribe", "orders")...
+
+The only room that may import pyspark, and it does so late: planning is tested without it.
 """
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.pipeline.spark_session import register, session
+
+if TYPE_CHECKING:
+    from headwater.pipeline.progress import commit_progress
+
+__all__ = ["commit_progress", "register", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs pyspark to be imported is imported when it is asked for."""
+    if name == "commit_progress":
+        from headwater.pipeline.progress import commit_progress
+
+        return commit_progress
+    raise AttributeError(name)

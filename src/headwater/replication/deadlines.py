@@ -33,8 +33,7 @@ class Deadlines:
     """All waiters of a broker by the time at which their patience ends."""
 
     def __init__(self) -> None:
-        # Told the earliest deadline whenever it becomes earlier.
-        self.wake_at: Callable[[int], None] = _nobody
+        self._wake_at: Callable[[int], None] = _nobody
         self._heap: list[tuple[int, int, Waiter]] = []
         self._numbers = count()
         self._waiting = 0
@@ -48,6 +47,15 @@ class Deadlines:
         """When `expire` has something to do, or a little earlier."""
         return self._heap[0][0] if self._heap else None
 
+    def wake_with(self, wake_at: Callable[[int], None]) -> None:
+        """Have it told the earliest deadline: now, and whenever it becomes earlier.
+
+        Now, because no later one would be told while one from before is the earliest.
+        """
+        self._wake_at = wake_at
+        if self.next_ms is not None:
+            wake_at(self.next_ms)
+
     def add(self, deadline_ms: int, waiter: Waiter) -> None:
         is_earliest = not self._heap or deadline_ms < self._heap[0][0]
         heappush(self._heap, (deadline_ms, next(self._numbers), waiter))
@@ -56,7 +64,7 @@ class Deadlines:
             self._heap = [entry for entry in self._heap if not entry[2].is_done]
             heapify(self._heap)
         if is_earliest:
-            self.wake_at(deadline_ms)
+            self._wake_at(deadline_ms)
 
     def ended(self) -> None:
         """A waiter was answered before its time, or `expire` has answered it."""

@@ -110,6 +110,16 @@ class FollowerSession(FetchSession):
         self.due.pop(wanted, None)
         wanted.detach()
 
+    def speaks_as(self, broker_epoch: int) -> None:
+        """The follower's registration. With another one, all that it has counts anew (ISR-3)."""
+        if broker_epoch == self.broker_epoch:
+            return
+        self.broker_epoch = broker_epoch
+        for wanted in self.partitions.values():
+            assert isinstance(wanted, FollowedPartition)
+            wanted.is_named = True
+            self.due[wanted] = None
+
     def to_read(self) -> Sequence[WantedPartition]:
         return list(self.due)
 

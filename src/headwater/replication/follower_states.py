@@ -20,14 +20,17 @@ class Pulse(Protocol):
     @property
     def fetched_ms(self) -> int: ...
 
+    @property
+    def broker_epoch(self) -> int: ...
+
 
 class FollowerState:
     """One follower of one partition, during one leader epoch. Times are of the steady clock."""
 
     __slots__ = (
+        "_broker_epoch",
         "_fetched_end",
         "_fetched_ms",
-        "broker_epoch",
         "caught_up_ms",
         "end_offset",
         "log_start_offset",
@@ -38,12 +41,23 @@ class FollowerState:
         """A new leader gives those that are in sync some time to show it."""
         self.end_offset = NO_OFFSET
         self.log_start_offset = NO_OFFSET
-        self.broker_epoch = NO_BROKER_EPOCH
+        self._broker_epoch = NO_BROKER_EPOCH
         self.caught_up_ms = now_ms if is_in_sync else _NEVER
         self.pulse: Pulse | None = None
         # The last fetch that named the partition, and where the leader's log ended then.
         self._fetched_ms = _NEVER
         self._fetched_end = NO_OFFSET
+
+    @property
+    def broker_epoch(self) -> int:
+        """As which incarnation it fetches.
+
+        A broker whose session with the store was lost registers anew and goes on fetching; where
+        there is nothing to fetch, only the pulse tells of it.
+        """
+        if self.pulse is None:
+            return self._broker_epoch
+        return max(self._broker_epoch, self.pulse.broker_epoch)
 
     def fetched(
         self,
@@ -62,7 +76,7 @@ class FollowerState:
             self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
         self.end_offset = offset
         self.log_start_offset = log_start_offset
-        self.broker_epoch = broker_epoch
+        self._broker_epoch = broker_epoch
         self.pulse = pulse
         self._fetched_ms = now_ms
         self._fetched_end = leader_end

@@ -232,6 +232,8 @@ class HostedPartition:
         if leading is not None:
             leading.waits.fail(code)
         self.start_waits.fail(code)
+        # Markers may come while another broker leads, so what a coordinator said then is stale.
+        self.guard = None
 
     # What is written here, and who has it.
 

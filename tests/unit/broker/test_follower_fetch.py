@@ -1,5 +1,7 @@
 """A leader and the fetches of its followers: HW-4, EP-4, EP-5, EP-10, FT-6."""
 
+from collections.abc import Callable, Sequence
+
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId
 from headwater.replication.follower_session import FollowerSession
@@ -25,8 +27,8 @@ STRANGER = NodeId(7)
 class Lab:
     """A leader whose followers are the test's."""
 
-    def __init__(self, count: int = 0) -> None:
-        self.world = ReplicaWorld()
+    def __init__(self, count: int = 0, *, partitions: int = 1) -> None:
+        self.world = ReplicaWorld(partitions=partitions)
         for node_id in (TWO, THREE):
             self.world.network.isolate(node_id)
         self.world.run(100)
@@ -48,16 +50,20 @@ class Lab:
         session: tuple[int, int] = (0, 0),
         wait_ms: int = 0,
         forgets: bool = False,
+        partitions: Sequence[int] = (0,),
     ) -> Sent:
-        asked = FetchPartition(
-            partition=0,
-            fetch_offset=offset or 0,
-            current_leader_epoch=leader_epoch,
-            last_fetched_epoch=last_fetched_epoch,
-            log_start_offset=0,
-            partition_max_bytes=NO_LIMIT,
+        asked = tuple(
+            FetchPartition(
+                partition=number,
+                fetch_offset=offset or 0,
+                current_leader_epoch=leader_epoch,
+                last_fetched_epoch=last_fetched_epoch,
+                log_start_offset=0,
+                partition_max_bytes=NO_LIMIT,
+            )
+            for number in partitions
         )
-        topics = (FetchTopic(topic_id=TOPIC_ID, partitions=(asked,)),)
+        topics = (FetchTopic(topic_id=TOPIC_ID, partitions=asked),)
         epoch = self.epochs.get(node_id, -1) if broker_epoch is None else broker_epoch
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=node_id, replica_epoch=epoch),
@@ -181,6 +187,29 @@ def test_a_fetch_waits_for_records_and_not_for_watermarks() -> None:
     lab.world.run(1)
     assert only(waiting).records
     assert only(waiting).high_watermark == 1
+
+
+class Consequence:
+    """What is done when a record is committed: `headwater.replication.commit_waits.CommitWait`."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def committed(self, code: ErrorCode) -> None:
+        assert code is ErrorCode.NONE
+        self._act()
+
+
+def test_what_is_written_because_of_a_fetch_does_not_wait_for_its_end() -> None:
+    """As the markers of a transaction are, whose end is committed by this very fetch."""
+    lab = Lab(1, partitions=4)
+    session_id = session_of(lab.fetch(0, partitions=(0, 3)))
+    lab.fetch(1, node_id=THREE)
+    marker = Consequence(lambda: lab.world.produce(b"marker", acks=1, number=3))
+    assert lab.leader.hosted.await_commit(marker, 1)
+    waiting = lab.fetch(1, session=(session_id, 1), wait_ms=500)
+    lab.world.run(1)
+    assert [each.partition_index for each in told(waiting) if each.records] == [3]
 
 
 def test_a_second_fetch_of_a_session_ends_the_first_at_once() -> None:

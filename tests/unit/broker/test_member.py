@@ -201,6 +201,18 @@ def test_a_lost_session_makes_a_broker_register_again_and_the_controller_another
         assert all(each.leader >= 0 for each in node.image.topics["t"].partitions)
 
 
+def test_a_broker_that_registered_again_is_in_sync_again_though_nothing_is_written() -> None:
+    """ISR-3: what it fetched under its former registration does not count, and it is told nothing
+    new that it could fetch.
+    """
+    lab = MemberLab(3)
+    lab.controller.ask(create("t", partitions=6), CreateTopicsResponse)
+    lab.others[0].session.expire()
+    lab.run(5_000)
+    for partition in lab.controller.image.topics["t"].partitions:
+        assert sorted(partition.isr) == [0, 1, 2]
+
+
 def test_a_controller_that_is_cut_off_from_the_store_is_replaced_and_knows_it_when_it_is_back() -> (
     None
 ):
@@ -252,3 +264,29 @@ def test_what_was_deleted_and_made_anew_while_a_broker_was_down_is_followed_from
     for name in absent.broker.directories.partitions():
         directory = absent.broker.directories.directory_of(name)
         assert directory.topic_id(name) == absent.image.topics["t"].topic_id
+
+
+def test_a_broker_whose_session_ends_before_it_is_registered_serves_all_the_same() -> None:
+    """It waits for its former session to end, and loses the new one meanwhile."""
+    lab = MemberLab(3)
+    node = lab.others[0]
+    node.crash()
+    node.start()
+    lab.run(1_000)
+    assert not node.is_serving
+    node.session.expire()
+    lab.run(lab.store.session_timeout_ms + 2_000)
+    assert node.is_serving
+    assert sorted(lab.controller.image.brokers) == [0, 1, 2]
+
+
+def test_an_idle_follower_whose_session_was_lost_is_in_sync_again() -> None:
+    """ISR-3: it goes on fetching in the same fetch session, as another incarnation."""
+    lab = MemberLab(3)
+    node = lab.others[0]
+    node.ask(create("t"), CreateTopicsResponse)
+    node.session.expire()
+    # Leaders look at their followers every half of `replica.lag.time.max.ms`.
+    lab.run(40_000)
+    states = lab.store.image.topics["t"].partitions
+    assert [sorted(state.isr) for state in states] == [[0, 1, 2]] * 3

@@ -1,6 +1,8 @@
 """The commands that talk to brokers, at a real one: what they print, and how they end."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headwater.cli.main import app
+from headwater.cli.terminal import show
+from headwater.net.free_ports import free_ports
 from headwater.testing import EmbeddedBroker
 
 
@@ -164,6 +168,7 @@ def test_the_cluster_and_its_partitions_tell_of_themselves(shell: Shell, topic: 
     assert shell.tells("partitions", "elect-leader", f"{topic}:0")[0]["outcome"] == (
         "ELECTION_NOT_NEEDED"
     )
+    assert shell.run("partitions", "elect-leader", f"{topic}:7").exit_code == 1
     assert shell.run("partitions", "reassign", f"{topic}:0").exit_code == 2
     shell.does("partitions", "reassign", f"{topic}-0", "--to", "0")
 
@@ -178,3 +183,68 @@ def test_speeds_are_told_in_kafkas_figures(shell: Shell, topic: str) -> None:
         assert read["records"] == 2000
     (both,) = shell.tells("perf", "end-to-end", topic, "-n", "5")
     assert both["records"] == 5
+
+
+def test_where_no_broker_answers_that_is_said_soon(topic: str) -> None:
+    """Neither a minute of silence nor a traceback, whatever the command."""
+    (port,) = free_ports("127.0.0.1", 1)
+    shell = Shell(f"127.0.0.1:{port}")
+    for words in (
+        ("topics", "list"),
+        ("produce", topic),
+        ("consume", topic),
+        ("perf", "consume", topic),
+    ):
+        result = shell.run(*words)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"headwater: no broker answers: 127.0.0.1:{port}: ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_a_topic_or_partition_that_does_not_exist_is_not_waited_for(
+    shell: Shell, topic: str
+) -> None:
+    unknown = shell.run("consume", topic, "-f", "-e")
+    assert (unknown.exit_code, unknown.stderr) == (
+        1,
+        f"headwater: {topic}: UNKNOWN_TOPIC_OR_PARTITION\n",
+    )
+    assert topic not in shell.does("topics", "list").splitlines()
+    shell.does("topics", "create", topic)
+    beyond = shell.run("consume", topic, "-p", "9")
+    assert (beyond.exit_code, beyond.stderr) == (1, f"headwater: {topic} has no partition 9\n")
+
+
+def test_a_cell_that_looks_like_markup_is_shown_as_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a client calls itself is in the tables of groups."""
+    show([{"client": "[/red]"}, {"client": "[bold]x"}], as_json=False, columns=["client"])
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
+        "CLIENT",
+        "[/red]",
+        "[bold]x",
+    ]
+
+
+def test_output_that_cannot_be_written_is_told_in_one_line(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, given="x\n" * 10_000)
+    words = ["consume", topic, "-f", "-e", "-b", shell._bootstrap]
+    with Path("/dev/full").open("wb") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "headwater", *words],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert (run.returncode, run.stderr) == (1, "headwater: No space left on device\n")
+
+
+def test_a_group_goes_on_behind_the_last_record_that_was_printed(shell: Shell, topic: str) -> None:
+    """Though more were polled at once."""
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, given="".join(f"{number}\n" for number in range(20)))
+    read = ("consume", topic, "-g", f"g-{topic}", "-f", "-n", "7")
+    assert [row["value"] for row in shell.tells(*read)] == [str(each) for each in range(7)]
+    (row,) = shell.tells("groups", "describe", f"g-{topic}")
+    assert row["offset"] == 7
+    assert [row["value"] for row in shell.tells(*read)] == [str(each) for each in range(7, 14)]

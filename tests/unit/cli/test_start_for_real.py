@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.net.free_ports import free_ports
+
 PATIENCE_S = 60
 
 
@@ -170,3 +172,16 @@ def test_the_same_directory_keeps_its_cluster(tmp_path: Path) -> None:
             process.terminate()
             assert end_of(process)[0] == 0
     assert clusters[0] == clusters[1] != ""
+
+
+def test_without_its_zookeeper_it_says_so_and_does_not_start(tmp_path: Path) -> None:
+    (port,) = free_ports("127.0.0.1", 1)
+    line = refusal(
+        [
+            *("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"),
+            *("--zookeeper", f"127.0.0.1:{port}", "-o", "zookeeper.connection.timeout.ms=300"),
+        ]
+    )
+    assert line.startswith(
+        f"headwater: ZooKeeper at 127.0.0.1:{port} does not answer within 300 ms"
+    )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from headwater.replication.deadlines import Deadlines
+from headwater.replication.deadlines import Alarm, Deadlines
 
 
 @dataclass(eq=False)
@@ -46,10 +46,18 @@ def test_one_that_was_answered_before_its_time_is_not_told() -> None:
 
 def test_the_alarm_is_set_for_the_earliest_and_only_when_that_changes() -> None:
     deadlines, alarms = Deadlines(), list[int]()
-    deadlines.wake_at = alarms.append
+    deadlines.wake_with(alarms.append)
     for deadline_ms in (50, 60, 20, 30):
         deadlines.add(deadline_ms, Patient(deadlines, ""))
     assert alarms == [50, 20]
+
+
+def test_what_waited_before_there_was_a_timer_does_not_keep_later_ones_from_being_told() -> None:
+    """A broker checks its in-sync replicas from its first moment on, long before its upkeep."""
+    deadlines, alarms = Deadlines(), list[int]()
+    deadlines.add(10, Patient(deadlines, "early"))
+    deadlines.wake_with(alarms.append)
+    assert alarms == [10]
 
 
 def test_answered_requests_with_distant_deadlines_do_not_pile_up() -> None:
@@ -89,3 +97,43 @@ def test_those_whose_clients_have_hung_up_are_ended_and_the_others_wait_on() -> 
     assert len(deadlines) == 2
     deadlines.expire_gone()
     assert said == ["b"]
+
+
+def test_an_alarm_rings_once_at_the_time_it_was_last_set_for() -> None:
+    deadlines = Deadlines()
+    rung: list[bool] = []
+    alarm = Alarm(deadlines, lambda: rung.append(alarm.is_set))
+    alarm.set(10)
+    alarm.set(20)
+    deadlines.expire(15)
+    assert (rung, alarm.is_set) == ([], True)
+    deadlines.expire(20)
+    deadlines.expire(30)
+    assert (rung, alarm.is_set, len(deadlines)) == ([False], False, 0)
+
+
+def test_an_alarm_that_is_cancelled_does_not_ring() -> None:
+    deadlines = Deadlines()
+    rung: list[int] = []
+    alarm = Alarm(deadlines, lambda: rung.append(1))
+    alarm.set(10)
+    alarm.cancel()
+    alarm.cancel()
+    deadlines.expire(10)
+    assert (rung, len(deadlines)) == ([], 0)
+
+
+def test_an_alarm_may_be_set_again_while_it_rings() -> None:
+    deadlines = Deadlines()
+    rung: list[int] = []
+
+    def ring() -> None:
+        rung.append(1)
+        alarm.set(10 + 10 * len(rung))
+
+    alarm = Alarm(deadlines, ring)
+    alarm.set(10)
+    deadlines.expire(10)
+    assert (len(rung), alarm.is_set) == (1, True)
+    deadlines.expire(20)
+    assert len(rung) == 2

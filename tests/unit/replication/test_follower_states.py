@@ -10,6 +10,7 @@ LAG_MS = 1_000
 @dataclass
 class Session:
     fetched_ms: int
+    broker_epoch: int = 7
 
 
 def state(*, is_in_sync: bool = True, now_ms: int = 0) -> FollowerState:
@@ -88,3 +89,12 @@ def test_a_follower_whose_session_is_over_is_not_fetching() -> None:
     assert not follower.is_fetching(now_ms=1_001, lag_max_ms=LAG_MS)
     fetch(follower, 10, leader_end=10, at_ms=0, pulse=None)
     assert not follower.is_fetching(now_ms=0, lag_max_ms=LAG_MS)
+
+
+def test_a_follower_that_registers_anew_says_so_without_naming_the_partition() -> None:
+    """ISR-3: else one that has nothing to fetch would be taken for its former self for ever."""
+    follower, session = state(), Session(fetched_ms=0)
+    fetch(follower, 10, leader_end=10, at_ms=0, pulse=session)
+    assert follower.broker_epoch == 7
+    session.broker_epoch = 8
+    assert follower.broker_epoch == 8

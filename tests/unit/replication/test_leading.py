@@ -13,6 +13,7 @@ LAG_MS = 1_000
 
 class Session:
     fetched_ms = 0
+    broker_epoch = -1
 
 
 SESSION = Session()

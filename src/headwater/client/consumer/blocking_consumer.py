@@ -13,6 +13,7 @@ in the thread that polls.
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -22,6 +23,7 @@ from headwater.client.consumer.aio_consumer import (
     offsets_to_commit,
     told,
 )
+from headwater.client.consumer.collecting import unpack
 from headwater.client.consumer.commits import CommitCallback
 from headwater.client.consumer.consumer_core import ConsumerCore
 from headwater.client.consumer.consumer_settings import ConsumerSettings
@@ -121,8 +123,23 @@ class Consumer:
 
     def poll_table(self, timeout: float = 0.0, max_records: int | None = None) -> "pa.Table":
         """All that is there as an Arrow table, once there is something; else an empty one."""
-        table = self._poll(timeout, lambda: self._core.collecting.table(max_records))
-        return self._core.collecting.no_rows() if table is None else table
+        if max_records is not None:
+            table = self._poll(timeout, lambda: self._core.collecting.table(max_records))
+            return self._core.collecting.no_rows() if table is None else table
+        deadline_ms = self._deadline_ms(timeout)
+        while True:
+            left_s = max(deadline_ms - self._clock.steady_ms(), 0) / 1000
+            taken = self._poll(left_s, self._core.collecting.whole)
+            if taken is None:
+                return self._core.collecting.no_rows()
+            unpacked = unpack(taken)
+            if unpacked.error is not None:
+                self._call(partial(self._core.collecting.give_back, unpacked.unread))
+                if not unpacked.rows:
+                    raise unpacked.error
+            if unpacked.rows:
+                return self._core.collecting.table_of(unpacked.rows)
+            # Nothing but markers, or records of aborted transactions.
 
     def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         deadline_ms = self._deadline_ms(timeout)

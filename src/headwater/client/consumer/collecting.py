@@ -6,7 +6,7 @@ seek past it.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.client.consumer.fetched_data import FetchedData, Rows
 from headwater.client.consumer.fetcher import Fetcher
@@ -71,16 +71,18 @@ class Collecting:
         return records
 
     def no_rows(self) -> "pa.Table":
-        """An empty table. Touches nothing, and so is for any thread."""
-        from headwater.client.consumer.tables import table_of
+        """An empty table. For any thread."""
+        return self.table_of([])
 
-        return table_of([])
-
-    def table(self, limit: int | None) -> "pa.Table":
-        """All that is there, or so many rows, as an Arrow table."""
+    def table_of(self, rows: list[Rows]) -> "pa.Table":
+        """Rows that were taken, as a table. For any thread."""
         # Late, because importing pyarrow costs more than many a program that never asks for it.
         from headwater.client.consumer.tables import table_of
 
+        return table_of(rows)
+
+    def table(self, limit: int | None) -> "pa.Table":
+        """All that is there, or so many rows, as an Arrow table."""
         taken: list[Rows] = []
         left = _ALL if limit is None else limit
         passed: deque[FetchedData] = deque()
@@ -90,7 +92,36 @@ class Collecting:
                 left -= rows.stop - rows.start
         finally:
             self._finish(passed)
-        return table_of(taken)
+        return self.table_of(taken)
+
+    def whole(self) -> list[FetchedData]:
+        """All that waits, handed over as it is; the position moves behind it.
+
+        So a blocking consumer unpacks in its own thread, while the loop's receives more.
+        """
+        waiting = self._fetcher.data
+        taken: list[FetchedData] = []
+        passed: deque[FetchedData] = deque()
+        while waiting:
+            data = waiting.popleft()
+            state = self._state.state_for(data.partition, data.token)
+            if state is not None and state.is_paused:
+                passed.append(data)
+                continue
+            self._fetcher.drop(data)
+            if state is not None:
+                self._state.consumed(state, data.end_offset, data.end_epoch)
+                taken.append(data)
+        waiting.extend(passed)
+        return taken
+
+    def give_back(self, unread: list[FetchedData]) -> None:
+        """What was handed over and could not be unpacked; the position goes back before it."""
+        for data in reversed(unread):
+            state = self._state.state_for(data.partition, data.token)
+            if state is not None:
+                self._fetcher.restore(data)
+                self._state.consumed(state, data.next_offset, data.next_epoch)
 
     def _next(self, limit: int, passed: deque[FetchedData], *, may_raise: bool) -> Rows | None:
         """The next rows of a partition that is not paused; what is paused is put aside."""
@@ -150,6 +181,26 @@ class Collecting:
         state = self._state.state_for(data.partition, data.token)
         assert state is not None
         self._state.consumed(state, data.next_offset, data.next_epoch)
+
+
+class Unpacked(NamedTuple):
+    """What became of data that was handed over whole."""
+
+    rows: list[Rows]
+    unread: list[FetchedData]
+    error: KafkaError | None
+
+
+def unpack(taken: list[FetchedData]) -> Unpacked:
+    """All rows of all data, or of all before the first that is damaged. For any thread."""
+    rows: list[Rows] = []
+    for index, data in enumerate(taken):
+        try:
+            while (some := data.take(_ALL)) is not None:
+                rows.append(some)
+        except HeadwaterError as error:
+            return Unpacked(rows, taken[index:], _located(data, from_failure(error)))
+    return Unpacked(rows, [], None)
 
 
 def _located(data: FetchedData, error: KafkaError) -> KafkaError:

@@ -6,9 +6,8 @@ comes again. So listeners run where the application is, and not on the loop of a
 """
 
 import asyncio
-import base64
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.consumer.classic_member import ClassicMember
@@ -18,8 +17,9 @@ from headwater.client.consumer.complaints import Complaints
 from headwater.client.consumer.consumer_member import ConsumerMember
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.fetcher import Fetcher
-from headwater.client.consumer.group_session import GroupSession, Member
-from headwater.client.consumer.membership import Change, Identity, MemberSettings, Rebalance
+from headwater.client.consumer.group_session import GroupSession
+from headwater.client.consumer.members import new_member
+from headwater.client.consumer.membership import Change, Identity, Rebalance
 from headwater.client.consumer.offset_reset import OffsetReset
 from headwater.client.consumer.offsets import (
     NO_IDENTITY,
@@ -42,8 +42,6 @@ from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMeta
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition
 from headwater.model.ports import Clock, Dice
-
-_UUID_BYTES: Final = 16
 
 T = TypeVar("T")
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -90,16 +88,8 @@ class ConsumerCore:
             key_deserializer=settings.deserializer_of_keys(),
             value_deserializer=settings.deserializer_of_values(),
         )
-        self._session = self._new_session(dice)
-        self._commits: Commits | None = None
-        if settings.group_id is not None:
-            self._commits = Commits(
-                self.cluster,
-                self.offsets,
-                settings.group_id,
-                identity=self._committer,
-                timeout_ms=settings.default_api_timeout_ms,
-            )
+        self._session = self._new_session()
+        self._commits = self._new_commits()
         self._subscription = Subscription()
         self._news = asyncio.Event()
         self._is_woken = False
@@ -153,7 +143,7 @@ class ConsumerCore:
         self._check_open()
         if self._session is not None:
             await self._session.close(deadline_ms=deadline_ms)
-            self._session = self._new_session(self.cluster.dice)
+            self._session = self._new_session()
         self.state.assign(())
         self._subscription = Subscription()
 
@@ -348,26 +338,23 @@ class ConsumerCore:
 
     # Inside.
 
-    def _new_session(self, dice: Dice) -> GroupSession | None:
-        settings = self.settings
-        if settings.group_id is None:
+    def _new_session(self) -> GroupSession | None:
+        group_id = self.settings.group_id
+        if group_id is None:
             return None
-        member_settings = MemberSettings(
-            group_id=settings.group_id,
-            group_instance_id=settings.group_instance_id,
-            rack_id=settings.client_rack or None,
-            session_timeout_ms=settings.session_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            max_poll_interval_ms=settings.max_poll_interval_ms,
-            retry_backoff_ms=settings.retry_backoff_ms,
+        member = new_member(self.settings, group_id, self.cluster.dice)
+        return GroupSession(self.cluster, group_id, member, changed=self._tell)
+
+    def _new_commits(self) -> Commits | None:
+        if self.settings.group_id is None:
+            return None
+        return Commits(
+            self.cluster,
+            self.offsets,
+            self.settings.group_id,
+            identity=self._committer,
+            timeout_ms=self.settings.default_api_timeout_ms,
         )
-        member: Member
-        if settings.group_protocol == "classic":
-            member = ClassicMember(member_settings, settings.assignors())
-        else:
-            raw = base64.urlsafe_b64encode(dice.bytes(_UUID_BYTES)).rstrip(b"=")
-            member = ConsumerMember(member_settings, raw.decode(), settings.group_remote_assignor)
-        return GroupSession(self.cluster, settings.group_id, member, changed=self._tell)
 
     def _tell_member(self) -> None:
         """What the group must know of the subscription."""

@@ -1,4 +1,4 @@
-"""Settings of consumers, under Kafka's names and, but for one, with Kafka's defaults."""
+"""Settings of consumers, under Kafka's names and with Kafka's defaults."""
 
 from dataclasses import dataclass
 
@@ -22,8 +22,6 @@ from headwater.model.setting_kinds import (
 class ConsumerSettings(ClientSettings):
     """What a consumer can be told."""
 
-    # Kafka's 65,536 halve the speed of large fetches; the system's own choice grows with need.
-    receive_buffer_bytes: int = setting(integer(-1), -1)
     group_id: str | None = setting(optional(text()), None)
     group_instance_id: str | None = setting(optional(text()), None)
     group_protocol: str = setting(one_of("classic", "consumer"), "classic")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.client.consumer.committed_only import PlacedBatch, without_aborted, without_control
+from headwater.model.failures import BatchError
 from headwater.model.ids import NO_EPOCH, TopicPartition
 from headwater.records.buffers import DecodedColumns, RecordSection
 from headwater.records.checksum import check_crc as check_batch_crc
@@ -150,9 +151,13 @@ class FetchedData:
                 expected_bytes=chosen[-1][0] + last.size_bytes - first_position,
                 checks_crc=self._reading.checks_crc,
             )
-        except BaseException:
+        except BatchError:
             self._batches.extendleft(reversed(chosen))
-            raise
+            if len(chosen) == 1:
+                raise
+            # What is sound before the damage is handed out first, one batch after the other.
+            self._decode(0)
+            return
         self._columns_end, self._columns_epoch = last.next_offset, epoch
         if columns.row_count:
             self._columns = columns

@@ -87,6 +87,14 @@ class Fetcher:
         if state is not None:
             state.buffered_bytes -= data.size_bytes
 
+    def restore(self, data: FetchedData) -> None:
+        """What was dropped waits again, before all other."""
+        self.data.appendleft(data)
+        self.buffered_bytes += data.size_bytes
+        state = self._state.state_for(data.partition, data.token)
+        if state is not None:
+            state.buffered_bytes += data.size_bytes
+
     def close(self) -> None:
         """Tell brokers to forget their sessions, without waiting for it."""
         self._is_closed = True

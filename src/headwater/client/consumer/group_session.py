@@ -12,6 +12,7 @@ from collections.abc import Callable
 from headwater.client.cluster_client import GROUP, ClusterClient
 from headwater.client.consumer.classic_member import ClassicMember
 from headwater.client.consumer.consumer_member import ConsumerMember
+from headwater.client.consumer.members import Member
 from headwater.client.consumer.membership import Ask
 from headwater.client.errors import KafkaError
 from headwater.model.ids import TopicId
@@ -22,8 +23,6 @@ from headwater.wire.messages.metadata import (
 )
 
 _ROLE = "group"
-
-Member = ClassicMember | ConsumerMember
 
 
 class GroupSession:

@@ -236,19 +236,8 @@ class Offsets:
         request = OffsetFetchRequest(groups=(group,), require_stable=require_stable)
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
-            answer = (await self._of_coordinator(group_id, request, deadline_ms)).groups[0]
-            self._check_group(group_id, answer.error_code)
-            found: dict[TopicPartition, OffsetAndMetadata] = {}
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    self._check_group(group_id, each.error_code)
-                    if each.committed_offset != _UNKNOWN:
-                        found[TopicPartition(topic.name, each.partition_index)] = OffsetAndMetadata(
-                            each.committed_offset,
-                            each.metadata or "",
-                            each.committed_leader_epoch,
-                        )
-            return found
+            response = await self._of_coordinator(group_id, request, deadline_ms)
+            return self._read_committed(group_id, response)
 
         try:
             return await self._cluster.retrying.until(deadline_ms, attempt)
@@ -263,6 +252,22 @@ class Offsets:
                 identity=identity,
                 require_stable=False,
             )
+
+    def _read_committed(
+        self, group_id: str, response: OffsetFetchResponse
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        (answer,) = response.groups
+        self._check_group(group_id, answer.error_code)
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                self._check_group(group_id, each.error_code)
+                if each.committed_offset != _UNKNOWN:
+                    place = TopicPartition(topic.name, each.partition_index)
+                    found[place] = OffsetAndMetadata(
+                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                    )
+        return found
 
     async def commit(
         self,

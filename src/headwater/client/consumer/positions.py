@@ -26,9 +26,20 @@ from headwater.client.errors import (
     NoOffsetForPartition,
     UnsupportedVersion,
 )
+from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_EPOCH, TopicPartition
 from headwater.wire.messages.offset_for_leader_epoch import EpochEndOffset
 
+# The group has gone on while we asked. The next heartbeat tells how, and the partitions go, or the
+# question is asked anew, by the member as it is then.
+_MEMBER_IS_BEHIND: Final = frozenset(
+    {
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+    }
+)
 _Asked = dict[TopicPartition, int]
 """Partitions with the tokens under which they are asked about."""
 
@@ -92,7 +103,7 @@ class Positions:
             retry_at_ms = self._cluster.clock.steady_ms() + self._settings.retry_backoff_ms
             for state in self._still_asked(asked).values():
                 state.retry_at_ms = retry_at_ms
-            if not error.is_retriable:
+            if not error.is_retriable and error.code not in _MEMBER_IS_BEHIND:
                 self._complaints.add(error)
             # Somebody must look again when the back-off is over.
             self._cluster.loop.call_later(self._settings.retry_backoff_ms / 1000, self._changed)

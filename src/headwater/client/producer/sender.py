@@ -25,7 +25,7 @@ from headwater.client.producer.producer_metrics import ProducerMetrics
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.producer.record_future import RecordFuture
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_TOPIC_ID
+from headwater.model.ids import NO_TOPIC_ID, TopicId
 from headwater.records.header import Codec
 from headwater.wire.messages.produce import (
     PartitionProduceData,
@@ -41,10 +41,11 @@ _CALLBACKS_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """A batch in a request."""
+    """A batch in a request, which may name its topic by the id it had at that moment."""
 
     queue: PartitionQueue
     batch: ProducerBatch
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 class Sender:
@@ -182,7 +183,8 @@ class Sender:
                 if self._idempotence is not None:
                     self._idempotence.assign(queue, batch)
                 left_bytes -= size_bytes
-                sent.append(_Sent(queue=queue, batch=batch))
+                topic_id = self._topic_id(queue.name)
+                sent.append(_Sent(queue=queue, batch=batch, topic_id=topic_id))
             self._accumulator.tell_locked()
         for watcher in self._watchers:
             watcher()
@@ -219,8 +221,7 @@ class Sender:
             by_topic.setdefault(each.batch.topic, []).append(
                 PartitionProduceData(index=each.batch.partition, records=content)
             )
-        known = self._cluster.metadata.topics
-        ids = {name: known[name].topic_id if name in known else NO_TOPIC_ID for name in by_topic}
+        ids = {each.batch.topic: each.topic_id for each in sent}
         newest = _NEWEST_WITHOUT_IDS if NO_TOPIC_ID in ids.values() else None
         if self._idempotence is not None:
             newest = self._idempotence.newest_produce(newest)
@@ -258,9 +259,8 @@ class Sender:
         for each in sent:
             batch = each.batch
             self._came_back(each)
-            topic_id = self._topic_id(batch.topic)
             answer = found.get((batch.topic, batch.partition)) or found.get(
-                (topic_id, batch.partition)
+                (each.topic_id, batch.partition)
             )
             if answer is None:
                 missing = error_for(ErrorCode.NETWORK_EXCEPTION, "the answer leaves a batch out")
@@ -269,7 +269,7 @@ class Sender:
                 self._judge(each, answer, now_ms, is_moved=(batch.topic, batch.partition) in moved)
         # The connection says next that it has room, and that goes on with the rest.
 
-    def _topic_id(self, topic: str) -> bytes:
+    def _topic_id(self, topic: str) -> TopicId:
         view = self._cluster.metadata.topics.get(topic)
         return NO_TOPIC_ID if view is None else view.topic_id
 

@@ -102,6 +102,10 @@ class KazooKeeper:
 
     # The port.
 
+    @property
+    def is_connected(self) -> bool:
+        return self._is_connected
+
     def listen(self, listener: KeeperListener) -> None:
         self._listener = listener
 

@@ -22,7 +22,7 @@ from headwater.cluster.zookeeper.configs_known import ConfigsKnown
 from headwater.cluster.zookeeper.electing import Electing
 from headwater.cluster.zookeeper.following import NodeFollowed
 from headwater.cluster.zookeeper.founding import Founding
-from headwater.cluster.zookeeper.keeper import Create, Delete, Keeper, Stat
+from headwater.cluster.zookeeper.keeper import Create, Delete, Keeper, Problem, Refused, Stat
 from headwater.cluster.zookeeper.registering import Later, Registering
 from headwater.cluster.zookeeper.term import Term
 from headwater.model.failures import ControllerFenced, HeadwaterError
@@ -113,7 +113,7 @@ class ZooKeeperStore:
         if self._term is None:
             return
         self._end_term("it has resigned")
-        self._keeper.exists(paths.CONTROLLER, then=self._remove_own, otherwise=_ignore)
+        self._leave_control()
 
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
         if self._term is None:
@@ -217,12 +217,20 @@ class ZooKeeperStore:
         if term is not None:
             term.end(ControllerFenced(f"this broker is not the controller any more: {reason}"))
 
+    def _leave_control(self) -> None:
+        self._keeper.exists(paths.CONTROLLER, then=self._remove_own, otherwise=_ignore)
+
     def _remove_own(self, stat: Stat | None) -> None:
+        def refused(refusal: Refused) -> None:
+            # A node that stays as long as the session does would keep others from control.
+            if refusal.problem is Problem.UNKNOWN and self._term is None:
+                self._leave_control()
+
         if stat is not None and stat.owner == self._keeper.session_id and self._term is None:
             self._keeper.multi(
                 [Delete(path=paths.CONTROLLER, version=stat.version)],
                 then=_pass,
-                otherwise=_ignore,
+                otherwise=refused,
             )
 
 

@@ -48,12 +48,13 @@ from headwater.wire.messages.sync_group import SyncGroupRequest
 class ClassicGroup:
     """One group. It is a `headwater.coordinator.groups.group.Group`."""
 
-    __slots__ = ("_core", "_dice", "_is_written")
+    __slots__ = ("_core", "_dice", "_is_led", "_is_written")
 
     def __init__(self, group_id: str, limits: ClassicLimits, dice: Dice) -> None:
         self._core = ClassicRebalance(group_id=group_id, limits=limits)
         self._dice = dice
         self._is_written = False
+        self._is_led = True
 
     def decide(self, event: Asked | TimerFired) -> list[Effect]:
         match event:
@@ -69,6 +70,7 @@ class ClassicGroup:
             self._core.state = ClassicState.DEAD
             return
         self._is_written = True
+        self._is_led = not record.value.members or record.value.leader is not None
         if self._core.state is not ClassicState.PREPARING_REBALANCE:
             self._core.adopt(record.value)
 
@@ -76,7 +78,8 @@ class ClassicGroup:
         """All records are replayed: members have a session to be heard of again (GR-17)."""
         # If the limit was lowered meanwhile, those that join last will not get in.
         is_too_large = len(self._core.roster) > self._core.limits.max_size
-        return self.resume(now_ms, rebalances=is_too_large)
+        # One that has become classic again was to be shared out anew (see `consumer_downgrade`).
+        return self.resume(now_ms, rebalances=is_too_large or not self._is_led)
 
     def take_over(
         self, members: Sequence[ClassicMember], *, generation: int, now_ms: int

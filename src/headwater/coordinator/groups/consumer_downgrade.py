@@ -11,7 +11,7 @@ forgotten, and the consumer group has lost nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.cluster.image import ClusterImage
 from headwater.coordinator.assignors.spec import Partitions
@@ -82,7 +82,15 @@ def downgrade(
     except ProtocolError:
         return None
     record = made.take_over(members, generation=remainder.epoch, now_ms=now_ms)
-    return Downgrade(record, made.resume(now_ms, rebalances=not remainder.is_settled))
+    if remainder.is_settled:
+        return Downgrade(record, made.resume(now_ms, rebalances=False))
+    return Downgrade(_unled(record), made.resume(now_ms, rebalances=True))
+
+
+def _unled(record: GroupMetadataRecord) -> GroupMetadataRecord:
+    """Without a leader: whoever loads it before the rebalance has ended shall begin it again."""
+    assert record.value is not None
+    return replace(record, value=replace(record.value, leader=None))
 
 
 def _classic_member(

@@ -11,6 +11,7 @@ import pytest
 from headwater.client import ConsumedRecord, Consumer, TopicPartition
 from headwater.client.errors import (
     CommitFailed,
+    CorruptMessage,
     GroupAuthorizationFailed,
     KafkaError,
     LogTruncated,
@@ -280,6 +281,7 @@ GROUP_REFUSALS = [
     (ApiKey.SYNC_GROUP, sync_refused(ErrorCode.NOT_COORDINATOR)),
     (ApiKey.OFFSET_FETCH, group_offsets_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)),
     (ApiKey.OFFSET_FETCH, group_offsets_refused(ErrorCode.UNSTABLE_OFFSET_COMMIT)),
+    (ApiKey.OFFSET_FETCH, group_offsets_refused(ErrorCode.STALE_MEMBER_EPOCH)),
     (ApiKey.LIST_OFFSETS, listing_refused(ErrorCode.LEADER_NOT_AVAILABLE)),
     (ApiKey.HEARTBEAT, beat_refused(ErrorCode.NOT_COORDINATOR)),
 ]
@@ -452,3 +454,33 @@ def test_closing_ends_in_time_while_nobody_answers(
 def test_a_misspelt_setting_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting, match=r"did you mean auto\.offset\.reset"):
         Consumer(bootstrap_servers="a:1", auto_offest_reset="latest")
+
+
+def damage(reading: MockReading, index: int) -> None:
+    """One bit of one batch of the first partition."""
+    batch = bytearray(reading.logs[PLACE][index])
+    batch[-1] ^= 1
+    reading.logs[PLACE][index] = bytes(batch)
+
+
+@pytest.mark.parametrize("max_records", [None, 100])
+def test_tables_end_before_a_damaged_batch_which_is_met_until_it_is_passed_over(
+    cluster: MockCluster, reading: MockReading, max_records: int | None
+) -> None:
+    damage(reading, 1)
+    with consumer_of(cluster) as consumer:
+        consumer.assign([PLACE])
+        found: list[int | None] = []
+        limit_s = time.monotonic() + PATIENCE_S
+        while len(found) < 4:
+            assert time.monotonic() < limit_s
+            found += consumer.poll_table(0.2, max_records).column("offset").to_pylist()
+        for _ in range(2):
+            with pytest.raises(CorruptMessage, match="tea-0 at offset 4"):
+                consumer.poll_table(PATIENCE_S, max_records)
+        assert consumer.position(PLACE) == 4
+        consumer.seek(PLACE, 8)
+        while len(found) < 8:
+            assert time.monotonic() < limit_s
+            found += consumer.poll_table(0.2, max_records).column("offset").to_pylist()
+    assert found == [0, 1, 2, 3, 8, 9, 10, 11]

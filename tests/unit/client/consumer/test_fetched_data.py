@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.client.consumer.fetched_data import FetchedData, Reading
-from headwater.model.failures import CorruptBatch
+from headwater.model.failures import CorruptBatch, DecompressionBomb
 from headwater.model.ids import TopicPartition
 from headwater.records.building import build_batch
 from headwater.records.control import ControlType, build_marker
@@ -107,16 +107,29 @@ def test_rows_of_different_leader_epochs_are_told_apart() -> None:
     assert data.end_epoch == data.next_epoch == 4
 
 
-def test_a_damaged_batch_is_met_again_until_somebody_seeks() -> None:
-    broken = bytearray(batch(2, 2))
+def test_a_damaged_batch_is_met_again_until_somebody_seeks_and_all_before_it_is_read() -> None:
+    broken = bytearray(batch(4, 2))
     broken[-1] ^= 1
-    data = fetched(batch(0, 2, epoch=1), bytes(broken))
-    rows = data.take(100)
-    assert rows is not None
+    data = fetched(batch(0, 2), batch(2, 2), bytes(broken), batch(6, 2))
+    for offset in (2, 4):
+        rows = data.take(100)
+        assert rows is not None
+        assert data.next_offset == offset
     for _ in range(2):
         with pytest.raises(CorruptBatch):
             data.take(100)
+    assert data.next_offset == 4
+
+
+def test_batches_that_are_too_large_together_are_unpacked_one_by_one() -> None:
+    """A column holds 2 GiB at most, and a megabyte may unpack to more."""
+    limit = Reading(unpacked_max_bytes=100)
+    small, large = batch(0, 2, codec=Codec.ZSTD), batch(2, 50, codec=Codec.ZSTD)
+    data = FetchedData(T0, 1, small + large, fetch_offset=0, aborted=(), reading=limit)
+    assert data.take(100) is not None
     assert data.next_offset == 2
+    with pytest.raises(DecompressionBomb):
+        data.take(100)
 
 
 def test_what_could_not_be_used_is_given_back() -> None:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from headwater.cluster.facts import (
     BrokerAdmitted,
     BrokerGone,
@@ -178,6 +180,25 @@ def test_a_controller_that_resigns_makes_way_for_another_with_a_higher_epoch() -
     first.store.resign()
     first.server.run()
     assert "/controller" in first.server.nodes
+
+
+@pytest.mark.parametrize("fate", ["lost before", "lost after"])
+def test_a_controller_that_resigns_leaves_no_node_behind_when_its_connection_is_lost(
+    fate: str,
+) -> None:
+    """Its session lives on, so that nobody else could be elected until it ends."""
+    first = StoreLab()
+    second = StoreLab(1, first.server)
+    first.found()
+    second.found()
+    first.elect()
+    first.keeper.fate = fate
+    first.store.resign()
+    first.server.run()
+    first.keeper.connect()
+    first.server.run()
+    assert "/controller" not in first.server.nodes
+    assert second.elect().of(Version) == Version(2, 0)
 
 
 def test_all_that_is_written_is_read_by_the_next_controller() -> None:

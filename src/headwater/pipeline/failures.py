@@ -1,0 +1,15 @@
+"""What stops a pipeline before or while data moves, in one line that says what to do."""
+
+from headwater.model.failures import HeadwaterError, InvalidSetting
+
+
+class OptionRefused(InvalidSetting):
+    """An option of a source or a sink is missing, unknown, or has a value that cannot be."""
+
+
+class DataLost(HeadwaterError):
+    """Records that a query has not read yet are gone, and the query may not go on without them."""
+
+
+class WrongColumns(HeadwaterError):
+    """The rows have not the columns that a topic is written from, or read into."""

@@ -1,0 +1,101 @@
+"""Lets every lag tool see Spark's queries: their offsets, committed to consumer groups.
+
+Spark keeps the offsets of a query in its checkpoint, and nobody else knows them. A listener commits
+them after each finished batch, under a group of its own, which nobody joins.
+
+What a reader would get wrong: these commits are for those who look on. A query never reads them; it
+goes on from its checkpoint, and a commit that fails costs it nothing.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from headwater.client.consumer.range_reader import RangeReader
+from headwater.client.errors import KafkaError
+from headwater.client.group_metadata import OffsetAndMetadata
+from headwater.model.ids import TopicPartition
+from headwater.pipeline.topic_offsets import Offsets, from_document
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+_log = logging.getLogger(__name__)
+
+
+class GroupCommits(StreamingQueryListener):
+    """Commits what queries have read to the group that their names give."""
+
+    def __init__(self, client: Mapping[str, object], group_id: str | None) -> None:
+        self._client = dict(client)
+        self._group_id = group_id
+        self._brokers: RangeReader | None = None
+
+    def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802
+        """Nothing is read yet."""
+
+    def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
+        progress = event.progress
+        group_id = self._group_id or f"spark-{progress.name or progress.id}"
+        for source in progress.sources:
+            offsets = offsets_in(source.endOffset)
+            if offsets:
+                self._commit(group_id, offsets)
+
+    def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
+        """Nothing was read."""
+
+    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
+        """The last progress has been told before."""
+
+    def close(self) -> None:
+        if self._brokers is not None:
+            self._brokers.close()
+            self._brokers = None
+
+    def _commit(self, group_id: str, offsets: Offsets) -> None:
+        try:
+            if self._brokers is None:
+                self._brokers = RangeReader(self._client)
+            positions = {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
+            self._brokers.commit(group_id, positions)
+        except KafkaError as error:
+            _log.warning("the offsets of group %s are not committed: %s", group_id, error)
+
+
+def commit_progress(
+    spark: "SparkSession", client: Mapping[str, object], *, group_id: str | None = None
+) -> GroupCommits:
+    """Commit the offsets of a session's queries to brokers.
+
+    `client` has at least `bootstrap.servers`. Without a group id each query has its own group,
+    `spark-` and its name, or its id if it has none.
+    """
+    listener = GroupCommits(client, group_id)
+    spark.streams.addListener(listener)
+    return listener
+
+
+def offsets_in(text: str | None) -> dict[TopicPartition, int]:
+    """The offsets of topics in a source's end offset; none if it is another kind of source."""
+    try:
+        document: Any = json.loads(text or "null")
+    except ValueError:
+        return {}
+    if not isinstance(document, dict) or not all(
+        isinstance(values, dict) for values in document.values()
+    ):
+        return {}
+    try:
+        return dict(from_document(document).offsets)
+    except (TypeError, ValueError):
+        return {}

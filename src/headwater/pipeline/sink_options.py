@@ -1,0 +1,108 @@
+"""The options of the sink, read and checked before anything is written.
+
+Names and meanings are those of Spark's own Kafka connector; `delivery` and what belongs to it are
+ours. What a reader would get wrong: `exactly-once` needs to know which batch of which query it
+writes. A streaming query says so by itself; a batch write says it with `queryId` and `batchId`.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.given_options import GivenOptions
+
+_NAMES: Final = (
+    "topic",
+    "includeHeaders",
+    "delivery",
+    "transactionalIdPrefix",
+    "markerTopic",
+    "queryId",
+    "batchId",
+)
+_SERIALIZED: Final = "keys and values are written as they are; cast them to string or binary"
+_NOT_TO_BE_SET: Final = {
+    "key.serializer": _SERIALIZED,
+    "value.serializer": _SERIALIZED,
+    "transactional.id": "each task has its own; set transactionalIdPrefix instead",
+}
+
+
+class Delivery(Enum):
+    """What a topic holds after tasks, queries and machines have failed and started again."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Everything that a user may ask of the sink."""
+
+    client: Mapping[str, str]
+    # For rows that do not say theirs, and for all others too: an option beats a column.
+    topic: str | None = None
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    transactional_id_prefix: str = "headwater"
+    # On whose partition 0 the batches that were written are noted, as offsets of groups.
+    marker_topic: str | None = None
+    # Which batch of which query a batch write is; a streaming query knows it by itself.
+    query_id: str | None = None
+    batch_id: int | None = None
+
+
+def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
+    """`OptionRefused`, with the reason in one line, where something is wrong."""
+    options = GivenOptions(given, "sink", _NAMES)
+    client = options.client(_NOT_TO_BE_SET)
+    options.flag("includeHeaders", default=False)
+    topic = _topic(options.get("topic"))
+    read = SinkOptions(
+        client=client,
+        topic=topic,
+        delivery=options.choice(
+            "delivery", {each.value: each for each in Delivery}, Delivery.AT_LEAST_ONCE.value
+        ),
+        transactional_id_prefix=options.get("transactionalIdPrefix") or "headwater",
+        marker_topic=options.get("markerTopic") or topic,
+        query_id=_query_id(options.get("queryId")),
+        batch_id=options.number("batchId", 0),
+    )
+    if read.delivery is Delivery.EXACTLY_ONCE:
+        _refuse_unfit(read, is_streaming=is_streaming)
+    return read
+
+
+def _topic(text: str | None) -> str | None:
+    if text == "":
+        raise OptionRefused("topic is empty")
+    return text
+
+
+def _query_id(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise OptionRefused(f"queryId must be a UUID, not {text}") from None
+
+
+def _refuse_unfit(options: SinkOptions, *, is_streaming: bool) -> None:
+    if options.client.get("acks", "all") not in ("all", "-1"):
+        raise OptionRefused("delivery exactly-once needs kafka.acks=all")
+    if options.client.get("enable.idempotence", "true").lower() != "true":
+        raise OptionRefused("delivery exactly-once needs kafka.enable.idempotence=true")
+    if options.marker_topic is None:
+        raise OptionRefused(
+            "delivery exactly-once needs topic, or markerTopic where rows name their own topics: "
+            "an existing topic, on which finished batches are noted"
+        )
+    if not is_streaming and (options.query_id is None or options.batch_id is None):
+        raise OptionRefused(
+            "delivery exactly-once of a batch write needs queryId and batchId, or nobody could "
+            "tell a repetition from new rows"
+        )

@@ -1,0 +1,232 @@
+"""The options of the source, read and checked before anything is asked of a broker.
+
+Names and meanings are those of Spark's own Kafka connector; `maxBytesPerTrigger` and `rowtype`
+are ours. What a reader would get wrong: of the ways to say where to begin the first
+that is given wins, and the others are not even looked at.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from headwater.model.ids import TopicPartition
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.given_options import GivenOptions
+from headwater.pipeline.topic_offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
+
+# Under their documented spelling.
+_NAMES: Final = (
+    "assign",
+    "subscribe",
+    "subscribePattern",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsets",
+    "startingOffsetsByTimestampStrategy",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "endingOffsets",
+    "failOnDataLoss",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "groupIdPrefix",
+    "includeHeaders",
+    "rowtype",
+)
+_NOT_TO_BE_SET: Final = {
+    "auto.offset.reset": "set startingOffsets instead",
+    "key.deserializer": "keys are given as bytes; decode them with DataFrame operations",
+    "value.deserializer": "values are given as bytes; decode them with DataFrame operations",
+    "enable.auto.commit": "Spark keeps the offsets of a query in its checkpoint",
+    "interceptor.classes": "interceptors may change what is read",
+}
+
+
+class RowType(Enum):
+    """What a row is."""
+
+    RECORD = "record"
+    # A whole batch of records as it lies in the log, not opened.
+    BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a source reads. Exactly one of the three is given."""
+
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsAt:
+    """Where to begin or to end, in the words of the user."""
+
+    # A number for all partitions, or for each its own: an offset, `EARLIEST` or `LATEST`.
+    offset: int | None = None
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    # Likewise, as timestamps.
+    timestamp_ms: int | None = None
+    timestamps_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Everything that a user may ask of the source."""
+
+    client: Mapping[str, str]
+    subscription: Subscription
+    starting: OffsetsAt
+    ending: OffsetsAt
+    latest_if_no_match: bool = False
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 120_000
+    retries: int = 3
+    retry_interval_ms: int = 10
+    partitions_age_ms: int = -1
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = 900_000
+    max_bytes: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    include_headers: bool = False
+    row_type: RowType = RowType.RECORD
+
+
+def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
+    """`OptionRefused`, with the reason in one line, where something is wrong."""
+    options = GivenOptions(given, "source", _NAMES)
+    starting = _place(options, "starting", LATEST if is_streaming else EARLIEST)
+    ending = _place(options, "ending", LATEST)
+    if is_streaming:
+        _refuse_ending(options)
+    else:
+        _refuse_batch_places(starting, ending)
+    read = SourceOptions(
+        client=options.client(_NOT_TO_BE_SET),
+        subscription=_subscription(options),
+        starting=starting,
+        ending=ending,
+        latest_if_no_match=options.choice(
+            "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, "error"
+        ),
+        fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+        poll_timeout_ms=_default(options.number("kafkaConsumer.pollTimeoutMs", 0), 120_000),
+        retries=_default(options.number("fetchOffset.numRetries", 0), 3),
+        retry_interval_ms=_default(options.number("fetchOffset.retryIntervalMs", 0), 10),
+        partitions_age_ms=_default(options.number("partition.metadata.cache.ttl.ms", -1), -1),
+        max_offsets=options.number("maxOffsetsPerTrigger", 1),
+        min_offsets=options.number("minOffsetsPerTrigger", 1),
+        max_delay_ms=options.duration_ms("maxTriggerDelay", "15m"),
+        max_bytes=options.number("maxBytesPerTrigger", 1),
+        min_partitions=options.number("minPartitions", 1),
+        max_records_per_partition=options.number("maxRecordsPerPartition", 1),
+        include_headers=options.flag("includeHeaders", default=False),
+        row_type=options.choice("rowtype", {each.value: each for each in RowType}, "record"),
+    )
+    _refuse_contradictions(read)
+    return read
+
+
+def _subscription(options: GivenOptions) -> Subscription:
+    ways = ("subscribe", "subscribePattern", "assign")
+    chosen = [name for name in ways if options.get(name) is not None]
+    if len(chosen) != 1:
+        found = ", ".join(chosen) or "none"
+        raise OptionRefused(f"exactly one of {', '.join(ways)} must be given, not {found}")
+    text = options.get(chosen[0])
+    assert text is not None
+    if chosen == ["assign"]:
+        partitions = parse_partitions("assign", text)
+        if not partitions:
+            raise OptionRefused("assign names no partition")
+        return Subscription(partitions=tuple(partitions))
+    if chosen == ["subscribePattern"]:
+        return Subscription(pattern=_pattern(text))
+    topics = [name.strip() for name in text.split(",") if name.strip()]
+    if not topics:
+        raise OptionRefused("subscribe names no topic")
+    return Subscription(topics=tuple(dict.fromkeys(topics)))
+
+
+def _place(options: GivenOptions, side: str, default: int) -> OffsetsAt:
+    """A beginning or an end. One timestamp wins over many, and timestamps over offsets."""
+    timestamp = options.number(f"{side}Timestamp", 0)
+    if timestamp is not None:
+        return OffsetsAt(timestamp_ms=timestamp)
+    name = f"{side}OffsetsByTimestamp"
+    text = options.get(name)
+    if text is not None:
+        return OffsetsAt(timestamps_ms=parse_offsets(name, text))
+    name = f"{side}Offsets"
+    text = options.get(name)
+    if text is None:
+        return OffsetsAt(offset=default)
+    words = {"earliest": EARLIEST, "latest": LATEST}
+    if text.lower() in words:
+        return OffsetsAt(offset=words[text.lower()])
+    return OffsetsAt(offsets=parse_offsets(name, text))
+
+
+def _refuse_ending(options: GivenOptions) -> None:
+    for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+        if options.get(name) is not None:
+            raise OptionRefused(f"{name} has no meaning for a streaming query, which has no end")
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    if not text:
+        raise OptionRefused("subscribePattern is empty")
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise OptionRefused(f"subscribePattern is no regular expression: {error}") from None
+
+
+def _default(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _refuse_batch_places(starting: OffsetsAt, ending: OffsetsAt) -> None:
+    if _has(starting, LATEST):
+        raise OptionRefused("startingOffsets cannot be latest for a batch query: it would be empty")
+    if _has(ending, EARLIEST):
+        raise OptionRefused("endingOffsets cannot be earliest for a batch query: it would be empty")
+    for of_start, of_end, what in (
+        (starting.offsets, ending.offsets, "offset"),
+        (starting.timestamps_ms, ending.timestamps_ms, "timestamp"),
+    ):
+        if of_start and of_end:
+            _refuse_crossed(of_start, of_end, what)
+
+
+def _has(place: OffsetsAt, offset: int) -> bool:
+    return place.offset == offset or offset in place.offsets.values()
+
+
+def _refuse_crossed(
+    starting: Mapping[TopicPartition, int], ending: Mapping[TopicPartition, int], what: str
+) -> None:
+    if starting.keys() != ending.keys():
+        raise OptionRefused(f"the starting and ending {what}s must name the same partitions")
+    for each, start in starting.items():
+        if 0 <= ending[each] < start:
+            raise OptionRefused(f"the starting {what} of {each} is after its ending {what}")
+
+
+def _refuse_contradictions(options: SourceOptions) -> None:
+    low, high = options.min_offsets, options.max_offsets
+    if low is not None and high is not None and low > high:
+        raise OptionRefused(f"minOffsetsPerTrigger ({low}) is above maxOffsetsPerTrigger ({high})")

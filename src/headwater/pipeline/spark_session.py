@@ -1,0 +1,131 @@
+"""A Spark session that is set up for pipelines: Java found, settings tuned, `headwater` registered.
+
+    spark = headwater.pipeline.session("local[2]")
+
+What a reader would get wrong: settings are given to Spark before its JVM starts, so a session that
+is there already keeps its own, and only learns the data source. What the caller sets wins over what
+is tuned here.
+
+Most of the wait for a first batch is Python importing pyspark from a zip file in every worker. With
+a `local` master the workers are therefore started by a script that leaves the zip out of their
+path, since the same package is installed beside it.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headwater.pipeline.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_CHECKPOINTS: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+_TUNED: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": _STATE,
+    # Many small columns batches cost the sink more than few large ones.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # A task that runs twice at once is only fenced off, and has worked for nothing.
+    "spark.speculation": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.metricsEnabled": "true",
+}
+_TUNED_LOCALLY: Final = {
+    # Without Hadoop's native library each checkpoint file costs a child process or two.
+    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+_WORKER: Final = """#!/bin/sh
+# Leaves pyspark's zip file out of the path: it holds no bytecode, and takes a second to import.
+rest=
+IFS=:
+for part in $PYTHONPATH; do
+    case $part in
+        */pyspark.zip|*/py4j-*-src.zip) ;;
+        *) rest=$rest${{rest:+:}}$part ;;
+    esac
+done
+unset IFS
+PYTHONPATH=$rest
+export PYTHONPATH
+exec {python} "$@"
+"""
+
+
+def session(
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    *,
+    app_name: str = "headwater",
+) -> "SparkSession":
+    """A session on `master` (the environment's, or all cores of this machine, if not given)."""
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession()
+    if there is None:
+        java = find_java(os.environ)
+        os.environ["JAVA_HOME"] = str(java.home)
+        there = _build(master, dict(conf or {}), app_name)
+    register(there)
+    return there
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("headwater")` known to a session, if it has not found it by itself."""
+    from headwater.pipeline.data_source import HeadwaterSource
+
+    spark.dataSource.register(HeadwaterSource)
+
+
+def tuned(master: str, cores: int) -> dict[str, str]:
+    """The settings that serve pipelines best, for a kind of master."""
+    settings = dict(_TUNED)
+    if not master.startswith("local"):
+        return settings
+    settings |= _TUNED_LOCALLY
+    settings["spark.sql.shuffle.partitions"] = str(cores)
+    return settings
+
+
+def local_master(cores: int) -> str:
+    """All cores of this machine, and four attempts at a task, of which plain `local` has one."""
+    return f"local[{cores},4]"
+
+
+def _build(master: str | None, conf: dict[str, str], app_name: str) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    cores = len(os.sched_getaffinity(0))
+    chosen = master or conf.pop("spark.master", None) or local_master(cores)
+    settings = tuned(chosen, cores) | conf
+    if chosen.startswith("local") and "spark.pyspark.python" not in settings:
+        # Spark's JVM reads the environment, and not the settings, when Python has started it.
+        os.environ.setdefault("PYSPARK_PYTHON", str(worker_script()))
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(chosen).appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def worker_script() -> Path:
+    """A Python for workers that leaves the zip file out; gone when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    script = folder / "python"
+    script.write_text(_WORKER.format(python=sys.executable))
+    script.chmod(0o700)
+    return script

@@ -1,0 +1,117 @@
+"""What the clients of a simulated cluster were told, and what of it must then be true.
+
+What a reader would get wrong: a client that was told nothing was promised nothing. Its records may
+be there or not, but never twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headwater.model.ids import TopicPartition
+from tests.sim.cluster_records import Batch
+from tests.sim.replication_checks import CheckFailed
+
+
+def check(holds: bool, what: str) -> None:
+    if not holds:
+        raise CheckFailed(what)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One transaction, as its producer knows it."""
+
+    values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
+    verdict: bool | None = None
+    """Whether it was committed, as far as the coordinator has said."""
+    is_end_asked: bool = False
+    """Whether its commit was asked for, with whatever outcome."""
+
+
+@dataclass(slots=True)
+class Told:
+    """All promises made."""
+
+    # Values that must be there, by partition and producer, in order.
+    acknowledged: dict[tuple[TopicPartition, int], list[bytes]] = field(default_factory=dict)
+    sent: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    places: dict[tuple[TopicPartition, int], bytes] = field(default_factory=dict)
+    seen: dict[tuple[TopicPartition, int], bytes] = field(default_factory=dict)
+    # By consumer: what it took for committed.
+    views: dict[int, dict[tuple[TopicPartition, int], bytes]] = field(default_factory=dict)
+    committed: dict[str, int] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def acknowledge(self, place: TopicPartition, producer: int, values: Sequence[bytes]) -> None:
+        self.acknowledged.setdefault((place, producer), []).extend(values)
+
+    def see(
+        self, place: TopicPartition, consumer: int, position: int, batches: Sequence[Batch]
+    ) -> None:
+        """A consumer was given these."""
+        check(
+            batches[0].base_offset <= position <= batches[0].last_offset,
+            f"consumer {consumer} asked for {_named(place)}@{position} and got "
+            f"{batches[0].base_offset}",
+        )
+        for batch in batches:
+            for offset, value in batch.values.items():
+                known = self.seen.setdefault((place, offset), value)
+                check(
+                    known == value,
+                    f"consumer {consumer}: {_named(place)}@{offset} was seen as {known!r} "
+                    f"and is {value!r}",
+                )
+
+    def see_committed(
+        self, place: TopicPartition, consumer: int, values: Mapping[int, bytes]
+    ) -> None:
+        view = self.views.setdefault(consumer, {})
+        view.update({(place, offset): value for offset, value in values.items()})
+
+    def nothing_vanished(self, place: TopicPartition, log: Sequence[Batch], who: str) -> None:
+        """Of what was acknowledged or seen, in the log of whoever leads."""
+        values = {offset: value for batch in log for offset, value in batch.values.items()}
+        for how, known in (("acknowledged", self.places), ("seen", self.seen)):
+            for (partition, offset), value in known.items():
+                found = values.get(offset)
+                check(
+                    partition != place or found == value,
+                    f"{how} {value!r} at {_named(place)}@{offset}, {who} has {found!r}",
+                )
+
+    def once_and_in_order(self, place: TopicPartition, log: Sequence[Batch]) -> None:
+        """Every acknowledged value is there once, and no value is there twice."""
+        values = [value for batch in log for value in batch.values.values()]
+        for (partition, producer), wanted in self.acknowledged.items():
+            if partition != place:
+                continue
+            own = [value for value in values if value.startswith(b"p%d." % producer)]
+            check(own[: len(wanted)] == wanted, f"{_named(place)}: {own} and not {wanted}")
+            check(len(set(own)) == len(own), f"{_named(place)}: some of {own} are there twice")
+
+    def views_are_right(self, place: TopicPartition, committed: Mapping[int, bytes]) -> None:
+        """What any reader of committed records took for committed is so."""
+        for consumer, view in self.views.items():
+            for (partition, offset), value in view.items():
+                check(
+                    partition != place or committed.get(offset) == value,
+                    f"consumer {consumer} took {value!r} at {_named(place)}@{offset} for committed",
+                )
+
+    def transactions_are_whole(self, visible: Mapping[TopicPartition, Sequence[bytes]]) -> None:
+        """All of a committed one is seen, nothing of another one, and never a part."""
+        for attempt in self.attempts:
+            found = [value in visible[place] for place, value in attempt.values]
+            if attempt.verdict is True:
+                check(all(found), f"a committed transaction is not seen whole: {attempt}")
+            elif attempt.verdict is False or not attempt.is_end_asked:
+                check(not any(found), f"something of an aborted transaction is seen: {attempt}")
+            else:
+                check(all(found) or not any(found), f"half a transaction is seen: {attempt}")
+
+
+def _named(place: TopicPartition) -> str:
+    return f"{place.topic}-{place.partition}"

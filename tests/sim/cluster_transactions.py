@@ -1,0 +1,144 @@
+"""A transactional producer of a simulated cluster: it commits, aborts, and gives up in between.
+
+What a reader would get wrong: after any answer that it did not want, it does not ask what became of
+its transaction. It begins anew under the same id, as a restarted application would, and the
+coordinator ends what was open; a commit that was asked for may then have come true or not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.cluster.image import NO_LEADER
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
+from headwater.model.ids import NodeId, TopicPartition
+from headwater.records.building import build_batch
+from headwater.records.record import Record
+from headwater.wire.lifting import Message
+from headwater.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.sim.cluster_clients import BACKOFF_MS, PAUSE_MS, TOPIC, Client, produce, produced
+from tests.sim.cluster_told import Attempt, Told
+from tests.sim.member_lab import MemberLab
+
+_TRANSACTIONS: Final = 1
+_TIMEOUT_MS: Final = 5_000
+
+
+class TransactionalProducer(Client):
+    """See the module. It writes to any partition of the topic."""
+
+    def __init__(self, lab: MemberLab, told: Told, number: int) -> None:
+        self._name = f"x{number}"
+        self._producer_id = -1
+        self._epoch = -1
+        self._sequences: dict[int, int] = {}
+        self._attempt: Attempt | None = None
+        self._is_ready = False
+        super().__init__(lab, told, number)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has left no transaction open."""
+        return self._is_ready and self._attempt is None
+
+    def turn(self) -> None:
+        if not self._is_ready:
+            self._with_coordinator(self._name, _TRANSACTIONS, self._begin)
+        elif self._attempt is None:
+            if not self.is_leaving:
+                self._attempt = Attempt()
+                self.told.attempts.append(self._attempt)
+                self._rest(PAUSE_MS)
+        elif self.is_leaving or (self._attempt.values and self._dice.random() < 0.3):
+            self._with_coordinator(self._name, _TRANSACTIONS, self._end)
+        else:
+            self._send(self._attempt)
+
+    def _refused(self, code: ErrorCode) -> None:
+        self._give_up()
+        super()._refused(code)
+
+    def _failed(self, error: HeadwaterError) -> None:
+        self._give_up()
+        super()._failed(error)
+
+    def _give_up(self) -> None:
+        self._attempt = None
+        self._is_ready = False
+
+    def _begin(self, coordinator: NodeId) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=self._name, transaction_timeout_ms=_TIMEOUT_MS
+        )
+        self._ask(coordinator, request, self._begun)
+
+    def _begun(self, response: Message) -> None:
+        assert isinstance(response, InitProducerIdResponse)
+        if response.error_code:
+            self._refused(response.error_code)
+            return
+        self._become(response.producer_id, response.producer_epoch)
+        self._is_ready = True
+        self._rest(PAUSE_MS)
+
+    def _become(self, producer_id: int, epoch: int) -> None:
+        if (producer_id, epoch) != (self._producer_id, self._epoch):
+            self._producer_id, self._epoch = producer_id, epoch
+            self._sequences = {}
+
+    def _send(self, attempt: Attempt) -> None:
+        topic = self._lab.store.image.topics[TOPIC]
+        number = self._dice.randrange(len(topic.partitions))
+        leader = self._leader_of(TopicPartition(TOPIC, number))
+        if leader == NO_LEADER:
+            self._rest(BACKOFF_MS)
+            return
+        value = b"%s.%d.%d" % (
+            self._name.encode(),
+            len(self.told.attempts),
+            len(attempt.values),
+        )
+        attempt.values.append((TopicPartition(TOPIC, number), value))
+        sequence = self._sequences.get(number, 0)
+        self._sequences[number] = sequence + 1
+        batch = build_batch(
+            [Record(key=None, value=value, timestamp=1_000_000)],
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        self._ask(leader, produce(topic.topic_id, number, batch, owner=self._name), self._written)
+
+    def _written(self, response: Message) -> None:
+        code = produced(response).error_code
+        if code:
+            self._refused(code)
+        else:
+            self._rest(PAUSE_MS)
+
+    def _end(self, coordinator: NodeId) -> None:
+        attempt = self._attempt
+        assert attempt is not None
+        is_commit = bool(attempt.values) and self._dice.random() < 0.7
+        attempt.is_end_asked = is_commit
+        request = EndTxnRequest(
+            transactional_id=self._name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            committed=is_commit,
+        )
+
+        def ended(response: Message) -> None:
+            assert isinstance(response, EndTxnResponse)
+            if response.error_code:
+                self._refused(response.error_code)
+                return
+            attempt.verdict = is_commit
+            self._attempt = None
+            self._become(response.producer_id, response.producer_epoch)
+            self._rest(PAUSE_MS)
+
+        self._ask(coordinator, request, ended)

@@ -1,0 +1,64 @@
+"""The options of the sink: what they mean, and how a wrong one is told."""
+
+import pytest
+
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.sink_options import Delivery, SinkOptions, read_sink_options
+
+QUERY = "0b1f6c1e-5a55-4a0e-8f3b-0d6c7a1b2c3d"
+
+
+def read(**more: str) -> SinkOptions:
+    return read_sink_options({"kafka.bootstrap.servers": "b:9092"} | more, is_streaming=True)
+
+
+def read_batch(**more: str) -> SinkOptions:
+    return read_sink_options({"kafka.bootstrap.servers": "b:9092"} | more, is_streaming=False)
+
+
+def test_rows_are_delivered_at_least_once_unless_more_is_asked_for() -> None:
+    assert read().delivery is Delivery.AT_LEAST_ONCE
+    assert read(delivery="exactly-once", topic="t").delivery is Delivery.EXACTLY_ONCE
+
+
+def test_client_settings_lose_their_prefix() -> None:
+    given = {"kafka.bootstrap.servers": "b:9092", "kafka.linger.ms": "5", "topic": " t "}
+    options = read_sink_options(given, is_streaming=True)
+    assert options.client == {"bootstrap.servers": "b:9092", "linger.ms": "5"}
+    assert options.topic == "t"
+
+
+def test_finished_batches_are_noted_on_the_topic_unless_rows_name_their_own() -> None:
+    assert read(topic="t").marker_topic == "t"
+    assert read(delivery="exactly-once", markerTopic="m").marker_topic == "m"
+
+
+def test_a_batch_write_may_say_which_batch_it_is() -> None:
+    options = read_batch(delivery="exactly-once", topic="t", queryId=QUERY, batchId="7")
+    assert (options.query_id, options.batch_id) == (QUERY, 7)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
+        ({"delivery": "maybe-once"}, "one of at-least-once, exactly-once"),
+        ({"topics": "t"}, "did you mean topic"),
+        ({"topic": " "}, "topic is empty"),
+        ({"kafka.value.serializer": "x"}, "cast them to string or binary"),
+        ({"kafka.transactional.id": "x"}, "transactionalIdPrefix"),
+        ({"delivery": "exactly-once", "kafka.acks": "1"}, "needs kafka.acks=all"),
+        ({"delivery": "exactly-once", "kafka.enable.idempotence": "false"}, "idempotence"),
+        ({"delivery": "exactly-once"}, "needs topic, or markerTopic"),
+        ({"queryId": "mine"}, "must be a UUID"),
+        ({"batchId": "-1"}, "at least 0"),
+    ],
+)
+def test_a_wrong_option_is_told_in_one_line(more: dict[str, str], reason: str) -> None:
+    with pytest.raises(OptionRefused, match=reason):
+        read(**more)
+
+
+def test_a_batch_write_that_cannot_be_told_from_its_repetition_is_refused() -> None:
+    with pytest.raises(OptionRefused, match="queryId and batchId"):
+        read_batch(delivery="exactly-once", topic="t", batchId="7")

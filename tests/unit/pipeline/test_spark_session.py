@@ -1,0 +1,38 @@
+"""What a session is told before it starts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwater.pipeline import spark_session as sessions
+
+
+def test_a_session_on_this_machine_is_tuned_for_it() -> None:
+    local = sessions.tuned("local[4]", 4)
+    assert local["spark.sql.shuffle.partitions"] == "4"
+    assert "spark.hadoop.fs.file.impl" in local
+
+
+def test_a_cluster_keeps_its_own_way_with_files() -> None:
+    assert "spark.hadoop.fs.file.impl" not in sessions.tuned("spark://there:7077", 4)
+
+
+def test_tasks_are_tried_again_on_this_machine() -> None:
+    assert sessions.local_master(2) == "local[2,4]"
+
+
+def test_workers_do_not_import_pyspark_from_its_zip_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = sessions.worker_script()
+    path = f"/s/python/lib/pyspark.zip:{tmp_path}:/s/python/lib/py4j-0.10.9.9-src.zip"
+    monkeypatch.setenv("PYTHONPATH", path)
+    told = subprocess.run(
+        [script, "-c", "import os, sys; print(os.environ['PYTHONPATH'], sys.executable)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == [str(tmp_path), sys.executable]

@@ -1,0 +1,31 @@
+"""The right to open a transaction in a partition, over changes of its leader."""
+
+import pytest
+
+from headwater.cluster.facts import PartitionChanged
+from headwater.cluster.leadership import led_by
+from headwater.model.failures import TransactionStateRefused
+from headwater.model.ids import NodeId
+from headwater.replication.transaction_guard import Question
+from headwater.replication.transactional_batches import check_ticket, take_ticket
+from tests.sim.broker_lab import START_MS, BrokerLab
+
+PRODUCER = 7
+
+
+def test_what_a_coordinator_said_before_another_broker_led_does_not_count_any_more() -> None:
+    """Its marker may have come and gone meanwhile, and no other one would follow (TX-13)."""
+    lab = BrokerLab()
+    lab.create("t")
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    log = hosted.opened()
+    ticket = take_ticket(
+        hosted, PRODUCER, epoch=0, sequence=0, question=Question.VERIFY, now_ms=START_MS
+    )
+    check_ticket(hosted, log, ticket, producer_id=PRODUCER, epoch=0, sequence=0)
+    here = hosted.state.leader
+    lab.change(PartitionChanged("t", 0, led_by(hosted.state, NodeId(9), hosted.state.isr)))
+    lab.change(PartitionChanged("t", 0, led_by(hosted.state, here, hosted.state.isr)))
+    with pytest.raises(TransactionStateRefused):
+        check_ticket(hosted, log, ticket, producer_id=PRODUCER, epoch=0, sequence=0)
