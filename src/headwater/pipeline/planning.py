@@ -152,18 +152,6 @@ def dealt(
     ]
 
 
-def behind(consumed: Offsets, latest: Offsets) -> dict[str, float]:
-    """How far a query is behind, under the names that Spark's own connector reports."""
-    lags = [end - consumed.get(each, end) for each, end in latest.items()]
-    if not lags:
-        return {}
-    return {
-        "minOffsetsBehindLatest": min(lags),
-        "maxOffsetsBehindLatest": max(lags),
-        "avgOffsetsBehindLatest": sum(lags) / len(lags),
-    }
-
-
 def _parts(size: int, total: int, wanted: int) -> int:
     # Halves are rounded up, as Java does it.
     return max(math.floor(size / total * wanted + 0.5), 1)

@@ -16,6 +16,14 @@ from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.given_options import GivenOptions
 from headwater.pipeline.topic_offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
 
+# Taken, so that queries need no change: the client tries again by itself, asks for partitions with
+# every batch, and needs no group to read.
+_WITHOUT_EFFECT: Final = (
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+    "groupIdPrefix",
+)
 # Under their documented spelling.
 _NAMES: Final = (
     "assign",
@@ -30,18 +38,15 @@ _NAMES: Final = (
     "endingOffsets",
     "failOnDataLoss",
     "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "partition.metadata.cache.ttl.ms",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "maxBytesPerTrigger",
     "minPartitions",
     "maxRecordsPerPartition",
-    "groupIdPrefix",
     "includeHeaders",
     "rowtype",
+    *_WITHOUT_EFFECT,
 )
 _NOT_TO_BE_SET: Final = {
     "auto.offset.reset": "set startingOffsets instead",
@@ -92,9 +97,6 @@ class SourceOptions:
     latest_if_no_match: bool = False
     fail_on_data_loss: bool = True
     poll_timeout_ms: int = 120_000
-    retries: int = 3
-    retry_interval_ms: int = 10
-    partitions_age_ms: int = -1
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_delay_ms: int = 900_000
@@ -124,9 +126,6 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
         ),
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         poll_timeout_ms=_default(options.number("kafkaConsumer.pollTimeoutMs", 0), 120_000),
-        retries=_default(options.number("fetchOffset.numRetries", 0), 3),
-        retry_interval_ms=_default(options.number("fetchOffset.retryIntervalMs", 0), 10),
-        partitions_age_ms=_default(options.number("partition.metadata.cache.ttl.ms", -1), -1),
         max_offsets=options.number("maxOffsetsPerTrigger", 1),
         min_offsets=options.number("minOffsetsPerTrigger", 1),
         max_delay_ms=options.duration_ms("maxTriggerDelay", "15m"),

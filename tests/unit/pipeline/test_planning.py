@@ -7,7 +7,6 @@ from headwater.model.ids import TopicPartition
 from headwater.pipeline.planning import (
     OffsetRange,
     batch_plan,
-    behind,
     dealt,
     is_enough,
     limited,
@@ -117,11 +116,3 @@ def test_cutting_loses_nothing_and_keeps_the_order(
         assert [part.start for part in of_each] == ends[:-1]
     if at_most is not None:
         assert all(part.size <= at_most for part in parts)
-
-
-def test_lag_has_the_names_that_sparks_own_connector_reports() -> None:
-    assert behind({P0: 5, P1: 10}, {P0: 10, P1: 11}) == {
-        "minOffsetsBehindLatest": 1,
-        "maxOffsetsBehindLatest": 5,
-        "avgOffsetsBehindLatest": 3.0,
-    }
