@@ -327,6 +327,12 @@ def test_headers_of_producers_agree(log: bytearray, cut: int) -> None:
     agree(lambda kernel: kernel.producer_headers(log[:-cut] if cut else log, 0))
 
 
+@settings(max_examples=300)
+@given(logs(), st.integers(0, 200))
+def test_last_headers_agree(log: bytearray, cut: int) -> None:
+    agree(lambda kernel: kernel.last_header(log[:-cut] if cut else log))
+
+
 @given(st.binary(max_size=200))
 def test_key_hashes_agree(key: bytes) -> None:
     agree(lambda kernel: kernel.murmur2(key))

@@ -18,6 +18,7 @@ from headwater.replication.fetch_sessions import NO_SESSION, Fetching
 from headwater.replication.fetching import PartitionRead
 from headwater.storage.file_range import FileRange
 from headwater.storage.range_reader import RangeReader
+from headwater.storage.segmented_log import SegmentedLog
 from headwater.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -39,7 +40,7 @@ _NOT_DIVERGING: Final = EpochEndOffset()
 class FetchDelivery:
     """One answer in the making."""
 
-    __slots__ = ("_call", "_fetching", "_hint", "_missing", "_reads", "_records")
+    __slots__ = ("_call", "_cold", "_fetching", "_hint", "_missing", "_reads", "_records")
 
     def __init__(
         self,
@@ -54,6 +55,8 @@ class FetchDelivery:
         self._fetching = fetching
         self._reads = reads
         self._records: dict[int, FileRange | Buffer] = {}
+        # What is being read, and how often its log had been cut by then.
+        self._cold: dict[int, tuple[SegmentedLog, int]] = {}
         self._missing = 1
 
     def begin(self, ranges: RangeReader) -> None:
@@ -69,10 +72,22 @@ class FetchDelivery:
                 )
                 if not is_hot:
                     left_bytes -= found.length
+                    self._expect(index, read)
         self._one_less()
+
+    def _expect(self, index: int, read: PartitionRead) -> None:
+        hosted = read.wanted.hosted
+        if hosted is not None and hosted.log is not None:
+            body = hosted.log.body
+            self._cold[index] = (body, body.truncations)
 
     def _delivered(self, index: int, records: FileRange | Buffer) -> None:
         self._records[index] = records
+        cold = self._cold.pop(index, None)
+        found = self._reads[index].range
+        if cold is not None and found is not None and not isinstance(records, FileRange):
+            body, truncations = cold
+            body.note_read(found, records, truncations=truncations)
         self._one_less()
 
     def _failed(self, index: int, error: HeadwaterError) -> None:

@@ -35,6 +35,7 @@ def sound_run(
 def producer_headers(
     buffer: Buffer, position: int
 ) -> tuple[list[tuple[int, BatchHeader]], int]: ...
+def last_header(buffer: Buffer) -> tuple[int, BatchHeader] | None: ...
 def decode_sections(
     sections: Iterable[RecordSection],
     *,

@@ -145,6 +145,16 @@ def producer_headers(buffer, Py_ssize_t position):
         free(places)
 
 
+def last_header(buffer):
+    """The place and the header of the last batch whose header lies in the buffer, or None."""
+    cdef Borrowed source = Borrowed(buffer)
+    cdef Py_ssize_t position = 0, last = -1
+    while source.size - position >= HEADER_BYTES and is_sane(source.bytes + position):
+        last = position
+        position += <Py_ssize_t><int32_t>big_endian(source.bytes + position + 8, 4) + LENGTH_END
+    return None if last < 0 else (last, header_at(source.bytes + last))
+
+
 cdef list last_of_each_producer(const uint8_t* base, const Py_ssize_t* places, Py_ssize_t count):
     """From the last to the first; a slot is lost to the next producer that maps to it."""
     cdef ProducerSlot slots[PRODUCER_SLOTS]

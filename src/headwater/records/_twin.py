@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable
 
 from headwater.model.failures import BatchTooLarge, CorruptBatch, DecompressionBomb
+from headwater.records._twin_batches import last_header as last_header
 from headwater.records._twin_batches import ordinary_header as ordinary_header
 from headwater.records._twin_batches import producer_headers as producer_headers
 from headwater.records._twin_batches import scan as scan

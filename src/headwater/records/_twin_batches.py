@@ -138,6 +138,18 @@ def producer_headers(buffer: Buffer, position: int) -> tuple[list[tuple[int, Bat
     return _last_of_each_producer(found), position
 
 
+def last_header(buffer: Buffer) -> tuple[int, BatchHeader] | None:
+    """The place and the header of the last batch whose header lies in the buffer, or None."""
+    position, last = 0, None
+    while len(buffer) - position >= HEADER_BYTES:
+        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+        if not _is_sane(header):
+            break
+        last = (position, header)
+        position += header.size_bytes
+    return last
+
+
 def _last_of_each_producer(
     found: list[tuple[int, BatchHeader]],
 ) -> list[tuple[int, BatchHeader]]:

@@ -30,6 +30,7 @@ from headwater.model.failures import StorageError
 from headwater.records.header import Buffer
 from headwater.storage.disk import File
 from headwater.storage.residency import CachestatResidency
+from headwater.storage.spare_memory import SpareMemory
 
 CHUNK_BYTES = 1 << 20
 # Every block size in use divides it.
@@ -58,15 +59,16 @@ def read_plainly(file: File, length: int, position: int) -> Buffer:
 class OsColdRead:
     """Cold reads of the operating system, by the first way that works; plainly if none does."""
 
-    def __init__(self, ways: Sequence[Way] | None = None) -> None:
+    def __init__(
+        self, ways: Sequence[Way] | None = None, memory: SpareMemory | None = None
+    ) -> None:
         if ways is None:
             ways = [read_uncached, read_direct, read_and_drop] if sys.platform == "linux" else []
         self._ways = ways
+        self._memory = SpareMemory() if memory is None else memory
 
     def __call__(self, file: File, length: int, position: int) -> Buffer:
-        # Memory of the system's, which fills its pages while it reads. A bytearray would be zeroed
-        # first, and that within the interpreter's lock, where the loop waits for it.
-        content = memoryview(mmap.mmap(-1, length))
+        content = self._memory.take(length)
         for way in self._ways:
             try:
                 read = way(file.fileno(), position, content)
@@ -74,7 +76,7 @@ class OsColdRead:
                 if error.errno not in UNSUPPORTED:
                     raise _failure(file, error) from error
             else:
-                return content[:read]
+                return content if read == length else content[:read]
         return read_plainly(file, length, position)
 
 

@@ -17,6 +17,7 @@ from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import BatchHeader, Buffer
 from headwater.records.kernel import sound_run
 from headwater.storage.batch_walk import PlacedHeader, header_at, walk_headers, walk_producers
+from headwater.storage.expected_batches import ExpectedBatches
 from headwater.storage.offset_index import OffsetIndex
 from headwater.storage.open_files import CachedFile
 from headwater.storage.recent_batches import RecentBatches
@@ -51,6 +52,7 @@ class Segment:
     """The batches from `base_offset` up to the next segment's base."""
 
     __slots__ = (
+        "_expected",
         "_first_timestamp",
         "_home",
         "_indexes",
@@ -76,6 +78,7 @@ class Segment:
         self._indexes = SparseIndexes(home, self)
         self._transactions: TransactionIndex | None = None
         self._recent = RecentBatches()
+        self._expected = ExpectedBatches()
         self._first_timestamp: int | None = None
 
     @classmethod
@@ -162,13 +165,19 @@ class Segment:
     def place(self, offset: int) -> tuple[int, int] | None:
         """Where the first batch that ends at or after the offset begins and ends, if there is one.
 
-        Costs next to nothing at the end of a log that is appended to.
+        Costs next to nothing at the end of a log that is appended to, and for a batch of which
+        `expect` has told.
         """
-        recent = self._recent.find(offset, self.size)
-        if recent is not None:
-            return recent
+        known = self._recent.find(offset, self.size) or self._expected.find(offset)
+        if known is not None:
+            return known
         placed = self.locate(offset)
         return None if placed is None else (placed.position, placed.end)
+
+    def expect(self, position: int, header: BatchHeader) -> None:
+        """A reader has met that batch, and will ask for it next."""
+        if position + header.size_bytes <= self.size:
+            self._expected.add(position, header)
 
     def locate(self, offset: int) -> PlacedHeader | None:
         """The first batch that ends at or after the offset, or None past the end."""
@@ -247,6 +256,7 @@ class Segment:
     def truncate_to(self, offset: int) -> None:
         """Cut off the batch that holds the offset and all behind it."""
         self._recent.clear()
+        self._expected.clear()
         placed = self.locate(offset)
         if placed is not None:
             file = self.log.file()

@@ -14,6 +14,7 @@ from pathlib import PurePath
 
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import Buffer
+from headwater.records.kernel import last_header
 from headwater.storage import partition_metadata
 from headwater.storage.compaction import swap
 from headwater.storage.compaction.job import CleanedGroup
@@ -142,6 +143,21 @@ class SegmentedLog:
                 length = batch_end - position
             return FileRange(segment.log, position, length)
         return None
+
+    def note_read(self, found: FileRange, content: Buffer, *, truncations: int) -> None:
+        """What a range held, which was not in the page cache: its reader will come back for more.
+
+        The last batch of it is the next one that is asked for, unless it was whole. `truncations`
+        is how often the log had been cut when the range was found: after a cut something else may
+        lie there.
+        """
+        last = last_header(content)
+        if last is None or not last[0] or truncations != self.truncations:
+            return
+        at, header = last
+        segment = self.segments[self.segments.index_of(header.base_offset)]
+        if segment.log is found.file and at + header.size_bytes > len(content):
+            segment.expect(found.position + at, header)
 
     def aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of the range must know of (LSO-2)."""

@@ -5,10 +5,16 @@ which is the loop's `call_soon_threadsafe`. A job's mistake (any exception but `
 raised there as well, so that it ends up with the loop's other exceptions and not in silence.
 
 Close the executor before the loop: the outcomes of the last jobs still go through `post`.
+
+Not the standard library's pool: its futures and their locks make thread and loop hand the
+interpreter to each other a dozen times per job, which the loop feels when a consumer reads cold
+data by thousands of jobs.
 """
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
 from typing import TypeVar
 
 from headwater.model.failures import StorageError, TooMuchWork
@@ -32,10 +38,15 @@ class ThreadExecutor:
         queue_limit: int = 10_000,
         name: str = "headwater-work",
     ) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._thread_limit = threads
         self._post = post
         self._limit = threads + queue_limit
+        self._name = name
+        self._threads: list[threading.Thread] = []
+        # A None tells one thread to end.
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._unfinished = 0
+        self._is_closed = False
 
     @property
     def unfinished_count(self) -> int:
@@ -50,24 +61,60 @@ class ThreadExecutor:
         otherwise: Callable[[StorageError], None],
     ) -> None:
         """See `Executor`. Raises `TooMuchWork` when the queue is full."""
+        if self._is_closed:
+            raise RuntimeError("the executor is closed")
         if self._unfinished >= self._limit:
             raise TooMuchWork(f"{self._unfinished} jobs wait for the disk")
-
-        def finish(future: Future[T]) -> None:
-            self._unfinished -= 1
-            error = future.exception()
-            if isinstance(error, StorageError):
-                otherwise(error)
-            else:
-                then(future.result())
-
-        future = self._pool.submit(job)
         self._unfinished += 1
-        future.add_done_callback(lambda future: self._hand_over(finish, future))
+        self._work.put(partial(self._run, job, then, otherwise))
+        if len(self._threads) < min(self._unfinished, self._thread_limit):
+            self._start_thread()
 
     def close(self) -> None:
         """Run what was submitted to its end, and wait for it."""
-        self._pool.shutdown(wait=True)
+        self._is_closed = True
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
 
-    def _hand_over(self, finish: Callable[[Future[T]], None], future: Future[T]) -> None:
-        self._post(lambda: finish(future))
+    def _start_thread(self) -> None:
+        name = f"{self._name}-{len(self._threads)}"
+        # A daemon: a process that ends without `close` ends as if killed, instead of never.
+        thread = threading.Thread(target=_work_off, args=(self._work,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    # On a worker's thread.
+
+    def _run(
+        self,
+        job: Callable[[], T],
+        then: Callable[[T], None],
+        otherwise: Callable[[StorageError], None],
+    ) -> None:
+        try:
+            result = job()
+        except StorageError as error:
+            self._post(partial(self._finish, otherwise, error))
+        except BaseException as mistake:  # noqa: BLE001, it is raised again on the loop
+            self._post(partial(self._finish, _raise, mistake))
+        else:
+            self._post(partial(self._finish, then, result))
+
+    # On the loop.
+
+    def _finish(self, tell: Callable[[T], None], outcome: T) -> None:
+        self._unfinished -= 1
+        tell(outcome)
+
+
+def _work_off(work: "SimpleQueue[Callable[[], None] | None]") -> None:
+    while (run := work.get()) is not None:
+        run()
+        # What it holds, the memory of a read among it, is not kept until the next one comes.
+        del run
+
+
+def _raise(mistake: BaseException) -> None:
+    raise mistake
