@@ -23,7 +23,7 @@ help:
 	@echo "make format      rewrite the sources in the house format"
 	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
 	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
-	@echo "make bench       every benchmark; make bench-log for the one called log, bench-broker, bench-client, bench-cold, bench-restart, bench-groups, bench-controller"
+	@echo "make bench       every benchmark; make bench-log for the one called log, bench-broker, bench-client, bench-cold, bench-restart, bench-groups, bench-controller, bench-peers"
 	@echo "make peers       fetch Apache Kafka with Maven into a cache folder; needs Java 17 to run"
 	@echo "make demo        the pipelines, once there are some"
 	@echo "make setup       the package with all extras, Spark included"
@@ -59,7 +59,7 @@ demo:
 
 # The slowest tests are named, so that a slow one is noticed on the day it is written.
 test: $(VENV)/.dev
-	$(BIN)/pytest -m "not slow and not peers" --durations=5 --durations-min=1
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not peers" --durations=5 --durations-min=1
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
@@ -75,7 +75,7 @@ test-lowest: $(VENV)/.dev
 	$(PIP) install uv
 	test -d $(VENV)/lowest || $(PYTHON) -m venv $(VENV)/lowest
 	$(BIN)/uv pip install -q --python $(VENV)/lowest/bin/python --resolution lowest-direct -e '.[dev]'
-	$(VENV)/lowest/bin/pytest -m "not slow and not peers"
+	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

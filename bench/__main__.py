@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "groups": Benchmark("Groups", ("bench.group_rebalances", "bench.group_requests")),
     "restart": Benchmark("A restart", ("bench.restarts",)),
     "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
+    "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 

@@ -24,6 +24,19 @@ _USER_TICKS: Final = 11
 _SYSTEM_TICKS: Final = 12
 
 
+def cpu_seconds_of(pid: int) -> float:
+    """CPU time of all threads of a process, user and system."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_SECOND
+
+
+def resident_bytes_of(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (line,) = (each for each in text.splitlines() if each.startswith("VmRSS:"))
+    return int(line.split()[1]) * 1024
+
+
 class Server:
     """A child that prints one line with its `HOST:PORT` when it serves. Killed at the end."""
 
@@ -42,16 +55,11 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time of all its threads, user and system."""
-        text = Path(f"/proc/{self._child.pid}/stat").read_text(encoding="ascii")
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_SECOND
+        return cpu_seconds_of(self._child.pid)
 
     @property
     def resident_bytes(self) -> int:
-        text = Path(f"/proc/{self._child.pid}/status").read_text(encoding="ascii")
-        (line,) = (each for each in text.splitlines() if each.startswith("VmRSS:"))
-        return int(line.split()[1]) * 1024
+        return resident_bytes_of(self._child.pid)
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ same few are given to Headwater, so that both describe the same configuration.
 """
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -35,14 +35,21 @@ _STARTED: Final = "Kafka Server started"
 _TOOL_TIMEOUT_S: Final = 120
 
 
-def java(peer: Peer, *, heap: str = "512m", level: str = "warn") -> list[str]:
+# What lives for a second or two is not worth a second compiler.
+_SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def java(
+    peer: Peer,
+    *,
+    heap: str = "512m",
+    level: str = "warn",
+    options: Sequence[str] | None = None,
+) -> list[str]:
     logger = "-Dorg.slf4j.simpleLogger"
     return [
         "java",
-        f"-Xmx{heap}",
-        "-XX:+UseSerialGC",
-        # The tools live for a second or two, which is not worth a second compiler.
-        "-XX:TieredStopAtLevel=1",
+        *((f"-Xmx{heap}", *_SHORT_LIVED) if options is None else options),
         f"{logger}.logFile=System.out",
         f"{logger}.defaultLogLevel={level}",
         f"{logger}.log.kafka.server.KafkaRaftServer=info",
@@ -54,8 +61,16 @@ def java(peer: Peer, *, heap: str = "512m", level: str = "warn") -> list[str]:
 class ApacheKafka:
     """One broker that is also its own controller, in a folder of its own."""
 
-    def __init__(self, folder: Path, peer: Peer = KAFKA_4_1, **settings: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        peer: Peer = KAFKA_4_1,
+        jvm_options: Sequence[str] | None = None,
+        **settings: str,
+    ) -> None:
+        """`jvm_options` stand in for those of a quick test, which are no good for measuring."""
         self.peer = peer
+        self._jvm_options = jvm_options
         self.data = folder / "kafka-data"
         self.port = free_port()
         self._controller_port = free_port()
@@ -74,9 +89,15 @@ class ApacheKafka:
             self.data.mkdir()
             arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties))
             run_class(self.peer, "kafka.tools.StorageTool", *arguments)
-        command = [*java(self.peer), "kafka.Kafka", str(self._properties)]
+        options = self._jvm_options
+        command = [*java(self.peer, options=options), "kafka.Kafka", str(self._properties)]
         self._process = start_until(command, lambda line: _STARTED in line, self._log)
         return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it is not running"
+        return self._process.pid
 
     def stop(self) -> None:
         if self._process is not None:
@@ -112,10 +133,16 @@ class ApacheKafka:
         }
 
 
-def run_class(peer: Peer, name: str, *arguments: str, given: str = "") -> str:
+def run_class(
+    peer: Peer,
+    name: str,
+    *arguments: str,
+    given: str = "",
+    jvm_options: Sequence[str] | None = None,
+) -> str:
     """Run a tool's main class to its end; returns what it printed."""
     done = subprocess.run(
-        [*java(peer, heap="256m", level="error"), name, *arguments],
+        [*java(peer, heap="256m", level="error", options=jvm_options), name, *arguments],
         input=given,
         capture_output=True,
         text=True,

@@ -6,13 +6,11 @@ closed instead, and the client looks for the reason in fresh metadata. Kafka doe
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.broker.leader_hints import PRODUCE_SINCE, hint_producer
-from headwater.broker.transaction_requests import may_transact
+from headwater.broker.produce_answers import NO_OFFSET, Place, ProduceAnswers
 from headwater.broker.transactional_produce import (
     Records,
     TransactionalBatch,
@@ -30,15 +28,12 @@ from headwater.model.failures import (
     ProtocolError,
     RecordsRefused,
     SequenceRefused,
-    StorageError,
 )
 from headwater.model.ids import TopicId
 from headwater.records.header import (
-    CODEC_MASK,
     CONTROL_FLAG,
     FLAGS_POSITION,
     TRANSACTIONAL_FLAG,
-    Codec,
 )
 from headwater.records.kernel import write_single_produce
 from headwater.records.preparation import PreparedBatch
@@ -49,7 +44,6 @@ from headwater.security.authorization import Operation, Principal
 from headwater.storage.appending import Appended
 from headwater.storage.partition_log import PartitionLog
 from headwater.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -58,10 +52,8 @@ from headwater.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-_NO_OFFSET: Final = -1
 _ALL: Final = -1
 _IDS_SINCE: Final = 13
-_ZSTD_SINCE: Final = 7
 _SPECIAL_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _WRITE: Final = Operation.WRITE
 _ADMIN_CLIENT: Final = "__admin_client"
@@ -75,9 +67,6 @@ _UNVERIFIED: Final = {
     ErrorCode.NOT_ENOUGH_REPLICAS: "whether the partition is in the transaction is not known yet",
 }
 
-Place = tuple[list[PartitionProduceResponse], int]
-
-_NOT_YET: Final = PartitionProduceResponse()
 _NONE_HERE: Final[Mapping[int, HostedPartition]] = {}
 
 
@@ -121,23 +110,23 @@ def handle_at_once(broker: Broker, principal: Principal, produce: SingleProduce)
 
 def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | None:
     now_ms = broker.clock.now_ms()
-    gathering = _Gathering(broker, request, call)
-    if gathering.transaction is not None:
-        _look_for_producers(request, gathering.transaction)
+    answers = ProduceAnswers(broker, request, call)
+    if answers.transaction is not None:
+        _look_for_producers(request, answers.transaction)
     for topic in request.topic_data:
-        gathering.begin(topic)
+        answers.begin(topic)
         partitions, refusal = _partitions_of(broker, topic, call)
         for data in topic.partition_data:
             hosted = partitions.get(data.index)
             if hosted is None:
                 name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
                 code = refusal or broker.partitions.missing(name, data.index)
-                gathering.put(gathering.refused(data.index, code))
+                answers.put(answers.refused(data.index, code))
             else:
-                _put(broker, hosted, data, gathering, now_ms)
-    if gathering.transaction is not None:
-        gathering.transaction.ask()
-    return gathering.finish()
+                _put(broker, hosted, data, answers, now_ms)
+    if answers.transaction is not None:
+        answers.transaction.ask()
+    return answers.finish()
 
 
 def refuse(request: ProduceRequest, refusal: Refusal) -> ProduceResponse:
@@ -152,7 +141,7 @@ def refuse(request: ProduceRequest, refusal: Refusal) -> ProduceResponse:
                     PartitionProduceResponse(
                         index=each.index,
                         error_code=refusal.code,
-                        base_offset=_NO_OFFSET,
+                        base_offset=NO_OFFSET,
                         error_message=refusal.reason,
                     )
                     for each in topic.partition_data
@@ -161,230 +150,6 @@ def refuse(request: ProduceRequest, refusal: Refusal) -> ProduceResponse:
             for topic in request.topic_data
         )
     )
-
-
-class _Gathering:
-    """The answers of one request, some of which may come later.
-
-    The common case is one partition that is answered at once, so nothing is made beforehand.
-    """
-
-    __slots__ = (
-        "_answers",
-        "_broker",
-        "_call",
-        "_has_error",
-        "_is_late",
-        "_missing",
-        "_timeout_ms",
-        "_topics",
-        "_unflushed",
-        "_waits",
-        "acks",
-        "is_done",
-        "transaction",
-    )
-
-    def __init__(self, broker: Broker, request: ProduceRequest, call: Call) -> None:
-        self.acks = request.acks
-        # `headwater.replication.deadlines.Waiter`, while it waits for other replicas.
-        self.is_done = True
-        self._broker = broker
-        self._timeout_ms = request.timeout_ms
-        self._waits: dict[_CommitWait, None] = {}
-        # Set where the request's client may write transactional batches.
-        self.transaction = _transaction_of(broker, request, call)
-        self._call = call
-        self._answers: list[PartitionProduceResponse] = []
-        self._topics: list[tuple[TopicProduceData, list[PartitionProduceResponse]]] = []
-        self._missing = 0
-        self._has_error = False
-        self._is_late = False
-        self._unflushed: list[tuple[PartitionProduceResponse, PartitionProduceResponse]] = []
-
-    def begin(self, topic: TopicProduceData) -> None:
-        """What is put from now on is about this topic."""
-        self._answers = []
-        self._topics.append((topic, self._answers))
-
-    def put(self, answer: PartitionProduceResponse) -> None:
-        self._answers.append(answer)
-
-    def place(self) -> Place:
-        """A place in the answer that is filled later."""
-        self._missing += 1
-        self._answers.append(_NOT_YET)
-        return self._answers, len(self._answers) - 1
-
-    def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
-        answers, index = place
-        answers[index] = answer
-        self._one_less()
-
-    def refuse(self, data: PartitionProduceData) -> ErrorCode | None:
-        """What the request alone tells against a batch, before its log looks at it."""
-        if not -1 <= self.acks <= 1:
-            return ErrorCode.INVALID_REQUIRED_ACKS
-        records = data.records
-        if not records:
-            return ErrorCode.INVALID_RECORD
-        flags = records[FLAGS_POSITION] if len(records) > FLAGS_POSITION else 0
-        if flags & TRANSACTIONAL_FLAG and self.transaction is None:
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        if flags & CODEC_MASK == Codec.ZSTD and self._call.version < _ZSTD_SINCE:
-            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        return None
-
-    def refused(
-        self,
-        index: int,
-        code: ErrorCode,
-        message: str | None = None,
-        log_start_offset: int = _NO_OFFSET,
-        blamed: tuple[int, ...] = (),
-    ) -> PartitionProduceResponse:
-        self._has_error = True
-        self._call.note_error(code)
-        return PartitionProduceResponse(
-            index=index,
-            error_code=code,
-            base_offset=_NO_OFFSET,
-            log_start_offset=log_start_offset,
-            record_errors=tuple(
-                BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
-                for number in blamed
-            ),
-            error_message=message,
-        )
-
-    def await_flush(self, log: PartitionLog, answer: PartitionProduceResponse) -> None:
-        """The topic wants its records on disk before they are acknowledged."""
-        self._missing += 1
-
-        def flushed(failure: StorageError | None) -> None:
-            if failure is not None:
-                refused = self.refused(answer.index, failure.code, str(failure))
-                self._unflushed.append((answer, refused))
-            self._one_less()
-
-        log.flush(flushed)
-
-    # Waiting for the other replicas (MIN-2 to MIN-5).
-
-    def await_commit(
-        self, hosted: HostedPartition, answer: PartitionProduceResponse, offset: int
-    ) -> None:
-        """All in-sync replicas shall have it before it is acknowledged."""
-        wait = _CommitWait(self, hosted, answer)
-        if not hosted.await_commit(wait, offset):
-            return
-        self._missing += 1
-        self._waits[wait] = None
-        if self.is_done:
-            self.is_done = False
-            broker = self._broker
-            broker.deadlines.add(broker.clock.steady_ms() + self._timeout_ms, self)
-
-    def committed(self, wait: "_CommitWait", code: ErrorCode) -> None:
-        del self._waits[wait]
-        if not self._waits:
-            self._end_wait()
-        if code:
-            self._spoil(wait.answer, code)
-        self._one_less()
-
-    @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
-
-    def expire(self) -> None:
-        """Those that are not everywhere yet are told so; the others keep their result."""
-        self._end_wait()
-        waits, self._waits = self._waits, {}
-        for wait in waits:
-            wait.hosted.leave_commit(wait)
-            self._spoil(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
-            self._one_less()
-
-    def _end_wait(self) -> None:
-        self.is_done = True
-        self._broker.deadlines.ended()
-
-    def _spoil(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
-        """The records stay in the log, so the answer still tells their offset."""
-        self._has_error = True
-        self._call.note_error(code)
-        for _, answers in self._topics:
-            for index, each in enumerate(answers):
-                if each is answer:
-                    answers[index] = replace(answer, error_code=code)
-                    return
-
-    def finish(self) -> ProduceResponse | None:
-        """All partitions have been looked at."""
-        if self._missing:
-            self._is_late = True
-            return None
-        return self._conclude()
-
-    def _one_less(self) -> None:
-        self._missing -= 1
-        if self._is_late and not self._missing:
-            response = self._conclude()
-            if response is not None:
-                self._call.answer(response)
-
-    def _conclude(self) -> ProduceResponse | None:
-        if self.acks == 0:
-            if self._has_error:
-                self._call.cut()
-            self._call.finish()
-            return None
-        response = ProduceResponse(
-            responses=tuple(
-                TopicProduceResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_responses=tuple(map(self._final, answers)),
-                )
-                for topic, answers in self._topics
-            )
-        )
-        if self._has_error and self._call.version >= PRODUCE_SINCE:
-            return hint_producer(self._broker, self._call, response)
-        return response
-
-    def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
-        """The answer that stands, now that all flushes have ended."""
-        for given, refused in self._unflushed:
-            if given is answer:
-                return refused
-        return answer
-
-
-class _CommitWait:
-    """One partition of a request: `headwater.replication.commit_waits.CommitWait`."""
-
-    __slots__ = ("_gathering", "answer", "hosted")
-
-    def __init__(
-        self, gathering: _Gathering, hosted: HostedPartition, answer: PartitionProduceResponse
-    ) -> None:
-        self._gathering = gathering
-        self.hosted = hosted
-        self.answer = answer
-
-    def committed(self, code: ErrorCode) -> None:
-        self._gathering.committed(self, code)
-
-
-def _transaction_of(
-    broker: Broker, request: ProduceRequest, call: Call
-) -> TransactionalProduce | None:
-    transactional_id = request.transactional_id
-    if transactional_id is None or not may_transact(broker, call, transactional_id):
-        return None
-    return TransactionalProduce(broker, transactional_id, call.version)
 
 
 def _look_for_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
@@ -421,29 +186,29 @@ def _put(
     broker: Broker,
     hosted: HostedPartition,
     data: PartitionProduceData,
-    gathering: _Gathering,
+    answers: ProduceAnswers,
     now_ms: int,
 ) -> None:
     """Append a batch now, or when a thread has opened it and its turn has come."""
-    code = hosted.refuse() or gathering.refuse(data)
+    code = hosted.refuse() or answers.refuse(data)
     if code is not None:
-        gathering.put(gathering.refused(data.index, code))
+        answers.put(answers.refused(data.index, code))
         return
     records = data.records
     assert records is not None
     try:
         log = hosted.opened()
     except HeadwaterError as error:
-        gathering.put(gathering.refused(data.index, error.code, str(error)))
+        answers.put(answers.refused(data.index, error.code, str(error)))
         return
-    if gathering.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
-        gathering.put(gathering.refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
+    if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
+        answers.put(answers.refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
     elif _is_transactional(records):
-        _put_transactional(broker, hosted, log, data.index, records, gathering)
+        _put_transactional(broker, hosted, log, data.index, records, answers)
     elif hosted.waiting or log.needs_preparation(records):
-        _put_in_turn(broker, hosted, log, data.index, records, gathering, gathering.place())
+        _put_in_turn(broker, hosted, log, data.index, records, answers, answers.place())
     else:
-        gathering.put(_append(hosted, log, data.index, records, gathering, now_ms))
+        answers.put(_append(hosted, log, data.index, records, answers, now_ms))
 
 
 def _put_transactional(
@@ -452,27 +217,27 @@ def _put_transactional(
     log: PartitionLog,
     index: int,
     records: memoryview,
-    gathering: _Gathering,
+    answers: ProduceAnswers,
 ) -> None:
     """Append a batch of a transaction, as soon as its transaction may be opened here (TX-13)."""
-    place = gathering.place()
+    place = answers.place()
 
     def append(batch: TransactionalBatch, records: Records) -> None:
         if hosted.waiting or log.needs_preparation(records):
-            _put_in_turn(broker, hosted, log, index, records, gathering, place, batch)
+            _put_in_turn(broker, hosted, log, index, records, answers, place, batch)
             return
         now_ms = broker.clock.now_ms()
-        ready = _append_ready(hosted, index, records, gathering, now_ms, batch)
-        gathering.fill(place, ready)
+        ready = _append_ready(hosted, index, records, answers, now_ms, batch)
+        answers.fill(place, ready)
 
     def refuse_batch(code: ErrorCode) -> None:
-        gathering.fill(place, gathering.refused(index, code, _UNVERIFIED.get(code)))
+        answers.fill(place, answers.refused(index, code, _UNVERIFIED.get(code)))
 
-    assert gathering.transaction is not None, "else the batch was refused"
+    assert answers.transaction is not None, "else the batch was refused"
     try:
-        gathering.transaction.take(hosted, log, records, append=append, refuse=refuse_batch)
+        answers.transaction.take(hosted, log, records, append=append, refuse=refuse_batch)
     except BatchError as error:
-        gathering.fill(place, _refused(error, log, index, gathering))
+        answers.fill(place, _refused(error, log, index, answers))
 
 
 def _put_in_turn(
@@ -481,7 +246,7 @@ def _put_in_turn(
     log: PartitionLog,
     index: int,
     records: Records,
-    gathering: _Gathering,
+    answers: ProduceAnswers,
     place: Place,
     batch: TransactionalBatch | None = None,
 ) -> None:
@@ -489,7 +254,7 @@ def _put_in_turn(
 
     def append(ready: Ready) -> None:
         now_ms = broker.clock.now_ms()
-        gathering.fill(place, _append_ready(hosted, index, ready, gathering, now_ms, batch))
+        answers.fill(place, _append_ready(hosted, index, ready, answers, now_ms, batch))
 
     append_in_turn(
         hosted,
@@ -505,21 +270,21 @@ def _append_ready(
     hosted: HostedPartition,
     index: int,
     ready: Ready | memoryview,
-    gathering: _Gathering,
+    answers: ProduceAnswers,
     now_ms: int,
     batch: TransactionalBatch | None,
 ) -> PartitionProduceResponse:
     """Append a batch that has waited: meanwhile its partition may have gone, or its leadership."""
     log, refusal = hosted.log, hosted.refuse()
     if log is None:
-        return gathering.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return answers.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if refusal is not None:
-        return gathering.refused(index, refusal)
+        return answers.refused(index, refusal)
     if isinstance(ready, HeadwaterError):
-        return _refused(ready, log, index, gathering)
-    if gathering.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
-        return gathering.refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
-    return _append(hosted, log, index, ready, gathering, now_ms, batch)
+        return _refused(ready, log, index, answers)
+    if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
+        return answers.refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
+    return _append(hosted, log, index, ready, answers, now_ms, batch)
 
 
 def _append(
@@ -527,7 +292,7 @@ def _append(
     log: PartitionLog,
     index: int,
     batch: memoryview | bytearray | PreparedBatch,
-    gathering: _Gathering,
+    answers: ProduceAnswers,
     now_ms: int,
     transactional: TransactionalBatch | None = None,
 ) -> PartitionProduceResponse:
@@ -542,7 +307,7 @@ def _append(
             appended = log.append_as_leader(batch, leader_epoch=epoch, now_ms=now_ms)
             size_bytes = len(batch)
     except HeadwaterError as error:
-        return _refused(error, log, index, gathering)
+        return _refused(error, log, index, answers)
     answer = PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,
@@ -554,19 +319,19 @@ def _append(
             transactional.written(hosted)
         _note(hosted, log, appended, size_bytes)
         if log.needs_flush:
-            gathering.await_flush(log, answer)
-    if gathering.acks == _ALL and log.high_watermark <= appended.last_offset:
-        gathering.await_commit(hosted, answer, appended.last_offset + 1)
+            answers.await_flush(log, answer)
+    if answers.acks == _ALL and log.high_watermark <= appended.last_offset:
+        answers.await_commit(hosted, answer, appended.last_offset + 1)
     return answer
 
 
 def _refused(
-    error: HeadwaterError, log: PartitionLog, index: int, gathering: _Gathering
+    error: HeadwaterError, log: PartitionLog, index: int, answers: ProduceAnswers
 ) -> PartitionProduceResponse:
     if not isinstance(error, _AGAINST_THE_LOG):
-        return gathering.refused(index, error.code, str(error))
+        return answers.refused(index, error.code, str(error))
     blamed = error.record_indexes if isinstance(error, RecordsRefused) else ()
-    return gathering.refused(index, error.code, str(error), log.log_start_offset, blamed)
+    return answers.refused(index, error.code, str(error), log.log_start_offset, blamed)
 
 
 def _note(hosted: HostedPartition, log: PartitionLog, appended: Appended, size_bytes: int) -> None:

@@ -1,0 +1,98 @@
+"""Headwater and Apache Kafka as contenders: each a broker in a process, on a directory of its own.
+
+What a reader would get wrong: Kafka runs twice. Once with the JVM options that its own start script
+has, which is what most people run; once with more heap and with threads and buffers for a small
+machine, because a comparison with a badly set up rival says nothing.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from bench.processes import broker, cpu_seconds_of, resident_bytes_of
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.jars import KAFKA_4_1
+
+# The options of Kafka's own start script.
+DEFAULT_JVM: Final = (
+    "-Xms1G",
+    "-Xmx1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+TUNED_JVM: Final = ("-Xms4G", "-Xmx4G", "-server", "-XX:+UseParallelGC", "-XX:+AlwaysPreTouch")
+TUNED_SETTINGS: Final = {
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "socket.send.buffer.bytes": "-1",
+    "socket.receive.buffer.bytes": "-1",
+}
+
+
+class PeerBroker(Protocol):
+    """What the loads need of a broker that runs."""
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def ready_seconds(self) -> float: ...
+
+    @property
+    def cpu_seconds(self) -> float: ...
+
+    @property
+    def resident_bytes(self) -> int: ...
+
+
+Start = Callable[[], AbstractContextManager[PeerBroker]]
+
+
+class _Kafka:
+    def __init__(self, kafka: ApacheKafka, ready_seconds: float) -> None:
+        self._kafka = kafka
+        self.port = kafka.port
+        self.address = kafka.bootstrap_servers
+        self.ready_seconds = ready_seconds
+
+    @property
+    def cpu_seconds(self) -> float:
+        return cpu_seconds_of(self._kafka.pid)
+
+    @property
+    def resident_bytes(self) -> int:
+        return resident_bytes_of(self._kafka.pid)
+
+
+@contextmanager
+def _headwater() -> Iterator[PeerBroker]:
+    with broker() as (server, _):
+        yield server
+
+
+@contextmanager
+def _kafka(jvm_options: tuple[str, ...], settings: Mapping[str, str]) -> Iterator[PeerBroker]:
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
+        kafka = ApacheKafka(Path(directory), KAFKA_4_1, jvm_options, **settings)
+        # The first start also formats the directory, which is not part of being ready.
+        kafka.start()
+        kafka.stop()
+        began = time.perf_counter()
+        with kafka:
+            yield _Kafka(kafka, time.perf_counter() - began)
+
+
+CONTENDERS: Final[Mapping[str, Start]] = {
+    "Headwater": _headwater,
+    "Kafka 4.1": lambda: _kafka(DEFAULT_JVM, {}),
+    "Kafka 4.1 tuned": lambda: _kafka(TUNED_JVM, TUNED_SETTINGS),
+}

@@ -1,0 +1,167 @@
+"""What is done to each contender: the same load programs, with the same settings.
+
+What a reader would get wrong: the load programs share two cores with the broker, so a rate is that
+of both together. CPU seconds per gigabyte are the broker's alone.
+"""
+
+import re
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from bench.broker_requests import Tail, percentiles_us
+from bench.broker_throughput import CONSUMER, PRODUCER
+from bench.librdkafka import BulkProducer, Consumer
+from bench.peer_brokers import PeerBroker
+from bench.raw_requests import connect, produce_frame
+from bench.topics import create_topic
+from tests.peers.apache_kafka import run_class
+from tests.peers.jars import KAFKA_4_1
+
+LOAD_BYTES: Final = 200_000_000
+SIZES: Final = {"100 B": 100, "1 KiB": 1_024, "10 KiB": 10_240}
+CODECS: Final = ("none", "zstd")
+WARM_UP_BYTES: Final = 50_000_000
+TAIL_SECONDS: Final = 4.0
+CONNECTIONS: Final = 100
+SMALL_REQUESTS: Final = 20_000
+
+_TOOLS: Final = "org.apache.kafka.tools"
+_TOOL_JVM: Final = ("-Xms512m", "-Xmx512m", "-server", "-XX:+UseG1GC")
+# A line of a log, so that it can be compressed as such lines can.
+_LINE: Final = b"2026-11-16T05:36:07Z INFO order 4711 of customer 0815 was paid, total 12.50 EUR; "
+
+
+class Taken(NamedTuple):
+    """One figure of one run. `better` says which way is ahead."""
+
+    name: str
+    value: float
+    unit: str
+    better: str
+
+
+def run_all(broker: PeerBroker) -> Iterator[Taken]:
+    """All loads on one broker that has just started."""
+    yield Taken("ready after", broker.ready_seconds, "s", "less")
+    yield Taken("resident, idle", broker.resident_bytes / 2**20, "MiB", "less")
+    _warm_up(broker)
+    for size_name, size in SIZES.items():
+        for codec in CODECS:
+            yield from _produced(broker, size_name, size, codec)
+    yield from _consumed(broker)
+    yield from _followed(broker)
+    yield from _by_many(broker)
+    yield from _by_tools(broker)
+    yield Taken("resident, after all that", broker.resident_bytes / 2**20, "MiB", "less")
+
+
+def _warm_up(broker: PeerBroker) -> None:
+    """A JVM compiles what it does often; nobody runs a broker for a minute only."""
+    create_topic(broker, "warm")
+    with BulkProducer(broker.port, "warm", PRODUCER) as producer:
+        producer.produce(bytes(1_024), WARM_UP_BYTES // 1_024)
+    with Consumer(broker.port, "warm", CONSUMER) as consumer:
+        consumer.start(0)
+        consumer.skip(WARM_UP_BYTES // 1_024)
+        consumer.stop()
+
+
+def _topic(size_name: str, codec: str) -> str:
+    return f"load-{size_name.replace(' ', '')}-{codec}"
+
+
+def _produced(broker: PeerBroker, size_name: str, size: int, codec: str) -> Iterator[Taken]:
+    topic = _topic(size_name, codec)
+    create_topic(broker, topic)
+    value = (_LINE * (size // len(_LINE) + 1))[:size]
+    settings = {**PRODUCER, "compression.type": codec}
+    with BulkProducer(broker.port, topic, settings) as producer:
+        rate, cpu = _measured(broker, lambda: producer.produce(value, LOAD_BYTES // size))
+    name = f"produce {size_name}, {codec}, acks=1"
+    yield Taken(name, rate, "MB/s", "more")
+    yield Taken(f"{name}: CPU time", cpu, "s/GB", "less")
+
+
+def _consumed(broker: PeerBroker) -> Iterator[Taken]:
+    for size_name, size in SIZES.items():
+        with Consumer(broker.port, _topic(size_name, "none"), CONSUMER) as consumer:
+            consumer.start(0)
+            rate, cpu = _measured(broker, lambda: consumer.skip(LOAD_BYTES // size))  # noqa: B023
+            consumer.stop()
+        yield Taken(f"consume {size_name}", rate, "MB/s", "more")
+        yield Taken(f"consume {size_name}: CPU time", cpu, "s/GB", "less")
+
+
+def _measured(broker: PeerBroker, run: Callable[[], None]) -> tuple[float, float]:
+    """MB/s, and the broker's CPU seconds per gigabyte, of a load of `LOAD_BYTES`."""
+    cpu_before, began = broker.cpu_seconds, time.perf_counter()
+    run()
+    seconds = time.perf_counter() - began
+    return LOAD_BYTES / 1e6 / seconds, (broker.cpu_seconds - cpu_before) / LOAD_BYTES * 1e9
+
+
+def _followed(broker: PeerBroker) -> Iterator[Taken]:
+    create_topic(broker, "tail")
+    with Tail(broker.port, "tail") as tail:
+        tail.run(1)
+        cpu_before = broker.cpu_seconds
+        found = percentiles_us(tail.run(TAIL_SECONDS))
+        cpu = (broker.cpu_seconds - cpu_before) / TAIL_SECONDS
+    for label, value in zip(("p50", "p99", "p99.9"), found, strict=True):
+        yield Taken(f"end to end at 5,000/s, {label}", value / 1e3, "ms", "less")
+    yield Taken("end to end at 5,000/s: CPU time", cpu * 100, "% of a core", "less")
+
+
+def _by_many(broker: PeerBroker) -> Iterator[Taken]:
+    """Many producers with one small request each under way."""
+    create_topic(broker, "many")
+    frame = produce_frame(1, 9, topic="many")
+    with ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        sockets: dict[int, socket.socket] = {}
+        for _ in range(CONNECTIONS):
+            each = stack.enter_context(connect(broker.port))
+            sockets[each.fileno()] = each
+            selector.register(each, selectors.EVENT_READ)
+            each.sendall(frame)
+        cpu_before, began = broker.cpu_seconds, time.perf_counter()
+        answered = 0
+        while answered < SMALL_REQUESTS:
+            for key, _ in selector.select():
+                # Small answers come in one piece.
+                assert sockets[key.fd].recv(4_096), "the broker closed a connection"
+                sockets[key.fd].sendall(frame)
+                answered += 1
+        seconds = time.perf_counter() - began
+        cpu = (broker.cpu_seconds - cpu_before) / answered
+    yield Taken("100 producers, one record each", answered / seconds, "/s", "more")
+    yield Taken("100 producers, one record each: CPU time", cpu * 1e6, "us each", "less")
+
+
+def _by_tools(broker: PeerBroker) -> Iterator[Taken]:
+    """Kafka's own load programs, which run with Kafka's Java client."""
+    create_topic(broker, "tools")
+    count = LOAD_BYTES // 1_024
+    printed = run_class(
+        KAFKA_4_1,
+        f"{_TOOLS}.ProducerPerformance",
+        *("--topic", "tools", "--num-records", str(count), "--record-size", "1024"),
+        *("--throughput", "-1", "--bootstrap-server", broker.address),
+        *("--command-property", "acks=1"),
+        jvm_options=_TOOL_JVM,
+    )
+    found = re.findall(r"\(([\d.]+) MB/sec\)", printed)
+    yield Taken("kafka-producer-perf-test 1 KiB", float(found[-1]) * 2**20 / 1e6, "MB/s", "more")
+    printed = run_class(
+        KAFKA_4_1,
+        f"{_TOOLS}.ConsumerPerformance",
+        *("--topic", "tools", "--messages", str(count), "--bootstrap-server", broker.address),
+        jvm_options=_TOOL_JVM,
+    )
+    columns = [each.strip() for each in printed.strip().splitlines()[-1].split(",")]
+    # Of the nine columns the eighth is the rate without the time that joining the group took.
+    yield Taken("kafka-consumer-perf-test 1 KiB", float(columns[8]) * 2**20 / 1e6, "MB/s", "more")

@@ -1,0 +1,83 @@
+"""Headwater beside Apache Kafka: the same loads, one broker at a time, in interleaved rounds.
+
+Writes `docs/BENCHMARKS.md`. What a reader would get wrong: a goal of 1 means to be level; every
+line is turned so that more than 1 is ahead, whichever way its unit goes.
+"""
+
+import statistics
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bench.conditions import present_conditions
+from bench.harness import Bench, in_short, in_turn
+from bench.peer_brokers import CONTENDERS, Start
+from bench.peer_loads import Taken, run_all
+from tests.peers.jars import KAFKA_4_1
+
+ROUNDS: Final = 3
+PAGE: Final = Path(__file__).parent.parent / "docs" / "BENCHMARKS.md"
+OURS: Final = "Headwater"
+
+_HEAD: Final = """\
+# Benchmarks
+
+Headwater and Apache Kafka 4.1, measured by `make bench-peers`: the same load programs with the
+same settings, one broker at a time on the same disk, {rounds} rounds in turn, medians. Load and
+broker share the machine: {cpu}, {cores} cores, {memory} MiB, {kernel}, Python {python}, {date}.
+
+*Kafka* has the JVM options of its own start script, *tuned* has 4 GB of heap, the parallel
+collector, and threads and socket buffers for a small machine. *Ahead* is how many times better
+Headwater is than the better of the two: above 1 it is ahead, below 1 behind.
+
+| | Headwater | Kafka | tuned | unit | ahead |
+|---|---:|---:|---:|---|---:|
+"""
+
+
+def measure(bench: Bench) -> None:
+    absence = KAFKA_4_1.absence()
+    if absence is not None:
+        raise SystemExit(f"there is nothing to compare with: {absence}")
+    runs = in_turn({name: partial(_run, start) for name, start in CONTENDERS.items()}, ROUNDS)
+    lines = []
+    for index, first in enumerate(runs[OURS][0]):
+        values = {
+            name: statistics.median(each[index].value for each in rounds)
+            for name, rounds in runs.items()
+        }
+        ahead = _ahead(first, values)
+        rivals = ", ".join(
+            f"{name} {in_short(value)}" for name, value in values.items() if name != OURS
+        )
+        bench.record(first.name, values[OURS], first.unit, compared_with=rivals)
+        bench.record(f"{first.name}: ahead", ahead, "times", at_least=1)
+        figures = " | ".join(in_short(value) for value in values.values())
+        lines.append(f"| {first.name} | {figures} | {first.unit} | {ahead:.2f} |")
+    PAGE.write_text(_head() + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _run(start: Start) -> list[Taken]:
+    """All loads on a fresh broker."""
+    with start() as broker:
+        return list(run_all(broker))
+
+
+def _ahead(taken: Taken, values: dict[str, float]) -> float:
+    rivals = [value for name, value in values.items() if name != OURS]
+    if taken.better == "more":
+        return values[OURS] / max(rivals)
+    return min(rivals) / values[OURS]
+
+
+def _head() -> str:
+    now = present_conditions()
+    return _HEAD.format(
+        rounds=ROUNDS,
+        cpu=now["cpu"],
+        cores=now["cores"],
+        memory=now["memory_mib"],
+        kernel=now["kernel"],
+        python=now["python"],
+        date=str(now["date"])[:10],
+    )
