@@ -7,25 +7,30 @@ BIN := $(VENV)/bin
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/headwater/records/*.px?)
 PIP := $(BIN)/pip --disable-pip-version-check -q
 
+# Before the defaults of the simulators: faults are other ones each time, unless a seed is given.
+FAULTS := --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-peers test-lowest peers check format sim sim-night bench clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-peers test-lowest peers check format sim sim-night bench clean
 
 help:
 	@echo "make run         a broker on 127.0.0.1:9092 with its data in ./data"
 	@echo "make test        all tests that a change must pass"
 	@echo "make test-slow   the tests that take minutes"
+	@echo "make test-faults a real cluster is hurt for MINUTES=10, and held to its promises; SEED=n for the same faults"
+	@echo "make test-eos    Spark's exactly-once sink while its processes are killed"
 	@echo "make test-peers  Headwater and Apache Kafka side by side, after make peers"
 	@echo "make test-lowest all tests on the oldest versions that pyproject.toml allows"
 	@echo "make check       format, lint, types, layers"
 	@echo "make format      rewrite the sources in the house format"
 	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
 	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
-	@echo "make bench       every benchmark; make bench-log for the one called log, bench-broker, bench-client, bench-cold, bench-restart, bench-groups, bench-controller, bench-peers"
-	@echo "make peers       fetch Apache Kafka with Maven into a cache folder; needs Java 17 to run"
-	@echo "make demo        the pipelines, once there are some"
+	@echo "make bench       every benchmark, or make bench-NAME for one of: broker, client, cluster, cold,"
+	@echo "                 controller, groups, log, mirror, net, peers, restart, spark"
+	@echo "make peers       fetch Apache Kafka and Spark's Kafka connector with Maven into a cache folder; needs Java 17 to run"
+	@echo "make demo        a live pipeline: broker, orders, Spark, a verdict, a picture; needs Java 17"
 	@echo "make setup       the package with all extras, Spark included"
 	@echo "make clean       remove what was built here"
 
@@ -45,6 +50,11 @@ $(VENV)/.dev: $(BIN)/python $(BUILD_INPUTS)
 	@$(COMPILE)
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.demo: $(BIN)/python $(BUILD_INPUTS)
+	$(PIP) install -e '.[demo]'
+	@$(COMPILE)
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.all: $(BIN)/python $(BUILD_INPUTS)
 	$(PIP) install -e '.[dev,cluster,spark,web]'
 	@touch $@ $(VENV)/.dev $(VENV)/.core
@@ -54,15 +64,22 @@ setup: $(VENV)/.all
 run: $(VENV)/.core
 	@$(BIN)/headwater start --listen 127.0.0.1:9092 --data ./data
 
-demo:
-	@echo "The demo comes with the Spark pipelines, which are not built yet."
+# Minutes the first time, for it installs Spark; half a minute then.
+demo: $(VENV)/.demo
+	@$(BIN)/python -m demo
 
 # The slowest tests are named, so that a slow one is noticed on the day it is written.
 test: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not peers" --durations=5 --durations-min=1
 
 test-slow: $(VENV)/.dev
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --ignore=tests/spark/eos
+
+test-eos: $(VENV)/.dev
+	$(BIN)/pytest -m slow -s -q tests/spark/eos
+
+test-faults: $(VENV)/.dev
+	$(BIN)/python -m tests.cluster.faults $(FAULTS)
 
 # Kept outside the repository: ~/.cache/headwater/peers, or what HEADWATER_PEERS names.
 peers: $(VENV)/.dev
@@ -100,5 +117,5 @@ bench-%: $(VENV)/.dev
 	$(BIN)/python -m bench $*
 
 clean:
-	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist demo-output $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f src/headwater/records/_kernel*.so src/headwater/records/_kernel.c

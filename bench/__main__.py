@@ -25,10 +25,16 @@ BENCHMARKS: dict[str, Benchmark] = {
         ("bench.broker_footprint", "bench.broker_requests", "bench.broker_throughput"),
     ),
     "controller": Benchmark("The controller of a large cluster", ("bench.controller_scale",)),
+    "cluster": Benchmark(
+        "A cluster of three brokers",
+        ("bench.cluster_throughput", "bench.cluster_failover", "bench.cluster_scale"),
+    ),
     "groups": Benchmark("Groups", ("bench.group_rebalances", "bench.group_requests")),
     "restart": Benchmark("A restart", ("bench.restarts",)),
     "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
+    "spark": Benchmark("Spark", ("bench.spark_throughput", "bench.spark_overhead")),
+    "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 

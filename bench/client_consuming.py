@@ -6,79 +6,70 @@ values; what is compared is the work until an application can have them.
 """
 
 import asyncio
-import statistics
 import time
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 import confluent_kafka
 import pyarrow as pa
 
-from bench.harness import Bench, in_turn
-from bench.processes import broker
+from bench.client_contest import (
+    AIOKAFKA_GOAL,
+    CONFLUENT_GOAL,
+    KAFKA_PYTHON_GOAL,
+    SIZES,
+    Goal,
+    compare,
+    rate,
+)
+from bench.harness import Bench
+from bench.processes import Server, broker
+from bench.raw_requests import RawReader
 from bench.topics import create_topic
 from headwater.client import Consumer, Producer, TopicPartition
 from headwater.client.aio import Consumer as AioConsumer
 from tests.compat.foreign import load
 
-ROUNDS: Final = 3
 AT_ONCE: Final = 500
 # The slow clients read fewer records, so that a round takes about as long for each.
-RECORDS: Final = 400_000
+RECORDS: Final = 1_000_000
 FEW_RECORDS: Final = 60_000
 POLL_S: Final = 10.0
+RAW_BYTES: Final = 8 * 1_048_576
+LIMIT: Final = "answers that nobody looks into"
 
-AIOKAFKA_GOAL: Final = 2.0
-KAFKA_PYTHON_GOAL: Final = 5.0
-CONFLUENT_GOAL: Final = 3.0
-
-Run = Callable[[], float]
+GOALS: Final = (
+    Goal("poll", "kafka-python, reading", KAFKA_PYTHON_GOAL),
+    Goal("poll, asyncio", "aiokafka, reading", AIOKAFKA_GOAL),
+    Goal("poll_table", "confluent-kafka, reading", CONFLUENT_GOAL),
+    Goal("poll_table, views", "confluent-kafka, reading", CONFLUENT_GOAL),
+)
 
 
 def measure(bench: Bench) -> None:
     with broker() as (server, _):
-        for size_bytes, share in ((100, 1), (1_024, 4)):
+        for size_bytes, share in SIZES:
             topic = f"bench-{size_bytes}"
             create_topic(server, topic)
             table = pa.table({"value": pa.array([bytes(size_bytes)] * (RECORDS // share))})
             with Producer(bootstrap_servers=server.address) as producer:
                 producer.send_table(topic, table).result()
-            _compare(bench, server.address, topic, size_bytes, share)
+            _compare(bench, server, topic, size_bytes, share)
 
 
-def _compare(bench: Bench, servers: str, topic: str, size_bytes: int, share: int) -> None:
-    """Large values are read in smaller numbers, by this share."""
-    many, few = RECORDS // share, FEW_RECORDS // share
-    contenders: Mapping[str, Run] = {
+def _compare(bench: Bench, server: Server, topic: str, size_bytes: int, share: int) -> None:
+    servers, many, few = server.address, RECORDS // share, FEW_RECORDS // share
+    contenders = {
         "poll": partial(_ours, servers, topic, many),
         "poll, asyncio": partial(_ours_asyncio, servers, topic, many),
-        "poll_table": partial(_table, servers, topic, many),
+        "poll_table": partial(_table, servers, topic, many, views=False),
+        "poll_table, views": partial(_table, servers, topic, many, views=True),
         "aiokafka, reading": partial(_aiokafka, servers, topic, few),
         "kafka-python, reading": partial(_kafka_python, servers, topic, few),
         "confluent-kafka, reading": partial(_confluent, servers, topic, many),
+        LIMIT: partial(_raw, server.port, topic, many),
     }
-    rates = {
-        label: statistics.median(found) for label, found in in_turn(contenders, ROUNDS).items()
-    }
-    for label, rate in rates.items():
-        bench.record(f"{label}, {size_bytes} B", rate, "records/s")
-    for label, against, goal in (
-        ("poll", "kafka-python, reading", KAFKA_PYTHON_GOAL),
-        ("poll, asyncio", "aiokafka, reading", AIOKAFKA_GOAL),
-        ("poll_table", "confluent-kafka, reading", CONFLUENT_GOAL),
-    ):
-        bench.record(
-            f"{label}, {size_bytes} B, times {against}",
-            rates[label] / rates[against],
-            "x",
-            compared_with=against,
-            at_least=goal,
-        )
-
-
-def _rate(began: float, count: int) -> float:
-    return count / (time.perf_counter() - began)
+    compare(bench, size_bytes, contenders, GOALS, limited="poll_table", limit=LIMIT)
 
 
 def _ours(servers: str, topic: str, count: int) -> float:
@@ -88,7 +79,7 @@ def _ours(servers: str, topic: str, count: int) -> float:
         began, first = time.perf_counter(), seen
         while seen < count:
             seen += _look(consumer.poll(POLL_S))
-        return _rate(began, seen - first)
+        return rate(began, seen - first)
 
 
 def _ours_asyncio(servers: str, topic: str, count: int) -> float:
@@ -99,19 +90,19 @@ def _ours_asyncio(servers: str, topic: str, count: int) -> float:
             began, first = time.perf_counter(), seen
             while seen < count:
                 seen += _look(await consumer.poll(POLL_S))
-            return _rate(began, seen - first)
+            return rate(began, seen - first)
 
     return asyncio.run(run())
 
 
-def _table(servers: str, topic: str, count: int) -> float:
+def _table(servers: str, topic: str, count: int, *, views: bool) -> float:
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        seen = consumer.poll_table(POLL_S).num_rows
+        seen = consumer.poll_table(POLL_S, views=views).num_rows
         began, first = time.perf_counter(), seen
         while seen < count:
-            seen += consumer.poll_table(POLL_S).num_rows
-        return _rate(began, seen - first)
+            seen += consumer.poll_table(POLL_S, views=views).num_rows
+        return rate(began, seen - first)
 
 
 def _look(records: Any) -> int:
@@ -135,9 +126,9 @@ def _aiokafka(servers: str, topic: str, count: int) -> float:
             seen += sum(_look(records) for records in found.values())
             if not first:
                 began, first = time.perf_counter(), seen
-        rate = _rate(began, seen - first)
+        found_rate = rate(began, seen - first)
         await consumer.stop()
-        return rate
+        return found_rate
 
     return asyncio.run(run())
 
@@ -152,9 +143,9 @@ def _kafka_python(servers: str, topic: str, count: int) -> float:
         seen += sum(_look(records) for records in found.values())
         if not first and seen:
             began, first = time.perf_counter(), seen
-    rate = _rate(began, seen - first)
+    found_rate = rate(began, seen - first)
     consumer.close()
-    return rate
+    return found_rate
 
 
 def _confluent(servers: str, topic: str, count: int) -> float:
@@ -174,6 +165,17 @@ def _confluent(servers: str, topic: str, count: int) -> float:
                 seen += 1
         if not first and seen:
             began, first = time.perf_counter(), seen
-    rate = _rate(began, seen - first)
+    found_rate = rate(began, seen - first)
     consumer.close()
-    return rate
+    return found_rate
+
+
+def _raw(port: int, topic: str, count: int) -> float:
+    reader = RawReader(port, topic=topic, max_bytes=RAW_BYTES)
+    reader.read()
+    began, first = time.perf_counter(), reader.offset
+    while reader.offset < count:
+        reader.read()
+    found_rate = rate(began, reader.offset - first)
+    reader.close()
+    return found_rate

@@ -6,23 +6,30 @@ wrong: broker and client share the machine's cores, so a fast client measures th
 """
 
 import asyncio
-import statistics
 import time
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import Producer as ConfluentProducer
 
-from bench.harness import Bench, in_turn
-from bench.processes import broker
+from bench.client_contest import (
+    AIOKAFKA_GOAL,
+    CONFLUENT_GOAL,
+    KAFKA_PYTHON_GOAL,
+    SIZES,
+    Goal,
+    compare,
+    rate,
+)
+from bench.harness import Bench
+from bench.processes import Server, broker
+from bench.raw_requests import produce_frame, produce_pipelined
 from bench.topics import create_topic
 from headwater.client import Producer
 from headwater.client.aio import Producer as AioProducer
 from tests.compat.foreign import load
 
-ROUNDS: Final = 3
 TOPIC: Final = "bench"
 BATCH_BYTES: Final = 65_536
 LINGER_MS: Final = 5
@@ -30,53 +37,37 @@ LINGER_MS: Final = 5
 RECORDS: Final = 200_000
 FEW_RECORDS: Final = 40_000
 ROWS: Final = 1_000_000
+# What a request of a table has in it, and as many in flight.
+RAW_BYTES: Final = 1_000_000
+RAW_IN_FLIGHT: Final = 5
+LIMIT: Final = "requests that were written beforehand"
 
-AIOKAFKA_GOAL: Final = 2.0
-KAFKA_PYTHON_GOAL: Final = 5.0
-CONFLUENT_GOAL: Final = 3.0
-
-Run = Callable[[], float]
+GOALS: Final = (
+    Goal("send", "kafka-python", KAFKA_PYTHON_GOAL),
+    Goal("send, asyncio", "aiokafka", AIOKAFKA_GOAL),
+    Goal("send_table", "confluent-kafka", CONFLUENT_GOAL),
+)
 
 
 def measure(bench: Bench) -> None:
     with broker() as (server, _):
         create_topic(server, TOPIC)
-        for size_bytes, share in ((100, 1), (1_024, 4)):
-            _compare(bench, server.address, size_bytes, share)
+        for size_bytes, share in SIZES:
+            _compare(bench, server, size_bytes, share)
 
 
-def _compare(bench: Bench, servers: str, size_bytes: int, share: int) -> None:
-    """Large values are sent in smaller numbers, by this share."""
-    value = bytes(size_bytes)
-    contenders: Mapping[str, Run] = {
+def _compare(bench: Bench, server: Server, size_bytes: int, share: int) -> None:
+    servers, value = server.address, bytes(size_bytes)
+    contenders = {
         "send": partial(_ours, servers, value, RECORDS // share),
         "send, asyncio": partial(_ours_asyncio, servers, value, RECORDS // share),
         "send_table": partial(_table, servers, value, ROWS // share),
         "aiokafka": partial(_aiokafka, servers, value, FEW_RECORDS // share),
         "kafka-python": partial(_kafka_python, servers, value, FEW_RECORDS // share),
         "confluent-kafka": partial(_confluent, servers, value, RECORDS // share),
+        LIMIT: partial(_raw, server.port, size_bytes, ROWS // share),
     }
-    rates = {
-        label: statistics.median(found) for label, found in in_turn(contenders, ROUNDS).items()
-    }
-    for label, rate in rates.items():
-        bench.record(f"{label}, {size_bytes} B", rate, "records/s")
-    for label, against, goal in (
-        ("send", "kafka-python", KAFKA_PYTHON_GOAL),
-        ("send, asyncio", "aiokafka", AIOKAFKA_GOAL),
-        ("send_table", "confluent-kafka", CONFLUENT_GOAL),
-    ):
-        bench.record(
-            f"{label}, {size_bytes} B, times {against}",
-            rates[label] / rates[against],
-            "x",
-            compared_with=against,
-            at_least=goal,
-        )
-
-
-def _rate(began: float, count: int) -> float:
-    return count / (time.perf_counter() - began)
+    compare(bench, size_bytes, contenders, GOALS, limited="send_table", limit=LIMIT)
 
 
 def _ours(servers: str, value: bytes, count: int) -> float:
@@ -86,7 +77,7 @@ def _ours(servers: str, value: bytes, count: int) -> float:
         for _ in range(count):
             producer.send(TOPIC, value)
         producer.flush()
-        return _rate(began, count)
+        return rate(began, count)
 
 
 def _ours_asyncio(servers: str, value: bytes, count: int) -> float:
@@ -97,7 +88,7 @@ def _ours_asyncio(servers: str, value: bytes, count: int) -> float:
             for _ in range(count):
                 await producer.send(TOPIC, value)
             await producer.flush()
-            return _rate(began, count)
+            return rate(began, count)
 
     return asyncio.run(run())
 
@@ -108,7 +99,7 @@ def _table(servers: str, value: bytes, count: int) -> float:
         producer.send_table(TOPIC, table.slice(0, 1)).result(30)
         began = time.perf_counter()
         producer.send_table(TOPIC, table).result()
-        return _rate(began, count)
+        return rate(began, count)
 
 
 def _aiokafka(servers: str, value: bytes, count: int) -> float:
@@ -125,9 +116,9 @@ def _aiokafka(servers: str, value: bytes, count: int) -> float:
         for _ in range(count):
             await producer.send(TOPIC, value)
         await producer.flush()
-        rate = _rate(began, count)
+        found_rate = rate(began, count)
         await producer.stop()
-        return rate
+        return found_rate
 
     return asyncio.run(run())
 
@@ -144,9 +135,9 @@ def _kafka_python(servers: str, value: bytes, count: int) -> float:
     for _ in range(count):
         producer.send(TOPIC, value)
     producer.flush()
-    rate = _rate(began, count)
+    found_rate = rate(began, count)
     producer.close()
-    return rate
+    return found_rate
 
 
 def _confluent(servers: str, value: bytes, count: int) -> float:
@@ -170,4 +161,13 @@ def _confluent(servers: str, value: bytes, count: int) -> float:
             except BufferError:
                 producer.poll(0.01)
     producer.flush(60)
-    return _rate(began, count)
+    return rate(began, count)
+
+
+def _raw(port: int, size_bytes: int, count: int) -> float:
+    records = RAW_BYTES // size_bytes
+    frame = produce_frame(records, topic=TOPIC, value_bytes=size_bytes)
+    frames = max(count // records, RAW_IN_FLIGHT)
+    began = time.perf_counter()
+    produce_pipelined(port, frame, frames, owed=RAW_IN_FLIGHT)
+    return rate(began, frames * records)

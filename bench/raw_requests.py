@@ -10,6 +10,7 @@ import time
 from struct import Struct
 from typing import Final
 
+from headwater.broker.outgoing import read_answer
 from headwater.records.building import build_batch
 from headwater.records.record import Record
 from headwater.wire.api_key import ApiKey
@@ -34,20 +35,25 @@ _LAST_OFFSET_DELTA: Final = Struct(">i")
 _ROOM_BYTES: Final = 4 * 1_048_576
 
 
-def batch_of(record_count: int) -> bytes:
-    """A batch of 100-byte records, as a producer makes it now."""
+def batch_of(record_count: int, value_bytes: int = VALUE_BYTES) -> bytes:
+    """A batch of such records, as a producer makes it now."""
     now_ms = time.time_ns() // 1_000_000
-    value = os.urandom(VALUE_BYTES)
+    value = os.urandom(value_bytes)
     return build_batch([Record(value=value, timestamp=now_ms)] * record_count)
 
 
 def produce_frame(
-    record_count: int, version: int = PRODUCE_VERSION, *, topic: str = TOPIC
+    record_count: int,
+    version: int = PRODUCE_VERSION,
+    *,
+    topic: str = TOPIC,
+    value_bytes: int = VALUE_BYTES,
+    acks: int = 1,
 ) -> bytes:
-    """A whole Produce request with acks=1."""
-    data = PartitionProduceData(records=memoryview(batch_of(record_count)))
+    """A whole Produce request."""
+    data = PartitionProduceData(records=memoryview(batch_of(record_count, value_bytes)))
     produced = TopicProduceData(name=topic, partition_data=(data,))
-    return frame_of(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=(produced,)), version)
+    return frame_of(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=(produced,)), version)
 
 
 def fetch_frame(
@@ -70,6 +76,13 @@ def connect(port: int) -> socket.socket:
     connected = socket.create_connection(("127.0.0.1", port))
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected
+
+
+def ask(port: int, request: Message, version: int) -> Message:
+    """One request on a connection of its own, and its answer."""
+    with connect(port) as connected:
+        connected.sendall(frame_of(request, version))
+        return read_answer(request, version, _receive_frame(connected, bytearray(_ROOM_BYTES)))
 
 
 def produce_pipelined(port: int, frame: bytes, count: int, *, owed: int) -> None:
@@ -113,7 +126,7 @@ class RawReader:
     def __init__(self, port: int, *, topic: str = TOPIC, max_bytes: int = 1_048_576) -> None:
         self._topic = topic
         self._max_bytes = max_bytes
-        self._room = bytearray(_ROOM_BYTES)
+        self._room = bytearray(max(_ROOM_BYTES, 2 * max_bytes))
         self._connected = connect(port)
         self.offset = 0
 

@@ -97,6 +97,47 @@ def test_a_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -
         assert "stops without handing over" in (tmp_path / f"broker-{node_id}.log").read_text()
 
 
+def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown_as_such(tmp_path: Path) -> None:
+    """Whoever starts a broker again by hand still needs it."""
+    reason = absence()
+    if reason is not None:
+        pytest.skip(reason)
+    port = consecutive_ports(2)
+    command = [*HEADWATER, "cluster", "start", "--brokers", "2", "--dir", str(tmp_path)]
+    # Nobody shall notice too soon.
+    command += ["--base-port", str(port), "-o", "zookeeper.session.timeout.ms=60000"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("headwater ready on ")
+        described = json.loads((tmp_path / "cluster.json").read_text())
+        first, second = (each["pid"] for each in described["brokers"])
+        os.kill(second, signal.SIGKILL)
+        assert process.stderr.readline() == "headwater: broker 1 ended with exit code -9\n"
+        shown = subprocess.run(
+            [*HEADWATER, "cluster", "describe", "--json", "-b", f"127.0.0.1:{port}"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+        rows = [json.loads(line) for line in shown.stdout.splitlines()]
+        assert [(row["broker"], row["state"]) for row in rows] == [(0, "up"), (1, "unreachable")]
+        os.kill(first, signal.SIGKILL)
+        process.stderr.readline()
+        assert process.stderr.readline() == (
+            "headwater: all brokers that were started here have ended; "
+            "ZooKeeper serves on until Ctrl-C\n"
+        )
+        assert is_there(described["zookeeper"]["pid"])
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert not is_there(described["zookeeper"]["pid"])
+
+
 def test_a_cluster_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     reason = absence()
     if reason is not None:

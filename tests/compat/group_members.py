@@ -1,4 +1,4 @@
-"""Members of groups, of every foreign client and with every assignor that it has.
+"""Members of groups, of every client and with every assignor that it has.
 
 They are used as they are; only what a test asks of all of them has one shape here. What a reader
 would get wrong: a member does its part of a rebalance only while it is polled, so tests poll all
@@ -13,13 +13,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.compat.clients import PATIENCE_S
 from tests.compat.foreign import load
+from tests.compat.headwater_member import HeadwaterMember
+from tests.compat.joining import Joining
 from tests.compat.loop_thread import LoopThread
 
 kafka = load("kafka")
@@ -32,20 +34,6 @@ _ASSIGNORS: Final[Mapping[str, tuple[str, str]]] = {
     "sticky": ("sticky.sticky_assignor", "StickyPartitionAssignor"),
     "cooperative-sticky": ("cooperative_sticky", "CooperativeStickyAssignor"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
-    """How a member comes to a group."""
-
-    servers: str
-    topic: str
-    group: str
-    strategy: str = "range"
-    protocol: str = "classic"
-    instance: str | None = None
-    reset: str = "earliest"
-    session_ms: int = 6_000
 
 
 class Member(Protocol):
@@ -245,6 +233,7 @@ MEMBERS: Final[Mapping[str, Callable[[Joining], Member]]] = {
     "confluent-kafka": ConfluentMember,
     "kafka-python": KafkaPythonMember,
     "aiokafka": AioKafkaMember,
+    "headwater": HeadwaterMember,
 }
 
 
@@ -264,7 +253,9 @@ class MortalMember:
         assert self._process.poll() is None, "the member ended by itself"
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._owned = json.loads(line)
+            # The end of a line may come for itself, since nobody waits for it here.
+            if line.strip():
+                self._owned = json.loads(line)
         return []
 
     def owned(self) -> list[int]:

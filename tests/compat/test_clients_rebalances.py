@@ -14,7 +14,8 @@ from headwater.model.setting_kinds import Value
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, requests_answered
 from tests.compat.clients import Deadline, Sent, write
-from tests.compat.group_members import MEMBERS, Joining, Member, MortalMember, Polled, settle
+from tests.compat.group_members import MEMBERS, Member, MortalMember, Polled, settle
+from tests.compat.joining import Joining
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import create_topic
 
@@ -40,6 +41,12 @@ STRATEGIES = [
     pytest.param("aiokafka", "range", "classic", marks=pytest.mark.slow),
     pytest.param("aiokafka", "roundrobin", "classic"),
     pytest.param("aiokafka", "sticky", "classic", marks=pytest.mark.slow),
+    pytest.param("headwater", "range", "classic"),
+    pytest.param("headwater", "roundrobin", "classic", marks=pytest.mark.slow),
+    pytest.param("headwater", "sticky", "classic", marks=pytest.mark.slow),
+    pytest.param("headwater", "cooperative-sticky", "classic"),
+    pytest.param("headwater", "uniform", "consumer"),
+    pytest.param("headwater", "range", "consumer", marks=pytest.mark.slow),
 ]
 
 
@@ -109,6 +116,8 @@ def test_of_five_members_one_stands_by_until_another_dies(
         ("confluent-kafka", "consumer"),
         ("kafka-python", "classic"),
         ("aiokafka", "classic"),
+        ("headwater", "classic"),
+        ("headwater", "consumer"),
     ],
 )
 def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(

@@ -1,4 +1,4 @@
-"""Transactional producers of foreign clients behind one small face."""
+"""Transactional producers of foreign clients, and our own, behind one small face."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.compat.clients import PATIENCE_S
 from tests.compat.foreign import load
+from tests.compat.headwater_transactional import Headwater
 from tests.compat.loop_thread import LoopThread
 
 aiokafka = load("aiokafka")
@@ -44,7 +45,7 @@ class Transactional(Protocol):
 
 
 class TransactionalClient(Protocol):
-    """One foreign library."""
+    """One library."""
 
     name: str
     fenced: tuple[type[Exception], ...]
@@ -200,4 +201,9 @@ class _AsyncProducer:
         self._thread.close()
 
 
-CLIENTS: Final[tuple[TransactionalClient, ...]] = (Confluent(), KafkaPython(), AioKafka())
+CLIENTS: Final[tuple[TransactionalClient, ...]] = (
+    Confluent(),
+    KafkaPython(),
+    AioKafka(),
+    Headwater(),
+)

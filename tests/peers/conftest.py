@@ -1,12 +1,17 @@
 """Peers as fixtures: one Apache Kafka and one Headwater for all tests of a run."""
 
+import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.headwater_broker import HeadwaterBroker
-from tests.peers.jars import KAFKA_4_1
+from tests.peers.jars import KAFKA_4_1, spark_connector
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,3 +34,19 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKaf
 def headwater(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadwaterBroker]:
     with HeadwaterBroker(tmp_path_factory.mktemp("headwater")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def spark_with_connector() -> "Iterator[SparkSession]":
+    """One session for all tests that compare Spark's own connector with ours."""
+    peer = spark_connector()
+    if absence := peer.absence():
+        pytest.skip(absence)
+    from headwater.pipeline import session
+
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    jars = ",".join(map(str, sorted(peer.jars.glob("*.jar"))))
+    spark = session("local[2]", {"spark.jars": jars})
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()

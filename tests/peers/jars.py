@@ -10,7 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 
 _FOLDER_VARIABLE = "HEADWATER_PEERS"
@@ -22,6 +23,10 @@ class Peer:
 
     name: str
     artifacts: tuple[str, ...]
+    # What is taken where these cannot be had.
+    instead: tuple[str, ...] = ()
+    # Without what the artifacts depend on: the rest is there already.
+    is_alone: bool = False
 
     @property
     def jars(self) -> Path:
@@ -56,7 +61,33 @@ KAFKA_3_9 = Peer(
         "org.slf4j:slf4j-simple:1.7.36",
     ),
 )
-PEERS = (KAFKA_4_1, KAFKA_3_9)
+
+
+def spark_connector() -> Peer:
+    """Spark's own Kafka connector, for the pyspark in use; the other jars come with pyspark.
+
+    Where that version is not published whole, the newest one that is known to run on it.
+    """
+    version = metadata.version("pyspark")
+    ours = "org.apache.spark:spark-{}-kafka-0-10_2.13:{}"
+    others = ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.commons:commons-pool2:2.13.1")
+    return Peer(
+        name=f"spark-kafka-{version}",
+        artifacts=(ours.format("sql", version), ours.format("token-provider", version), *others),
+        instead=(
+            ours.format("sql", "4.2.0"),
+            ours.format("token-provider", "4.1.0-preview1"),
+            *others,
+        ),
+        is_alone=True,
+    )
+
+
+KAFKA_STREAMS = Peer(
+    name="kafka-streams-4.1",
+    artifacts=("org.apache.kafka:kafka-streams:4.1.1", "org.slf4j:slf4j-simple:1.7.36"),
+)
+PEERS = (KAFKA_4_1, KAFKA_3_9, KAFKA_STREAMS, spark_connector())
 
 
 def peers_folder() -> Path:
@@ -86,9 +117,13 @@ def fetch(peer: Peer) -> str | None:
 
 def _project(peer: Peer) -> str:
     """The smallest project of Maven's that depends on the peer's artifacts."""
+    left_out = (
+        "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+        "</exclusions>"
+    )
     dependencies = "".join(
         "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
-        "</dependency>".format(*artifact.split(":"))
+        "{}</dependency>".format(*artifact.split(":"), left_out if peer.is_alone else "")
         for artifact in peer.artifacts
     )
     return (
@@ -107,12 +142,19 @@ def main() -> int:
             print(f"{peer.name}: in {peer.jars}")
             continue
         failure = fetch(peer)
+        if failure is not None and peer.instead:
+            print(f"{peer.name} is not there whole, so: {' '.join(peer.instead)}")
+            failure = fetch(replace(peer, artifacts=peer.instead))
         if failure is not None:
             print(
                 f"{peer.name} could not be fetched from Maven Central: {failure}", file=sys.stderr
             )
             return 1
         print(f"{peer.name}: fetched into {peer.jars}")
+    # It asks this module where the peers' folder is.
+    from tests.peers.packages import fetch_packages
+
+    fetch_packages()
     kcat = shutil.which("kcat")
     print(f"kcat: {kcat or 'not installed; Debian has it as the package kcat'}")
     return 0

@@ -99,6 +99,7 @@ def test_walks_and_filters_agree(section: tuple[bytes, int], shift: int) -> None
     st.booleans(),
     st.integers(-10, 10),
     st.integers(0, 3000),
+    st.booleans(),
 )
 def test_decoded_columns_agree(
     parts: list[tuple[bytes, int]],
@@ -107,6 +108,7 @@ def test_decoded_columns_agree(
     has_append_time: bool,
     skipped: int,
     expected_bytes: int,
+    views: bool,
 ) -> None:
     first_offset = max(-(2**63), min(base_offset + skipped, 2**63 - 1))
     run = [
@@ -125,7 +127,7 @@ def test_decoded_columns_agree(
     ]
     agree(
         lambda kernel: kernel.decode_sections(
-            iter(run), first_offset=first_offset, expected_bytes=expected_bytes
+            iter(run), first_offset=first_offset, expected_bytes=expected_bytes, views=views
         )
     )
 

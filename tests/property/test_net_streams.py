@@ -9,6 +9,7 @@ from headwater.model.failures import ProtocolError
 from headwater.net.receive_buffer import ReceiveBuffer
 from headwater.net.service import ReplySlot
 from headwater.net.settings import NetworkSettings
+from headwater.records.kernel import new_block
 from tests.sim.connection_lab import ConnectionLab, Range, framed, keep_waiting
 from tests.sim.scripted_net import ScriptedChannel
 
@@ -62,6 +63,29 @@ def test_any_bytes_are_frames_or_a_protocol_error_and_the_buffer_stays_small(
         assert not 0 <= size <= limit_bytes
     assert stream.startswith(cut)
     assert buffer.capacity_bytes == 4_096
+
+
+@given(streams(), st.data())
+def test_frames_that_were_kept_stay_as_they_were_whatever_comes_after_them(
+    case: tuple[list[bytes], list[bytes]], data: st.DataObject
+) -> None:
+    frames, pieces = case
+    buffer = ReceiveBuffer(1_000_000, new_block)
+    kept: list[tuple[memoryview | bytes, bytes]] = []
+    for piece in pieces:
+        left = memoryview(piece)
+        while left:
+            room = buffer.room()
+            count = min(len(room), len(left))
+            room[:count] = left[:count]
+            buffer.received(count)
+            left = left[count:]
+            while (frame := buffer.next_frame()) is not None:
+                is_kept = data.draw(st.booleans()) and buffer.leave_behind(frame)
+                kept.append((frame if is_kept else bytes(frame), frames[len(kept)]))
+                # Whoever keeps a frame keeps at most twice its size.
+                assert not is_kept or buffer.capacity_bytes <= 2 * len(frame)
+    assert [bytes(frame) for frame, _ in kept] == [whole for _, whole in kept] == frames
 
 
 @given(st.integers(0, 2**32))

@@ -56,6 +56,6 @@ def lived(name: str, simulator: Simulator, seed: int, *, shows_trace: bool) -> b
 
 
 if __name__ == "__main__":
-    # What a shard says of appends that fail is not news here.
-    logging.getLogger("headwater").setLevel(logging.ERROR)
+    # What brokers say of disks and appends that fail is not news here.
+    logging.getLogger("headwater").setLevel(logging.CRITICAL)
     sys.exit(main())

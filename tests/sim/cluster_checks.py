@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.cluster.image import NO_LEADER, Partition
-from headwater.model.ids import NodeId, TopicPartition
+from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.replication.hosted_partition import HostedPartition
+from headwater.storage.partition_folders import FolderKind, parse_folder_name
 from tests.sim.cluster_clients import TOPIC
 from tests.sim.cluster_records import Batch, log_of
 from tests.sim.cluster_told import Told, check
-from tests.sim.member_lab import MemberLab, MemberNode
+from tests.sim.member_lab import DIRECTORIES, MemberLab, MemberNode
 
 Wiped = Mapping[tuple[TopicPartition, NodeId], None]
 
@@ -26,8 +27,12 @@ class ClusterChecks:
     """All that was seen of a cluster."""
 
     told: Told
-    leaders: dict[tuple[TopicPartition, int], tuple[NodeId, int]] = field(default_factory=dict)
-    watermarks: dict[tuple[TopicPartition, NodeId, int, int], int] = field(default_factory=dict)
+    leaders: dict[tuple[TopicId, TopicPartition, int], tuple[NodeId, int]] = field(
+        default_factory=dict
+    )
+    watermarks: dict[tuple[TopicId, TopicPartition, NodeId, int, int], int] = field(
+        default_factory=dict
+    )
 
     def look(self, lab: MemberLab) -> None:
         """The cheap ones, after every step."""
@@ -57,16 +62,27 @@ class ClusterChecks:
                         f"{node_id} is in sync and lacks what {state.leader} has committed up to "
                         f"{place.topic}-{place.partition}@{limit}",
                     )
-            if place.topic == TOPIC:
-                self.told.nothing_vanished(place, logs[state.leader], f"broker {state.leader}")
+            self._nothing_vanished(lab, place, logs[state.leader], f"broker {state.leader}")
+
+    def _nothing_vanished(
+        self, lab: MemberLab, place: TopicPartition, log: Sequence[Batch], who: str
+    ) -> None:
+        if place.topic == TOPIC:
+            self.told.nothing_vanished(place, log, who)
+        incarnation = self.told.incarnations.get(lab.store.image.topics[place.topic].topic_id)
+        if incarnation is not None and not incarnation.is_going:
+            incarnation.nothing_vanished(place.partition, log, who)
 
     def finish(self, lab: MemberLab) -> None:
         """All brokers are up and at rest: everything is as it would be without any fault."""
         self.compare(lab, {})
         _all_have_heard(lab)
+        _all_hold_what_they_should(lab)
+        self._topics_are_as_asked(lab)
         for place, state in partitions_of(lab):
             name = f"{place.topic}-{place.partition}"
             check(state.leader != NO_LEADER, f"{name} has no leader at rest")
+            check(not state.adding + state.removing, f"{name} is being moved at rest: {state}")
             check(
                 sorted(state.isr) == sorted(state.replicas),
                 f"of {state.replicas} only {state.isr} are in sync in {name} at rest",
@@ -79,12 +95,31 @@ class ClusterChecks:
                 leader.high_watermark == leader.end_offset,
                 f"{leader.high_watermark} of {leader.end_offset} committed at rest in {name}",
             )
+            log = log_of(hosting[state.leader])
             if place.topic == TOPIC:
-                self.told.once_and_in_order(place, log_of(hosting[state.leader]))
+                self.told.once_and_in_order(place, log)
+            incarnation = self.told.incarnations.get(hosting[state.leader].topic_id)
+            if incarnation is not None:
+                incarnation.nothing_inherited(log, name)
+
+    def _topics_are_as_asked(self, lab: MemberLab) -> None:
+        """What was deleted is gone, and what was made and not deleted is there."""
+        topics = {each.topic_id: each for each in lab.store.image.topics.values()}
+        for topic_id, incarnation in self.told.incarnations.items():
+            check(
+                not (incarnation.is_gone and topic_id in topics),
+                f"incarnation {incarnation.number} was deleted, and is there",
+            )
+            check(
+                incarnation.is_going or topic_id in topics,
+                f"incarnation {incarnation.number} was made, and is not there",
+            )
+        deleting = [each.name for each in topics.values() if each.is_deleting]
+        check(not deleting, f"{deleting} are on their way out at rest")
 
     def _one_leader_per_epoch(self, node: MemberNode, hosted: HostedPartition) -> None:
         """A process that comes after another on the same disk is another leader."""
-        key = hosted.name, hosted.leader_epoch
+        key = hosted.topic_id, hosted.name, hosted.leader_epoch
         leader = self.leaders.setdefault(key, (node.node_id, node.life))
         check(
             leader == (node.node_id, node.life),
@@ -95,7 +130,7 @@ class ClusterChecks:
     def _watermark_stays(self, node: MemberNode, hosted: HostedPartition) -> None:
         if hosted.log is None:
             return
-        key = (hosted.name, node.node_id, node.life, hosted.leader_epoch)
+        key = (hosted.topic_id, hosted.name, node.node_id, node.life, hosted.leader_epoch)
         now, before = hosted.log.high_watermark, self.watermarks.get(key, 0)
         check(
             now >= before,
@@ -112,11 +147,16 @@ def partitions_of(lab: MemberLab) -> Iterator[tuple[TopicPartition, Partition]]:
 
 
 def _hosting(lab: MemberLab, place: TopicPartition) -> dict[NodeId, HostedPartition]:
-    """Who has its log open."""
+    """Who has its log open, on a disk that can be read."""
     found = {}
+    topic_id = lab.store.image.topics[place.topic].topic_id
     for node in lab.nodes:
         hosted = node.partitions.find(*place) if node.is_up else None
-        if hosted is not None and hosted.log is not None:
+        # Some may not have heard yet that it is another topic of the same name.
+        if hosted is None or hosted.log is None or hosted.topic_id != topic_id:
+            continue
+        path = node.directory_of(place)
+        if path is not None and not node.disk.is_broken(path):
             found[node.node_id] = hosted
     return found
 
@@ -157,6 +197,23 @@ def _all_have_heard(lab: MemberLab) -> None:
             sorted(node.image.brokers) == sorted(decided.brokers),
             f"broker {node.node_id} knows of {sorted(node.image.brokers)} only",
         )
+
+
+def _all_hold_what_they_should(lab: MemberLab) -> None:
+    """And nothing else, neither in memory nor on their disks."""
+    for node in lab.nodes:
+        wanted = sorted(
+            place for place, state in partitions_of(lab) if node.node_id in state.replicas
+        )
+        hosted = sorted(each.name for each in node.partitions)
+        check(hosted == wanted, f"broker {node.node_id} holds {hosted}, and not {wanted}")
+        folders = sorted(
+            folder.partition
+            for path in DIRECTORIES
+            for folder in map(parse_folder_name, node.disk.names(path))
+            if folder is not None and folder.kind is FolderKind.LIVE
+        )
+        check(folders == wanted, f"broker {node.node_id} has folders of {folders}, not {wanted}")
 
 
 def _below(batches: Sequence[Batch], limit: int) -> list[bytes]:

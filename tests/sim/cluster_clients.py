@@ -51,7 +51,7 @@ from tests.sim.member_lab import MemberLab
 TOPIC: Final = "t"
 GROUPS: Final = 0
 _FIRST_CLIENT: Final = 1_000
-_TIMEOUT_MS: Final = 1_500
+TIMEOUT_MS: Final = 1_500
 PAUSE_MS: Final = 60
 BACKOFF_MS: Final = 100
 _FETCH_WAIT_MS: Final = 100
@@ -86,7 +86,7 @@ class Client(ABC):
             node_id,
             request,
             errand=Errand.PETITION,
-            timeout_ms=_TIMEOUT_MS,
+            timeout_ms=TIMEOUT_MS,
             then=then,
             otherwise=self._failed,
         )
@@ -217,7 +217,7 @@ class LooseProducer(Client):
                 leader,
                 request,
                 errand=Errand.PETITION,
-                timeout_ms=_TIMEOUT_MS,
+                timeout_ms=TIMEOUT_MS,
                 then=_ignore,
                 otherwise=_ignore,
             )
@@ -336,7 +336,7 @@ def produce(
     return ProduceRequest(
         transactional_id=owner,
         acks=acks,
-        timeout_ms=_TIMEOUT_MS,
+        timeout_ms=TIMEOUT_MS,
         topic_data=(TopicProduceData(topic_id=topic_id, partition_data=(data,)),),
     )
 

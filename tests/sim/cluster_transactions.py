@@ -18,7 +18,21 @@ from headwater.records.record import Record
 from headwater.wire.lifting import Message
 from headwater.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from tests.sim.cluster_clients import BACKOFF_MS, PAUSE_MS, TOPIC, Client, produce, produced
+from headwater.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from tests.sim.cluster_clients import (
+    BACKOFF_MS,
+    GROUPS,
+    PAUSE_MS,
+    TOPIC,
+    Client,
+    produce,
+    produced,
+)
 from tests.sim.cluster_told import Attempt, Told
 from tests.sim.member_lab import MemberLab
 
@@ -50,9 +64,12 @@ class TransactionalProducer(Client):
             if not self.is_leaving:
                 self._attempt = Attempt()
                 self.told.attempts.append(self._attempt)
+                self.told.attempts_of.setdefault(self._name, []).append(self._attempt)
                 self._rest(PAUSE_MS)
         elif self.is_leaving or (self._attempt.values and self._dice.random() < 0.3):
             self._with_coordinator(self._name, _TRANSACTIONS, self._end)
+        elif self._dice.random() < 0.2:
+            self._with_coordinator(self._name, GROUPS, self._commit_offset)
         else:
             self._send(self._attempt)
 
@@ -118,6 +135,31 @@ class TransactionalProducer(Client):
             self._refused(code)
         else:
             self._rest(PAUSE_MS)
+
+    def _commit_offset(self, coordinator: NodeId) -> None:
+        """For a group that has the producer's own name (TX-12)."""
+        attempt = self._attempt
+        assert attempt is not None
+        offset = len(self.told.attempts_of[self._name])
+        place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._name,
+            group_id=self._name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            topics=(TxnOffsetCommitRequestTopic(name=TOPIC, partitions=(place,)),),
+        )
+
+        def committed(response: Message) -> None:
+            assert isinstance(response, TxnOffsetCommitResponse)
+            ((answer,),) = (topic.partitions for topic in response.topics)
+            if answer.error_code:
+                self._refused(answer.error_code)
+                return
+            attempt.offset = offset
+            self._rest(PAUSE_MS)
+
+        self._ask(coordinator, request, committed)
 
     def _end(self, coordinator: NodeId) -> None:
         attempt = self._attempt

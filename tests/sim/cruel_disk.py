@@ -54,6 +54,7 @@ class CruelDisk:
         self._down = False
         self._free_bytes: int | None = None
         self._failures: list[tuple[str, str]] = []
+        self._broken: dict[PurePath, None] = {}
         self._crash_at_step: int | None = None
         self.step_count = 0
         # What is reserved beyond the end of files, by path; it takes no room here.
@@ -100,6 +101,17 @@ class CruelDisk:
     def fail_next_write(self, pattern: str = "*") -> None:
         """The next write to a matching file fails, after some of its bytes."""
         self._failures.append(("write", pattern))
+
+    def break_under(self, path: PurePath) -> None:
+        """Nothing below it can be read, written or synced any more, whoever starts next."""
+        self._broken[path] = None
+
+    def is_broken(self, path: PurePath) -> bool:
+        return path in self._broken
+
+    def repair(self, path: PurePath) -> None:
+        """End what `break_under` began."""
+        self._broken.pop(path, None)
 
     def fill(self, free_bytes: int = 0) -> None:
         """Leave room for so many more bytes; a write that needs more writes what fits and fails."""
@@ -282,7 +294,7 @@ class CruelDisk:
             if kind == operation and path.match(pattern):
                 del self._failures[index]
                 return True
-        return False
+        return any(path.is_relative_to(each) for each in self._broken)
 
     def _find(self, path: PurePath) -> Inode | Directory | None:
         here: Inode | Directory | None = self._root

@@ -13,8 +13,9 @@ given up, and after what it sends on its next connection.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -29,6 +30,7 @@ from headwater.wire.api_table import APIS
 from headwater.wire.headers import request_frame, response_body_position
 from headwater.wire.lifting import Message
 from headwater.wire.translation import read, request_shape, response_shape, write
+from tests.sim.stall import Stall
 from tests.sim.virtual_time import VirtualTime
 
 Reply = Callable[[Message], None]
@@ -49,11 +51,15 @@ class FakeNetwork:
         self.goes_through_bytes = goes_through_bytes
         self._nodes: dict[NodeId, FakeColleagues] = {}
         self._cuts: dict[tuple[NodeId, NodeId], None] = {}
+        # Requests that were sent, and the bytes of their bodies, where messages become bytes.
+        self.sent: Counter[ApiKey] = Counter()
+        self.sent_bytes = 0
 
-    def join(self, node_id: NodeId, serve: Serve) -> FakeColleagues:
-        """A broker has started, maybe once more."""
+    def join(self, node_id: NodeId, serve: Serve, stall: Stall | None = None) -> FakeColleagues:
+        """A broker has started, maybe once more. While it is stalled, it hears nothing."""
         assert node_id not in self._nodes, f"broker {node_id} is on the network already"
-        self._nodes[node_id] = joined = FakeColleagues(self, node_id, serve)
+        joined = FakeColleagues(self, node_id, serve, stall or Stall())
+        self._nodes[node_id] = joined
         return joined
 
     def leave(self, node_id: NodeId) -> None:
@@ -102,9 +108,10 @@ class _Asked:
 class FakeColleagues:
     """`headwater.cluster.colleagues.Colleagues` of one broker, from its start to its end."""
 
-    def __init__(self, network: FakeNetwork, node_id: NodeId, serve: Serve) -> None:
+    def __init__(self, network: FakeNetwork, node_id: NodeId, serve: Serve, stall: Stall) -> None:
         self.node_id = node_id
         self.serve = serve
+        self.stall = stall
         self.is_gone = False
         self._network = network
         self._connections: dict[tuple[NodeId, Errand], _Connection] = {}
@@ -131,7 +138,8 @@ class FakeColleagues:
         connection = self._connections.pop((node_id, errand), None)
         if connection is not None:
             time = self._network.time
-            time.after(0, partial(connection.fail, ConnectionLost("closed on our side")))
+            lost = partial(connection.fail, ConnectionLost("closed on our side"))
+            time.after(0, partial(self.stall.pass_on, lost))
 
     def lost_sight_of(self, node_id: NodeId) -> None:
         """For the network: a broker went, and its end of the connections was closed."""
@@ -160,15 +168,16 @@ class _Connection:
     def send(self, asked: _Asked, request: Message, timeout_ms: int) -> None:
         time = self.network.time
         self._asked.append(asked)
-        time.after(timeout_ms, partial(self._time_out, asked))
+        time.after(timeout_ms, partial(self.source.stall.pass_on, partial(self._time_out, asked)))
         target = self.network.node(self.target_id)
         if target is None or self.network.is_cut(self.source.node_id, self.target_id):
             self.break_soon()
         elif not self._goes_wrong():
             copied = self._copy(request, request_shape(request.api))
+            self.network.sent[request.api] += 1
             self._there_ms = max(self._there_ms, self._arrival_ms())
             arrive = partial(self._arrive, target, asked, copied)
-            time.after(self._there_ms - time.now_ms, arrive)
+            time.after(self._there_ms - time.now_ms, partial(target.stall.pass_on, arrive))
 
     def fail(self, error: HeadwaterError) -> None:
         """Give up everything that is under way."""
@@ -182,7 +191,8 @@ class _Connection:
         self.is_broken = True
         lost = ConnectionLost(f"broker {self.target_id} cannot be reached")
         delay_ms = 1 + self.network.time.rng.randrange(_NOTICED_MS)
-        self.network.time.after(delay_ms, partial(self.fail, lost))
+        fail = partial(self.fail, lost)
+        self.network.time.after(delay_ms, partial(self.source.stall.pass_on, fail))
 
     def _arrive(self, target: FakeColleagues, asked: _Asked, request: Message) -> None:
         if self.network.is_cut(self.source.node_id, target.node_id):
@@ -209,7 +219,8 @@ class _Connection:
             self._is_silent = True
         elif not self._goes_wrong():
             self._back_ms = max(self._back_ms, self._arrival_ms())
-            time.after(self._back_ms - time.now_ms, partial(self._hear, asked, response))
+            hear = partial(self._hear, asked, response)
+            time.after(self._back_ms - time.now_ms, partial(self.source.stall.pass_on, hear))
 
     def _hear(self, asked: _Asked, response: Message) -> None:
         if asked not in self._asked:
@@ -250,7 +261,10 @@ class _Connection:
     def _copy(self, message: Message, shape: type[Message]) -> Message:
         if not self.network.goes_through_bytes:
             return message
-        return _read(shape, _bytes_of(message))
+        body = _bytes_of(message)
+        if shape is request_shape(message.api):
+            self.network.sent_bytes += len(body)
+        return _read(shape, body)
 
 
 class Served(Protocol):
@@ -274,7 +288,9 @@ def served_by(dispatch: Served, *, listener: str = "PLAINTEXT") -> Serve:
             position = response_body_position(api, version, answer)
             reply(read(response_shape(request.api), version, answer[position:]))
 
-        dispatch.serve(ReplySlot(_BrokerPeer(source, listener, answered)), memoryview(frame))
+        # Where the connection is closed instead, the asker's time runs out.
+        with suppress(ConnectionLost):
+            dispatch.serve(ReplySlot(_BrokerPeer(source, listener, answered)), memoryview(frame))
         frame[:] = bytes(len(frame))
 
     return serve

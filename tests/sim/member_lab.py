@@ -1,7 +1,8 @@
 """Whole brokers that form a cluster, in virtual time: shipped code from the dispatch to the log.
 
 Only the network, the store, the disks and time are the test's. What a reader would get wrong: a
-broker's disk outlives it. `crash` ends the process, and `start` begins another on the same disk.
+broker's disk outlives it. `crash` ends the process, and `start` begins another on the same disk. It
+has two log directories, of which one may fail alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from headwater.cluster.membership import Membership
 from headwater.cluster.reception import Reception
 from headwater.cluster.store import Registration
 from headwater.model.failures import HeadwaterError
-from headwater.model.ids import NodeId
+from headwater.model.ids import NodeId, TopicPartition
 from headwater.net.service import ReplySlot
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
@@ -34,7 +35,6 @@ from headwater.replication.replicas import Replicas, ReplicaTools
 from headwater.security.authorization import AllowAll
 from headwater.storage.cold_read import read_plainly
 from headwater.storage.disk import File
-from headwater.storage.executor import InlineExecutor
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools
 from headwater.storage.open_files import OpenFiles
@@ -51,14 +51,16 @@ from tests.sim.broker_lab import Peer, Sent
 from tests.sim.cluster_lab import CLUSTER_ID
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.fake_network import FakeNetwork, served_by
+from tests.sim.lagging_executor import LaggingExecutor
 from tests.sim.loaded_dice import LoadedDice
 from tests.sim.replica_lab import NodeClock
 from tests.sim.shared_store import SESSION_TIMEOUT_MS, SharedStore
+from tests.sim.stall import Stall
 from tests.sim.virtual_time import VirtualTime
 
 R = TypeVar("R", bound=Message)
 
-DATA: Final = PurePath("/data")
+DIRECTORIES: Final = (PurePath("/data"), PurePath("/more"))
 LISTENER: Final = "PLAINTEXT"
 _SIZE_BYTES: Final = 4
 _TICK_MS: Final = 100
@@ -120,10 +122,14 @@ class MemberNode:
         self.node_id = node_id
         self.clock = NodeClock(lab.time, skew_ms)
         self.disk = CruelDisk(random.Random(lab.time.rng.random()), now_ms=self.clock.now_ms)
-        self.disk.make_directory(DATA)
+        for path in DIRECTORIES:
+            self.disk.make_directory(path)
         self.static = StaticConfig.parse({**texts, "node.id": str(node_id)})
         self.fatal: list[HeadwaterError] = []
         self.is_up = False
+        self.stall = Stall()
+        # How slow its disk is, now and after the next start.
+        self._lag_ms = 0
         self._life = 0
 
     @property
@@ -146,10 +152,13 @@ class MemberNode:
         self._backlog: list[Callable[[], None]] | None = []
         lab = self._lab
         self.dice = LoadedDice(random.Random(lab.time.rng.random()))
-        self.colleagues = lab.network.join(self.node_id, self._serve)
-        self.session = lab.store.session(self.node_id)
+        self.colleagues = lab.network.join(self.node_id, self._serve, self.stall)
+        self.session = lab.store.session(self.node_id, self.stall)
         self.deadlines = Deadlines()
         self.deadlines.wake_with(self._wake_at)
+        self.executor = LaggingExecutor(lab.time.rng, self._later)
+        self.executor.most_ms = self._lag_ms
+        self._failed_count = 0
         self._build(ClusterImage(cluster_id=CLUSTER_ID))
         self.session.listen(self.membership)
         self.membership.register(
@@ -182,9 +191,31 @@ class MemberNode:
         self.coordinators.groups.close()
         self.coordinators.transactions.close()
         self.deadlines.expire_all()
+        # Its threads end before the logs are closed.
+        self.executor.finish()
         self.broker.directories.close(broker_epoch=self.membership.broker_epoch)
         self.session.close()
         self._end()
+        # Whatever a failed directory has left open is closed with the process.
+        self.disk.process_crash()
+
+    def freeze(self) -> None:
+        """It does not run, and its session is not kept alive."""
+        self.stall.begin()
+        self.session.cut()
+
+    def thaw(self) -> None:
+        self.session.heal()
+        self.stall.end()
+
+    def slow_down(self, most_ms: int) -> None:
+        """From now on its disk takes so long for what is done off the loop."""
+        self._lag_ms = self.executor.most_ms = most_ms
+
+    def directory_of(self, name: TopicPartition) -> PurePath | None:
+        """Where the log of a partition is, if it has one."""
+        directories = self.broker.directories
+        return directories.directory_of(name).path if name in directories else None
 
     def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
         """A client's request, as its frame."""
@@ -241,14 +272,14 @@ class MemberNode:
             cluster_id=CLUSTER_ID,
             disk=self.disk,
             files=OpenFiles(self.disk, 64),
-            executor=InlineExecutor(),
+            executor=self.executor,
             dice=self.dice,
             settings_for=lambda name: self.partitions.settings_of(name),
         )
-        return LogDirectories([DATA], tools, self.static.settings.storage())
+        return LogDirectories(DIRECTORIES, tools, self.static.settings.storage())
 
     def _broker(self, directories: LogDirectories) -> Broker:
-        executor = InlineExecutor()
+        executor = self.executor
         self.member = standing = Member(
             self.static,
             membership=self.membership,
@@ -338,6 +369,18 @@ class MemberNode:
         self.coordinators.questions.tick(self.clock.now_ms())
         self.broker.directories.tick(self.clock.now_ms())
         self._later(_TICK_MS, self._tick)
+        self._look_for_failures()
+
+    def _look_for_failures(self) -> None:
+        """As `headwater.broker.upkeep` does."""
+        directories = self.broker.directories
+        failed_count = len(directories.directories) - len(directories.serving())
+        if failed_count > self._failed_count:
+            self._failed_count = failed_count
+            if self.partitions.leave_failed_directories():
+                self.session.report_failed_directory(self.node_id)
+        if not directories.serving():
+            self.crash()
 
     def _wake_at(self, deadline_ms: int) -> None:
         self._later(max(0, deadline_ms - self.clock.steady_ms()), self._ring)
@@ -355,11 +398,12 @@ class MemberNode:
             if self._life == life:
                 action()
 
-        self._lab.time.after(delay_ms, act)
+        self._lab.time.after(delay_ms, partial(self.stall.pass_on, act))
 
     def _end(self) -> None:
         self.is_up = False
         self._life += 1
+        self.stall.forget()
         self._lab.network.leave(self.node_id)
 
 

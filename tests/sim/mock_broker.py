@@ -10,6 +10,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from headwater.wire.api_key import ApiKey
@@ -59,12 +60,19 @@ class Afterwards:
     answer: Callable[[Any], Message]
 
 
+@dataclass(slots=True)
+class Late:
+    """Carry it out at once, but answer only when `answer` is called, on the brokers' loop."""
+
+    answer: Callable[[], None] = lambda: None
+
+
 @dataclass(frozen=True, slots=True)
 class Usual:
     """As if nothing were scripted; a place holder."""
 
 
-Fate = HangUp | Stall | Garbage | Instead | Afterwards | Usual
+Fate = HangUp | Stall | Garbage | Instead | Afterwards | Late | Usual
 Handler = Callable[["MockBroker", Any, int], Message | None]
 T = TypeVar("T")
 
@@ -165,12 +173,15 @@ class MockBroker:
                 answer = make(request)
             case Afterwards(make):
                 answer = make(self._handlers[api](self, request, header.version))
-            case Usual():
+            case Usual() | Late():
                 answer = self._handlers[api](self, request, header.version)
         if answer is not None:
             body_parts = write_response(answer, header.version)
             parts = response_frame(header.api, header.version, header.correlation_id, body_parts)
-            writer.write(_joined(parts))
+            if isinstance(fate, Late):
+                fate.answer = partial(writer.write, _joined(parts))
+            else:
+                writer.write(_joined(parts))
         return fate
 
     def _announce(self, version: int, correlation_id: int, writer: asyncio.StreamWriter) -> None:

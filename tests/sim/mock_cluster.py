@@ -125,6 +125,7 @@ class MockCluster:
         ]
         self.brokers = [MockBroker(node_id, self.handlers, known) for node_id in range(nodes)]
         self.coordinator_id = 0
+        self.controller_id = 0
         self._loop = BackgroundLoop()
         for name, count in (topics or {}).items():
             self.create_topic(name, count)
@@ -198,7 +199,7 @@ class MockCluster:
                 self.create_topic(name, 1)
         return metadata.MetadataResponse(
             cluster_id="mock",
-            controller_id=0,
+            controller_id=self.controller_id,
             brokers=tuple(
                 metadata.MetadataResponseBroker(
                     node_id=each.node_id, host="127.0.0.1", port=each.port

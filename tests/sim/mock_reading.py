@@ -56,11 +56,15 @@ class MockReading:
             }
         )
 
-    def append(self, topic: str, partition: int, count: int, *, epoch: int = 0) -> None:
-        """One batch whose values are the offsets."""
+    def append(
+        self, topic: str, partition: int, count: int, *, epoch: int = 0, padding: int = 0
+    ) -> None:
+        """One batch whose values are the offsets, with that many spaces behind each."""
         place = TopicPartition(topic, partition)
         base = self.ends.get(place, 0)
-        records = [Record(value=b"%d" % (base + n), timestamp=1) for n in range(count)]
+        records = [
+            Record(value=b"%d" % (base + n) + b" " * padding, timestamp=1) for n in range(count)
+        ]
         batch = build_batch(records, base_offset=base, leader_epoch=epoch)
         self.logs.setdefault(place, []).append(batch)
         self.ends[place] = base + count

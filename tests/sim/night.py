@@ -32,7 +32,7 @@ class Shift:
 
 def work(part: str, first_seed: int, stride: int, deadline_s: float) -> Shift:
     """Live seed after seed until the time is over, or too much has failed."""
-    logging.getLogger("headwater").setLevel(logging.ERROR)
+    logging.getLogger("headwater").setLevel(logging.CRITICAL)
     simulators = named(part)
     shift = Shift()
     next_seed = dict.fromkeys(simulators, first_seed)

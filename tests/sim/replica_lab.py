@@ -63,10 +63,10 @@ class NodeClock:
 
     def __init__(self, time: VirtualTime, skew_ms: int = 0) -> None:
         self._time = time
-        self._skew_ms = skew_ms
+        self.skew_ms = skew_ms
 
     def now_ms(self) -> int:
-        return self._time.now_ms + self._skew_ms
+        return self._time.now_ms + self.skew_ms
 
     def steady_ms(self) -> int:
         return self._time.now_ms

@@ -30,6 +30,7 @@ from headwater.model.config_terms import ResourceType
 from headwater.model.failures import ConnectionLost, ControllerFenced, HeadwaterError
 from headwater.model.ids import NodeId
 from tests.sim.cluster_lab import CLUSTER_ID
+from tests.sim.stall import Stall
 from tests.sim.virtual_time import VirtualTime
 
 SESSION_TIMEOUT_MS = 6_000
@@ -50,9 +51,9 @@ class SharedStore:
         self._zxid = 0
         self._sessions: list[StoreSession] = []
 
-    def session(self, node_id: int) -> "StoreSession":
+    def session(self, node_id: int, stall: Stall | None = None) -> "StoreSession":
         """A broker's way to the store, for one life of its process."""
-        session = StoreSession(self, NodeId(node_id))
+        session = StoreSession(self, NodeId(node_id), stall or Stall())
         self._sessions.append(session)
         return session
 
@@ -140,8 +141,9 @@ class SharedStore:
 class StoreSession:
     """`MetadataStore` as one process sees it. After a lost session it begins another by itself."""
 
-    def __init__(self, store: SharedStore, node_id: NodeId) -> None:
+    def __init__(self, store: SharedStore, node_id: NodeId, stall: Stall) -> None:
         self.node_id = node_id
+        self._stall = stall
         self._store = store
         self._time = store.time
         self._token = object()
@@ -243,11 +245,18 @@ class StoreSession:
         self._ask(done, again)
 
     def report_failed_directory(self, node_id: NodeId) -> None:
+        token = self._token
+
         def done() -> Callable[[], None]:
             self._store.report_failed_directory(node_id)
             return _nothing
 
-        self._ask(done, lambda _: None)
+        def again(_: HeadwaterError) -> None:
+            # With another session comes another registration, and then the controller asks.
+            if token is self._token and not self._is_dead:
+                self._time.after(_RETRY_MS, lambda: self.report_failed_directory(node_id))
+
+        self._ask(done, again)
 
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
         self._ask(lambda: partial(then, self._store.image), otherwise)
@@ -295,7 +304,7 @@ class StoreSession:
             self._back(partial(self._end, key, answer))
 
         if self._is_cut:
-            self._time.after(1, partial(self._end, key, partial(otherwise, _lost())))
+            self._fail(key, otherwise)
             return
         self._there_ms = max(self._there_ms, self._time.now_ms + self._delay_ms())
         self._time.after(self._there_ms - self._time.now_ms, arrive)
@@ -310,14 +319,22 @@ class StoreSession:
         def arrive() -> None:
             if self._is_cut:
                 self._missed.append(action)
-            elif not self._is_dead:
-                action()
+            else:
+                self._stall.pass_on(partial(self._hear, action))
 
         self._time.after(self._back_ms - self._time.now_ms, arrive)
 
+    def _hear(self, action: Callable[[], None]) -> None:
+        if not self._is_dead:
+            action()
+
     def _fail_all(self) -> None:
         for key, otherwise in list(self._under_way.items()):
-            self._time.after(1, partial(self._end, key, partial(otherwise, _lost())))
+            self._fail(key, otherwise)
+
+    def _fail(self, key: object, otherwise: Failed) -> None:
+        end = partial(self._end, key, partial(otherwise, _lost()))
+        self._time.after(1, partial(self._stall.pass_on, end))
 
     def _expire(self, token: object) -> None:
         if token is not self._token or self._is_dead:

@@ -16,6 +16,7 @@ from tests.sim import (
     replication,
     storage,
     transactions,
+    wired_transactions,
 )
 
 
@@ -40,6 +41,7 @@ SIMULATORS: Final[Mapping[str, Simulator]] = {
     "mixed-groups": mixed_groups.run,
     "offsets": committed_offsets.run,
     "transactions": transactions.run,
+    "wired-transactions": wired_transactions.run,
 }
 
 

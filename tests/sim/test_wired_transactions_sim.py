@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.sim.wired_transactions import World
+from tests.sim.wired_transactions import run
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_transaction_is_whole_or_absent(seed: int) -> None:
-    world = World(seed)
-    world.run(300)
-    world.check()
-    assert any(attempt.verdict for attempt in world.attempts)
+    outcome = run(seed)
+    assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
+    assert outcome.commits

@@ -38,6 +38,8 @@ class VirtualTime:
     trace: list[str] = field(default_factory=list)
     _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _count: int = 0
+    event_count: int = 0
+    """How much has happened."""
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._count += 1
@@ -47,6 +49,7 @@ class VirtualTime:
         end_ms = self.now_ms + span_ms
         while self._queue and self._queue[0][0] <= end_ms:
             self.now_ms, _, action = heapq.heappop(self._queue)
+            self.event_count += 1
             action()
         self.now_ms = end_ms
 

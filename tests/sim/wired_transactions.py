@@ -10,6 +10,7 @@ its producer was told so, not at all if it was not, and either if the answer nev
 """
 
 import random
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -62,7 +63,30 @@ _SETTINGS: Final = {
     "transaction.state.log.num.partitions": "2",
     "offsets.topic.num.partitions": "2",
 }
+DEFAULT_STEPS: Final = 300
 _AGAIN: Final = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended; `failure` is None when every check held."""
+
+    trace: list[str]
+    commits: int
+    failure: str | None
+
+
+def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
+    """Live one seed's life and say how it went."""
+    world = World(seed)
+    failure: str | None = None
+    try:
+        world.run(steps)
+        world.check()
+    except Exception:  # noqa: BLE001, whatever the code under test raises is the finding
+        failure = traceback.format_exc()
+    commits = sum(attempt.verdict is True for attempt in world.attempts)
+    return Outcome(trace=world.trace, commits=commits, failure=failure)
 
 
 @dataclass(slots=True)
@@ -119,6 +143,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
+        self.trace: list[str] = []
         self.executor = HeldExecutor(self.dice)
         self.lab = _started(self.executor)
         self.lab.create(TOPIC, PARTITIONS)
@@ -179,6 +204,7 @@ class World:
 
     def _begin(self, life: Life) -> None:
         code = life.producer.begin()
+        self._say(life, f"begins: {code.name}")
         if code is ErrorCode.NONE:
             life.is_ready = True
             life.sequences, life.added, life.attempt = {}, {}, None
@@ -196,6 +222,7 @@ class World:
                 life.added[partition] = None
         sequence = life.sequences.get(partition, 0)
         value = b"%d.%d" % (attempt.number, len(attempt.sent))
+        self._say(life, f"sends {value.decode()} to {partition}, sequence {sequence}")
         sent = producer.send(TOPIC, sequence, version, value=value, partitions=(partition,))
         attempt.sent.append(sent)
         # Held back for a while: a producer has many batches on their way.
@@ -215,6 +242,7 @@ class World:
     def _commit_offset(self, life: Life, attempt: Attempt) -> None:
         if not life.is_new:
             return
+        self._say(life, f"commits offset {attempt.number}")
         sent = life.producer.commit_offset(GROUP, TOPIC, attempt.number)
         while not sent.is_answered and self.executor.step():
             pass
@@ -230,6 +258,7 @@ class World:
     def _end(self, life: Life, attempt: Attempt, *, committed: bool) -> None:
         producer = life.producer
         attempt.is_ended, attempt.wants_commit = True, committed
+        self._say(life, f"{'commits' if committed else 'aborts'} {attempt.number}")
         request = EndTxnRequest(
             transactional_id=producer.name,
             producer_id=producer.producer_id,
@@ -262,6 +291,7 @@ class World:
         self._retire(life)
 
     def _retire(self, life: Life) -> None:
+        self._say(life, "goes, and leaves a zombie")
         old = life.producer
         ghost = LabProducer(self.lab, old.name, old.producer_id, old.epoch)
         self.zombies.append(Life(ghost, life.is_new, sequences=dict(life.sequences)))
@@ -276,10 +306,15 @@ class World:
         zombie.producer.lab = self.lab
         zombie.producer.send(TOPIC, sequence, version, value=b"zombie", partitions=(partition,))
 
+    def _say(self, life: Life, text: str) -> None:
+        now_ms = self.lab.clock.steady_ms()
+        self.trace.append(f"{now_ms:8} {life.producer.name} (epoch {life.producer.epoch}) {text}")
+
     # The broker.
 
     def _kill(self) -> None:
         self.deaths += 1
+        self.trace.append("the broker is killed")
         self.executor = HeldExecutor(self.dice)
         now_ms = self.lab.clock.steady_ms()
         self.lab = _started(self.executor, self.lab.disk.process_crash())

@@ -212,7 +212,7 @@ def test_sql_reads_and_writes_topics(
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"subscribe": "no-such-topic"}, "topic no-such-topic: UNKNOWN_TOPIC_OR_PARTITION"),
+        ({"subscribe": "no-such-topic"}, "there is no topic no-such-topic"),
         ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
         ({"startingOffsets": "latest"}, "cannot be latest for a batch query"),
     ],

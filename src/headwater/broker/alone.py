@@ -27,6 +27,7 @@ class Alone:
         self._dice = dice
         self.controller = controller
         self.membership = None
+        self.knows_what_exists = True
 
     @property
     def image(self) -> ClusterImage:

@@ -1,8 +1,8 @@
 """From a frame to its handler, and from an exception to an error code.
 
 Their fault (bytes that cannot be read, an API or version that is not served) raises ProtocolError,
-and the connection is closed. Our fault is answered with UNKNOWN_SERVER_ERROR and logged once, with
-the request that found it; the broker goes on.
+and the connection is closed. So it is when somebody asks too early. Our fault is answered with
+UNKNOWN_SERVER_ERROR and logged once, with the request that found it; the broker goes on.
 """
 
 import logging
@@ -16,11 +16,11 @@ from headwater.broker.call import Call, principal_of
 from headwater.broker.handlers.produce import handle_at_once
 from headwater.broker.inward_call import WITHIN
 from headwater.broker.request_counters import RequestCounters
-from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, route_of
+from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, TELLING, route_of
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import HeadwaterError, ProtocolError
+from headwater.model.failures import ConnectionLost, HeadwaterError, ProtocolError
 from headwater.net.service import ReplySlot, ServedConnection
 from headwater.records.kernel import read_single_produce
 from headwater.records.single_produce import SingleProduce
@@ -91,6 +91,9 @@ class Dispatch:
             raise ProtocolError(f"{api.name} of {len(frame)} bytes")
         if key in _BETWEEN_BROKERS and call.listener not in (self._brokers_listener, WITHIN):
             raise ProtocolError(f"{api.name} on {call.listener}, where no broker speaks")
+        if key in TELLING and not self._broker.standing.knows_what_exists:
+            # librdkafka takes "no such topic" at its word, and gives up what it had to send.
+            raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
         request = read_request(key, header.version, frame[header.body_position :])
         if key in DECIDED and self._broker.standing.controller is None:
             self._broker.standing.forward(call, request, bytes(frame))

@@ -52,6 +52,7 @@ class GroupCoordinator:
                 clock=clock,
                 deadlines=deadlines,
                 perform=_refuse_effect,
+                write_timeout_ms=static.settings.offsets_commit_timeout_ms,
             ),
             executor=executor,
             partitions=partitions,

@@ -72,6 +72,10 @@ class Member:
         return self.membership.reception.image
 
     @property
+    def knows_what_exists(self) -> bool:
+        return self.membership.reception.knows_what_exists
+
+    @property
     def controller(self) -> Controller | None:
         leading = self.membership.leading
         return None if leading is None else leading.controller

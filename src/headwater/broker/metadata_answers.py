@@ -10,7 +10,7 @@ from typing import Final
 from headwater.cluster.image import NO_LEADER, ClusterImage, Partition, Topic
 from headwater.cluster.topic_names import INTERNAL_TOPICS
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NodeId
+from headwater.model.ids import NodeId, TopicPartition
 from headwater.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -74,7 +74,7 @@ def describe_topic(
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(
-            _describe(image, number, partition, listener, version)
+            _describe(image, TopicPartition(topic.name, number), partition, listener, version)
             for number, partition in enumerate(topic.partitions)
         ),
     )
@@ -90,22 +90,27 @@ def leader_of(image: ClusterImage, partition: Partition, listener: str) -> tuple
     return partition.leader, ErrorCode.NONE
 
 
-def offline_replicas(image: ClusterImage, partition: Partition) -> tuple[NodeId, ...]:
-    return tuple(node_id for node_id in partition.replicas if node_id not in image.brokers)
+def offline_replicas(
+    image: ClusterImage, partition: Partition, name: TopicPartition
+) -> tuple[NodeId, ...]:
+    """Those whose broker is not up, or has lost the disk that they were on."""
+    return tuple(
+        [node_id for node_id in partition.replicas if not image.has_replica(node_id, name)]
+    )
 
 
 def _describe(
-    image: ClusterImage, number: int, partition: Partition, listener: str, version: int
+    image: ClusterImage, name: TopicPartition, partition: Partition, listener: str, version: int
 ) -> MetadataResponsePartition:
     leader, error = leader_of(image, partition, listener)
     if error is ErrorCode.LISTENER_NOT_FOUND and version < _LISTENER_NOT_FOUND_SINCE:
         error = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponsePartition(
         error_code=error,
-        partition_index=number,
+        partition_index=name.partition,
         leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        offline_replicas=offline_replicas(image, partition),
+        offline_replicas=offline_replicas(image, partition, name),
     )

@@ -31,7 +31,6 @@ from headwater.broker.metrics_port import metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.standing import Standing
-from headwater.broker.system import SystemClock, SystemDice
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
@@ -45,6 +44,7 @@ from headwater.net.endpoint import Endpoint
 from headwater.net.host_name import own_host_name
 from headwater.net.loop import posting_to
 from headwater.net.server import SocketServer
+from headwater.net.system import SystemClock, SystemDice
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions

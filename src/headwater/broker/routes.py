@@ -100,6 +100,16 @@ DECIDED: Final = frozenset(
 )
 """What only the controller answers; any other broker passes it on."""
 
+TELLING: Final = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+"""What exists and where: a broker that has not been told yet would say that nothing does."""
+
 OVERLAPPING: Final = frozenset(
     {
         ApiKey.PRODUCE,

@@ -29,6 +29,10 @@ class Standing(Protocol):
         """What this broker knows of the cluster."""
 
     @property
+    def knows_what_exists(self) -> bool:
+        """Whether `image` has all there is; it is empty for a moment after a start."""
+
+    @property
     def controller(self) -> Controller | None:
         """Who decides for the cluster; None where another broker does."""
 

@@ -1,7 +1,8 @@
 """`headwater cluster start`: a whole cluster on one machine, until Ctrl-C.
 
 What a reader would get wrong: this starts processes and watches them, and no more. A broker that
-ends is not started again: whoever tries out what a cluster survives wants to see it gone.
+ends is not started again: whoever tries out what a cluster survives wants to see it gone. And
+ZooKeeper outlives them all, since a broker may have been started again by hand.
 """
 
 from __future__ import annotations
@@ -223,12 +224,16 @@ def _announce(plan: _Plan, server: Server | None, connect: str, brokers: Sequenc
 
 
 async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: asyncio.Event) -> int:
+    """Until Ctrl-C, or until nothing is left that runs."""
+    are_missed = False
     while not ended.is_set():
         for broker in brokers:
             broker.miss()
-        if not any(broker.is_running for broker in brokers):
-            also = "" if server is None else ", so ZooKeeper is stopped too"
-            typer.echo(f"headwater: all brokers that were started here have ended{also}", err=True)
+        if not are_missed and not any(broker.is_running for broker in brokers):
+            are_missed = True
+            on = "" if server is None else "; ZooKeeper serves on until Ctrl-C"
+            typer.echo(f"headwater: all brokers that were started here have ended{on}", err=True)
+        if are_missed and server is None:
             return ALL_ENDED
         if server is not None and not server.is_running:
             typer.echo("headwater: ZooKeeper has ended; the brokers serve on", err=True)

@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, pairs, show
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    admin_of,
+    pairs,
+    show,
+    tell_done,
+)
 
 if TYPE_CHECKING:
     from headwater.client import ConfigResource
@@ -60,6 +68,7 @@ def alter(
         bool, typer.Option("--dry-run", help="Only ask whether it would do.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
 ) -> None:
     """Change some configs and leave the others."""
     resource = _resource(topic, broker, all_brokers, group)
@@ -69,6 +78,10 @@ def alter(
         raise typer.BadParameter("nothing is to be altered")
     with admin_of(bootstrap) as admin:
         admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)
+    rows = [
+        {"config": name, "value": value, "done": not dry_run} for name, value in changes.items()
+    ]
+    tell_done(rows, as_json=as_json)
 
 
 def _resource(

@@ -1,10 +1,15 @@
-"""`headwater consume`: records to standard output, as values, by a format, or as JSON."""
+"""`headwater consume`: records to standard output, as values, by a format, or as JSON.
+
+What a reader would get wrong: Ctrl-C wakes the consumer up instead of interrupting it. An exception
+in the middle of a poll would drop records that count as read, and the group would pass over them.
+"""
 
 import base64
 import json
+import signal
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +20,7 @@ from headwater.cli.terminal import (
     AsJson,
     Bootstrap,
     admin_of,
+    expect_partitions,
     failing_clearly,
     pairs,
 )
@@ -40,7 +46,9 @@ _FIELDS: dict[str, Callable[["ConsumedRecord"], bytes]] = {
 
 def consume(
     topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", "-f")] = False,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", "-f", help="All that is there.")
+    ] = False,
     offset: Annotated[
         int | None, typer.Option(help="Begin there; a negative one counts from the end.")
     ] = None,
@@ -97,23 +105,43 @@ def consume(
             ends = None
         else:
             ends = _assign(consumer, topic, partition, offset, from_time, exit_at_end=exit_at_end)
-        try:
-            with closing(_records(consumer, max_records, timeout, ends)) as records:
-                for record in records:
-                    sys.stdout.buffer.write(write(record))
-            sys.stdout.buffer.flush()
-        except KeyboardInterrupt:
-            sys.stdout.buffer.flush()
+        if sys.stdout.isatty() and ends is None:
+            typer.echo("Waiting for records. Ctrl-C ends.", err=True)
+        with (
+            _woken_by_interrupt(consumer),
+            closing(_records(consumer, max_records, timeout, ends)) as records,
+        ):
+            for record in records:
+                sys.stdout.buffer.write(write(record))
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
+    """Let the first Ctrl-C end the next poll; a second one is as rude as ever."""
+    from headwater.client.errors import WokenUp
+
+    before = signal.getsignal(signal.SIGINT)
+
+    def wake(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        consumer.wakeup()
+
+    signal.signal(signal.SIGINT, wake)
+    try:
+        yield
+    except WokenUp:
+        return
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _expect_topic(bootstrap: str, topic: str, numbers: list[int]) -> None:
     """End where there is nothing to wait for. A consumer would wait, or even make the topic."""
+    from headwater.client import TopicPartition
+
     with admin_of(bootstrap) as admin:
-        known = {each.partition for each in admin.describe_topics([topic])[topic].partitions}
-    for number in numbers:
-        if number not in known:
-            typer.echo(f"headwater: {topic} has no partition {number}", err=True)
-            raise typer.Exit(1)
+        expect_partitions(admin, [TopicPartition(topic, each) for each in numbers or [0]])
 
 
 def _assign(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, show
+from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, show, tell_done
 
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
@@ -128,9 +128,9 @@ def _offsets(
 def reset_offsets(
     group: Group,
     topic: Annotated[str, typer.Option("--topic", "-t", help="The topic.")],
-    to_earliest: Annotated[bool, typer.Option("--to-earliest")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset")] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the beginning.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this one.")] = None,
     to_time: Annotated[
         str | None, typer.Option("--to-time", help="ISO 8601, or milliseconds since 1970.")
     ] = None,
@@ -170,10 +170,12 @@ def reset_offsets(
 def delete(
     groups: Annotated[list[str], typer.Argument(help="Groups.", show_default=False)],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
 ) -> None:
     """Delete groups without members, and their offsets."""
     with admin_of(bootstrap) as admin:
         admin.delete_groups(groups)
+    tell_done([{"group": group} for group in groups], as_json=as_json)
 
 
 def _partitions(admin: "Admin", topic: str) -> list["TopicPartition"]:

@@ -13,11 +13,14 @@ from headwater.cli import (
     cluster,
     cluster_start,
     configs,
+    connect,
     consume,
     groups,
     log_dump,
+    mirror,
     partitions,
     perf,
+    pipeline,
     produce,
     records,
     topics,
@@ -59,7 +62,10 @@ app.add_typer(transactions.app, name="transactions")
 cluster.app.command("start")(cluster_start.start)
 app.add_typer(cluster.app, name="cluster")
 app.command("zookeeper")(zookeeper.zookeeper)
+app.command("mirror")(mirror.mirror)
+app.add_typer(connect.app, name="connect")
 app.add_typer(perf.app, name="perf")
+app.add_typer(pipeline.app, name="pipeline")
 
 
 def _show_version(wanted: bool) -> None:

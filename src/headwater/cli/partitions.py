@@ -10,9 +10,9 @@ from headwater.cli.terminal import (
     Bootstrap,
     admin_of,
     show,
+    tell_done,
     topic_partition,
 )
-from headwater.model.errors import ErrorCode
 
 app = typer.Typer(no_args_is_help=True, help="Move partitions, and elect their leaders.")
 
@@ -27,6 +27,7 @@ def reassign(
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Call a move off.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
 ) -> None:
     """Move partitions to other brokers."""
     if (to is None) != cancel:
@@ -35,10 +36,14 @@ def reassign(
         brokers = None if to is None else [int(each) for each in to.split(",")]
     except ValueError:
         raise typer.BadParameter(f"{to!r} is no list of broker ids") from None
+    places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap) as admin:
-        admin.alter_partition_reassignments(
-            dict.fromkeys(map(topic_partition, partitions), brokers)
-        )
+        admin.alter_partition_reassignments(dict.fromkeys(places, brokers))
+    rows = [
+        {"topic": place.topic, "partition": place.partition, "replicas": brokers}
+        for place in places
+    ]
+    tell_done(rows, as_json=as_json)
 
 
 @app.command()
@@ -69,6 +74,8 @@ def elect_leader(
     as_json: AsJson = False,
 ) -> None:
     """Have the preferred replicas lead."""
+    from headwater.model.errors import ErrorCode
+
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap) as admin:
         found = admin.elect_leaders(places, is_unclean=unclean)

@@ -16,7 +16,9 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    admin_of,
     expect_broker,
+    expect_partitions,
     failing_clearly,
     pairs,
     show,
@@ -96,7 +98,9 @@ def consume(
         **pairs(setting or [], "--setting"),
     }
     count = size_bytes = 0
-    expect_broker(bootstrap)
+    with admin_of(bootstrap) as admin:
+        # Else it would be made, and found to be empty.
+        expect_partitions(admin, [TopicPartition(topic, 0)])
     with failing_clearly(), Consumer(settings) as consumer:
         consumer.assign([TopicPartition(topic, each) for each in consumer.partitions_for(topic)])
         began = time.perf_counter()

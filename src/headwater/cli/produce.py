@@ -10,10 +10,12 @@ import typer
 
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
+    AsJson,
     Bootstrap,
     expect_broker,
     failing_clearly,
     pairs,
+    tell_done,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def produce(
         typer.Option("--setting", "-s", help="A setting of the producer, as name=value."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
 ) -> None:
     """Send lines as records. Exits with 1 if a record could not be sent."""
     from headwater.client import Producer
@@ -66,6 +69,7 @@ def produce(
 
     expect_broker(bootstrap)
     null = None if null_marker is None else null_marker.encode()
+    count = 0
     with failing_clearly(), Producer(settings) as producer:
         for line in _lines(file):
             key, value = _parted(line, None if key_separator is None else key_separator.encode())
@@ -77,12 +81,16 @@ def produce(
                 headers=headers,
             )
             future.add_done_callback(sent)
+            count += 1
             if failures:
                 break
         producer.flush()
     if failures:
         typer.echo(f"headwater: {failures[0]}", err=True)
         raise typer.Exit(1)
+    if sys.stderr.isatty() and not as_json:
+        typer.echo(f"{count} {'record' if count == 1 else 'records'} sent", err=True)
+    tell_done([{"topic": topic, "records": count}], as_json=as_json)
 
 
 def _parted(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
@@ -95,6 +103,8 @@ def _parted(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
 def _lines(file: Path | None) -> Iterator[bytes]:
     """Lines without their ends; for a file, with a progress bar on a terminal."""
     if file is None:
+        if sys.stdin.isatty():
+            typer.echo("Each line is a record. Ctrl-D ends.", err=True)
         yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
         return
     try:

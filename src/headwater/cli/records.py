@@ -9,6 +9,7 @@ from headwater.cli.terminal import (
     AsJson,
     Bootstrap,
     admin_of,
+    expect_partitions,
     show,
     topic_partition,
 )
@@ -33,6 +34,7 @@ def delete(
     """Delete all records before an offset."""
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap) as admin:
+        expect_partitions(admin, places)
         found = admin.delete_records(dict.fromkeys(places, before))
     rows = [
         {"topic": place.topic, "partition": place.partition, "start": offset}

@@ -6,16 +6,21 @@ scripts. An error is one line on standard error, and exit code 1; wrong argument
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from headwater.client import Admin, TopicPartition
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+
+_ENDLESS: Final = 10_000
+"""The width of a pipe, in columns."""
 
 _FIRST_ANSWER_S: Final = 5.0
 """A client goes on trying for a minute or more; nobody at a terminal waits for that in silence."""
@@ -81,12 +86,12 @@ def expect_broker(bootstrap: str) -> None:
 
 def _await_answer(admin: "Admin") -> None:
     from headwater.client.errors import KafkaTimeout, UnsupportedVersion
+    from headwater.client.retrying import said_before
 
     try:
         admin.describe_cluster(timeout=_FIRST_ANSWER_S)
     except KafkaTimeout as error:
-        why = error.__cause__ if str(error.__cause__) else error
-        raise KafkaTimeout(f"no broker answers: {why}") from error
+        raise KafkaTimeout(f"no broker answers: {said_before(error) or error}") from error
     except UnsupportedVersion:
         # An old one, which has answered all the same.
         return
@@ -94,24 +99,63 @@ def _await_answer(admin: "Admin") -> None:
 
 def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
     """Rows as a table, or as JSON. JSON has all fields, the table only its columns."""
+    with failing_clearly():
+        if as_json:
+            for row in rows:
+                typer.echo(json.dumps(row, default=str))
+        else:
+            _show_table(rows, columns)
+
+
+def tell_done(rows: Sequence[Row], *, as_json: bool) -> None:
+    """What a command has done that prints nothing when all went well, except to scripts."""
     if as_json:
-        for row in rows:
-            typer.echo(json.dumps(row, default=str))
-        return
+        show(rows, as_json=True, columns=())
+
+
+def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> None:
+    """End clearly where a topic or partition does not exist: a client would wait for it."""
+    wanted = sorted(places)
+    described = admin.describe_topics(sorted({place.topic for place in wanted}))
+    for topic, number in wanted:
+        if all(each.partition != number for each in described[topic].partitions):
+            typer.echo(f"headwater: {topic} has no partition {number}", err=True)
+            raise typer.Exit(1)
+
+
+def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Nothing is cut off or folded: lines that are too long are the terminal's affair.
+
+    But one row that is too wide stands upright, which is how figures are read.
+    """
     from rich.console import Console
+
+    console = Console(width=_ENDLESS, highlight=False)
+    table = _table(rows, columns)
+    is_wide = sys.stdout.isatty() and console.measure(table).maximum > Console().width
+    if is_wide and len(rows) == 1:
+        upright = [{"name": column, "value": rows[0].get(column)} for column in columns]
+        table = _table(upright, ["name", "value"])
+        table.show_header = False
+    console.print(table)
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         is_number = bool(rows) and isinstance(rows[0].get(column), int | float)
-        table.add_column(column.upper(), justify="right" if is_number else "left", no_wrap=True)
+        table.add_column(
+            column.upper(),
+            justify="right" if is_number else "left",
+            no_wrap=True,
+        )
     for row in rows:
         # As texts, because what clients name themselves may look like rich's markup.
         table.add_row(*(Text(_cell(row.get(column))) for column in columns))
-    # A pipe has no width; there nothing may be cut off.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
-    console.print(table)
+    return table
 
 
 def pairs(given: Sequence[str], option: str) -> dict[str, str]:
@@ -133,13 +177,15 @@ def topic_partition(text: str) -> "TopicPartition":
         topic, _, number = text.rpartition(separator)
         if topic and number.isdecimal():
             return TopicPartition(topic, int(number))
-    raise typer.BadParameter(f"{text!r} is not topic:partition")
+    raise typer.BadParameter(f"{text!r} is not topic:partition, such as tea:0")
 
 
 def _cell(value: object) -> str:
     match value:
         case None:
             return "-"
+        case bool():
+            return "yes" if value else "no"
         case list() | tuple():
             return ",".join(map(str, value))
         case _:

@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, pairs, show
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    admin_of,
+    failing_clearly,
+    pairs,
+    show,
+    tell_done,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
 
@@ -65,7 +74,8 @@ def list_(
         names = admin.list_topics(include_internal=internal)
     if as_json:
         show([{"topic": name} for name in names], as_json=True, columns=["topic"])
-    else:
+        return
+    with failing_clearly():
         for name in names:
             typer.echo(name)
 
@@ -111,6 +121,7 @@ def alter(
         list[str] | None, typer.Option(help="A config that goes back to its default.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
 ) -> None:
     """Let a topic grow, or change its configs."""
     from headwater.client import ConfigResource
@@ -124,10 +135,12 @@ def alter(
             admin.create_partitions({name: partitions})
         if changes:
             admin.alter_configs({ConfigResource.topic(name): dict(changes)})
+    tell_done([{"topic": name, "partitions": partitions, "configs": changes}], as_json=as_json)
 
 
 @app.command()
-def delete(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def delete(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Delete topics with all their records."""
     with admin_of(bootstrap) as admin:
         admin.delete_topics(names)
+    tell_done([{"topic": name} for name in names], as_json=as_json)

@@ -9,7 +9,9 @@ from headwater.cli.terminal import (
     AsJson,
     Bootstrap,
     admin_of,
+    expect_partitions,
     show,
+    tell_done,
     topic_partition,
 )
 
@@ -55,17 +57,21 @@ def abort(
     partition: Annotated[str, typer.Argument(help="topic:partition", show_default=False)],
     producer_id: Annotated[int, typer.Option(help="Whose transaction hangs there.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
 ) -> None:
     """End a transaction that its coordinator has forgotten."""
     place = topic_partition(partition)
     with admin_of(bootstrap) as admin:
+        expect_partitions(admin, [place])
         open_ones = [
             each
             for each in admin.describe_producers([place])[place]
             if each.producer_id == producer_id and each.transaction_start_offset is not None
         ]
         if not open_ones:
-            typer.echo(f"headwater: producer {producer_id} has none open in {place}", err=True)
+            typer.echo(
+                f"headwater: producer {producer_id} has no transaction open in {place}", err=True
+            )
             raise typer.Exit(1)
         admin.abort_transaction(
             place,
@@ -73,3 +79,5 @@ def abort(
             producer_epoch=open_ones[0].producer_epoch,
             coordinator_epoch=max(open_ones[0].coordinator_epoch, 0),
         )
+    row = {"topic": place.topic, "partition": place.partition, "producer": producer_id}
+    tell_done([row], as_json=as_json)

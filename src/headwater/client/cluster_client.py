@@ -14,6 +14,7 @@ from headwater.client.addresses import Address, parse_bootstrap
 from headwater.client.backoff import Backoff
 from headwater.client.broker_connection import BrokerConnection
 from headwater.client.cluster_metadata import NO_NODE, BrokerNode, ClusterMetadata, TopicView
+from headwater.client.error_words import meaning
 from headwater.client.errors import (
     BrokerNotAvailable,
     ClientClosed,
@@ -123,13 +124,18 @@ class ClusterClient:
                 if view.error and not view.error.is_retriable:
                     # The next call asks again: rights may have been given meanwhile.
                     self.metadata = self.metadata.without(frozenset((name,)))
-                    raise error_for(view.error, f"topic {name}: {view.error.name}")
+                    raise error_for(view.error, f"topic {name}: {meaning(view.error)}")
             self.want_refresh()
             try:
                 await self._next_answer(deadline_ms)
             except KafkaTimeout as timeout:
-                why = view.error.name if view is not None else str(self._last_error or "no answer")
-                raise KafkaTimeout(f"topic {name} is not in the metadata: {why}") from timeout
+                raise self._missing(name, view) from timeout
+            except asyncio.CancelledError as cancelled:
+                raise cancelled from self._missing(name, view)
+
+    def _missing(self, name: str, view: TopicView | None) -> KafkaTimeout:
+        why = str(self._last_error or "no answer") if view is None else meaning(view.error)
+        return KafkaTimeout(f"topic {name} is not in the metadata: {why}")
 
     def learn_leader(
         self,
@@ -159,6 +165,8 @@ class ClusterClient:
         except TimeoutError as error:
             why = f": {self._last_error}" if self._last_error is not None else ""
             raise KafkaTimeout(f"no metadata in time{why}") from error
+        except asyncio.CancelledError as cancelled:
+            raise cancelled from self._last_error
         finally:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)

@@ -6,12 +6,12 @@ different speeds. A leader with a lower epoch than the known one is therefore no
 as the topic still has the same id (KIP-320).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headwater.client.addresses import Address
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_EPOCH, NO_TOPIC_ID, TopicId
+from headwater.model.ids import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 NO_NODE = -1
@@ -71,6 +71,20 @@ class ClusterMetadata:
         if view is None or not 0 <= partition < len(view.partitions):
             return None
         return view.partitions[partition]
+
+    def racks_of(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
+        """Where the replicas of topics are; nothing, if no broker says where it is."""
+        racks = {each.node_id: each.rack for each in self.brokers.values() if each.rack}
+        if not racks:
+            return {}
+        return {
+            TopicPartition(name, view.partition): frozenset(
+                racks[node_id] for node_id in view.replicas if node_id in racks
+            )
+            for name in topics
+            if name in self.topics
+            for view in self.topics[name].partitions
+        }
 
     def merged(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
         """What is known after an answer. One about all topics forgets those it does not name."""

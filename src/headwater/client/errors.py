@@ -11,6 +11,7 @@ an error until its time was over, so who sees one may try again later, but need 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from headwater.client.error_words import meaning
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, RequestTimedOut
 from headwater.model.failures import InvalidSetting as InvalidSetting
@@ -350,7 +351,7 @@ def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
     if cls is None:
         name = "".join(word.capitalize() for word in code.name.split("_"))
         cls = _BY_CODE[code] = type(name, (KafkaError,), {"code": code})
-    return cls(message or code.name)
+    return cls(message or meaning(code))
 
 
 def from_failure(failure: HeadwaterError) -> KafkaError:

@@ -20,6 +20,7 @@ from headwater.cluster.facts import (
     Fact,
     PartitionChanged,
     PartitionsAdded,
+    ReplicasOffline,
     TopicCreated,
     TopicDeletionBegun,
 )
@@ -121,6 +122,9 @@ def news_of(before: ClusterImage, after: ClusterImage, facts: Iterable[Fact]) ->
             case TopicDeletionBegun(topic_name):
                 # Its replicas are stopped by `topic_deletion`, which waits for the answers.
                 news.gone[topic_name] = after.topics[topic_name]
+            case ReplicasOffline(_, names):
+                # Their states may stay as they are, but not what can be served of them.
+                news.metadata.update(dict.fromkeys(sorted(names)))
             case BrokerRegistered() | BrokerGone() | ControllerElected():
                 news.has_brokers = True
             case _:

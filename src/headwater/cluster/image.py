@@ -116,6 +116,11 @@ class ClusterImage:
     admitted_epochs: Mapping[NodeId, int] = field(default_factory=dict)
     next_producer_id: int = 0
 
+    @property
+    def staying_brokers(self) -> Mapping[NodeId, Broker]:
+        """Those that are up and not about to stop: where new replicas may be placed."""
+        return {key: each for key, each in self.brokers.items() if not each.is_stopping}
+
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         name = self.names_by_id.get(topic_id)
         return None if name is None else self.topics[name]

@@ -95,17 +95,17 @@ def _elected(
         reason = f"there is no partition {topic}-{number}"
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
     if election_type == PREFERRED:
-        return _prefer(image, partition)
+        return _prefer(image, TopicPartition(topic, number), partition)
     if election_type == UNCLEAN:
         return _elect_unclean(image, TopicPartition(topic, number), partition)
     return Refusal(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
 
 
-def _prefer(image: ClusterImage, partition: Partition) -> Partition | Refusal:
+def _prefer(image: ClusterImage, name: TopicPartition, partition: Partition) -> Partition | Refusal:
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         return Refusal(ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader leads already")
-    if preferred not in image.brokers or preferred not in partition.isr:
+    if not image.has_replica(preferred, name) or preferred not in partition.isr:
         reason = f"the preferred leader, broker {preferred}, is not up or not in sync"
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, reason)
     return led_by(partition, preferred, partition.isr)

@@ -89,7 +89,8 @@ def completed(partition: Partition) -> Partition | None:
     target = _target(partition)
     if not set(target) <= set(partition.isr):
         return None
-    keeps_leader = partition.leader in target
+    # Where all in-sync replicas are dead nobody leads, and none of them can be told to.
+    keeps_leader = partition.leader in (*target, NO_LEADER)
     return replace(
         partition,
         replicas=target,
@@ -170,7 +171,7 @@ def _cancelled(partition: Partition) -> Partition | Refusal:
     if not isr:
         reason = "none of the replicas that it would go back to is in sync"
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
-    keeps_leader = partition.leader in isr
+    keeps_leader = partition.leader in (*isr, NO_LEADER)
     return replace(
         partition,
         replicas=origin,

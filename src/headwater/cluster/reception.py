@@ -113,6 +113,14 @@ class Reception:
         """Whether a controller has told all there is since this broker registered last."""
         return NO_EPOCH < self._broker_epoch <= self._informed_epoch
 
+    @property
+    def knows_what_exists(self) -> bool:
+        """Whether a controller has ever told all there is.
+
+        It may be old news, as after a lost session, but nothing that exists is missing from it.
+        """
+        return self._informed_epoch > NO_EPOCH
+
     def registered(self, broker_epoch: int) -> None:
         """This broker has a new registration; whatever was said to the one before is void."""
         assert broker_epoch > self._broker_epoch
@@ -200,6 +208,9 @@ class Reception:
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_epoch < self.image.version.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
+        if self._broker_epoch == NO_EPOCH:
+            # It may be meant for the broker that was here before; if not, it is said again.
+            return ErrorCode.BROKER_NOT_AVAILABLE
         place = (request.controller_epoch, request.broker_epoch, request.order)
         if request.order and place <= self._last:
             # Its sender has given it up long ago.
@@ -227,8 +238,12 @@ class Reception:
         return [ControllerElected(controller_id)]
 
     def _broker_facts(self, request: UpdateMetadataRequest) -> list[Fact]:
+        offline = self._offline_replicas(request)
         brokers = {
-            NodeId(each.id): self._broker(each, request.broker_epoch)
+            NodeId(each.id): replace(
+                self._broker(each, request.broker_epoch),
+                offline_replicas=offline.get(NodeId(each.id), frozenset()),
+            )
             for each in request.live_brokers
         }
         known = self.image.brokers
@@ -258,6 +273,27 @@ class Reception:
             ),
         )
 
+    def _offline_replicas(
+        self, request: UpdateMetadataRequest
+    ) -> dict[NodeId, frozenset[TopicPartition]]:
+        """What brokers cannot serve; of partitions that are not told, what was said before."""
+        found: dict[NodeId, set[TopicPartition]] = {}
+        if request.type != FULL:
+            found = {
+                key: set(each.offline_replicas)
+                for key, each in self.image.brokers.items()
+                if each.offline_replicas
+            }
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                if found or state.offline_replicas:
+                    name = TopicPartition(topic.topic_name, state.partition_index)
+                    for names in found.values():
+                        names.discard(name)
+                    for node_id in state.offline_replicas:
+                        found.setdefault(NodeId(node_id), set()).add(name)
+        return {key: frozenset(names) for key, names in found.items()}
+
     def _topic_facts(self, state: UpdateMetadataTopicState, *, is_full: bool) -> list[Fact]:
         name = state.topic_name
         known = self.image.topics.get(name)
@@ -271,7 +307,9 @@ class Reception:
                 for number in range(max(states, default=-1) + 1)
             ]
             topic = Topic(name=name, topic_id=state.topic_id, partitions=tuple(partitions))
-            born: Fact = TopicKnown(topic) if is_full else TopicCreated(topic)
+            # What is not among the first that a process hears of was made while it ran.
+            is_old = is_full and self._informed_epoch == NO_EPOCH
+            born: Fact = TopicKnown(topic) if is_old else TopicCreated(topic)
             return [*self._deleted(name), born] if is_other else [born]
         return self._partition_facts(known, states)
 

@@ -156,10 +156,11 @@ def _more_partitions(
     if asked.assignments is not None:
         by_hand = [each.broker_ids for each in asked.assignments]
         return _checked(image, topic, by_hand, added, factor)
-    if factor > len(image.brokers):
-        reason = f"{factor} replicas cannot be placed on {len(image.brokers)} broker(s)"
+    brokers = image.staying_brokers
+    if factor > len(brokers):
+        reason = f"{factor} replicas cannot be placed on {len(brokers)} broker(s)"
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
-    placed = place(image.brokers, partition_count=added, replication_factor=factor, dice=dice)
+    placed = place(brokers, partition_count=added, replication_factor=factor, dice=dice)
     return PartitionsAdded(topic.name, tuple(map(new_partition, placed)))
 
 

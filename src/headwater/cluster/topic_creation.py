@@ -153,9 +153,10 @@ class _TopicMaker:
         count, factor = asked.num_partitions, asked.replication_factor
         count = settings.num_partitions if count == _UNSAID else count
         factor = settings.default_replication_factor if factor == _UNSAID else factor
+        brokers = self.image.staying_brokers
         unplaceable = Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{factor} replicas cannot be placed on {len(self.image.brokers)} broker(s)",
+            f"{factor} replicas cannot be placed on {len(brokers)} broker(s)",
         )
         # In the order in which Kafka looks (4.1).
         if factor <= 0:
@@ -163,11 +164,9 @@ class _TopicMaker:
         if count <= 0:
             reason = f"a topic cannot have {count} partitions"
             return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
-        if factor > len(self.image.brokers):
+        if factor > len(brokers):
             return unplaceable
-        return place(
-            self.image.brokers, partition_count=count, replication_factor=factor, dice=self.dice
-        )
+        return place(brokers, partition_count=count, replication_factor=factor, dice=self.dice)
 
     def _settings(self, overrides: Mapping[str, str]) -> TopicSettings:
         if self._defaults is None:

@@ -34,6 +34,7 @@ from headwater.coordinator.effects import (
     TimerKey,
     TransactionalProducer,
 )
+from headwater.coordinator.overdue import Overdue
 from headwater.coordinator.record_batches import batch_of, marker_of
 from headwater.coordinator.records.codec import RecordCodec
 from headwater.coordinator.shard import Shard
@@ -56,6 +57,7 @@ Answer = Callable[[Outcome], None]
 
 _RELOAD: Final[TimerKey] = ("load again",)
 _RELOAD_MS: Final = 1_000
+_SAID_EVERY_MS: Final = 60_000
 
 
 class ShardState(Enum):
@@ -96,6 +98,8 @@ class ShardTools(Generic[Told]):
     deadlines: Deadlines
     perform: Callable[[HostedShard[Told], Effect], None]
     """Carries out effects that reach beyond the shard, once all before them is committed."""
+    write_timeout_ms: int | None = None
+    """How long an answer may wait for replicas that have yet to take what it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,12 @@ class HostedShard(Generic[Told]):
         self._shard: Shard[Told] | None = None
         self._loading: ShardLoading | None = None
         self._timers = ShardTimers(tools.deadlines, tools.clock, self._timer_fired)
+        self._overdue = Overdue(
+            tools.deadlines,
+            tools.clock,
+            tools.write_timeout_ms,
+            lambda: self._run(self._answer_late),
+        )
         self._holds_slot = False
         self._callers = count()
         self._waiting: dict[Caller, _Waiting] = {}
@@ -137,6 +147,9 @@ class HostedShard(Generic[Told]):
         self._is_busy = False
         self._asking: Caller | None = None
         self._ticket: Ticket | None = None
+        # Why nothing could be written last, and when that was said.
+        self._refusal: ErrorCode | None = None
+        self._said_ms = 0
 
     @property
     def name(self) -> str:
@@ -282,6 +295,7 @@ class HostedShard(Generic[Told]):
         self._log = self._shard = None
         self._timers.clear()
         self._held.clear()
+        self._overdue.clear()
         for caller in self._waiting:
             refusal = partial(self._answer, caller, ErrorCode.NOT_COORDINATOR)
             self._leaving.append(refusal)
@@ -384,7 +398,8 @@ class HostedShard(Generic[Told]):
                     failure = failure or self._append(effect)
                 case Reply():
                     outcome = effect.response if failure is None else failure
-                    self._hold(partial(self._answer, effect.to, outcome))
+                    if self._hold(partial(self._answer, effect.to, outcome)):
+                        self._overdue.add(effect.to)
                 case SetTimer():
                     self._timers.set(effect.key, effect.deadline_ms)
                 case CancelTimer():
@@ -407,31 +422,42 @@ class HostedShard(Generic[Told]):
         if isinstance(outcome, ErrorCode):
             self._append_failed(outcome)
             return outcome
+        self._refusal = None
         producer_id = producer.producer_id if producer is not None else None
         for offset, record in enumerate(effect.records, outcome):
             self._machine.replay(record, offset=offset, producer_id=producer_id)
         return None
 
     def _append_failed(self, error: ErrorCode) -> None:
-        _log.warning("%s could not be written to: %s", self.name, error.name)
+        now_ms = self._tools.clock.steady_ms()
+        if error is not self._refusal or now_ms >= self._said_ms + _SAID_EVERY_MS:
+            _log.warning("%s could not be written to: %s", self.name, error.name)
+            self._refusal, self._said_ms = error, now_ms
         if ends_leadership(error):
             self._leave(ShardState.FAILED)
             self._load_later()
 
-    def _hold(self, action: Callable[[], None]) -> None:
-        """Do this when all that has been written so far is committed."""
+    def _hold(self, action: Callable[[], None]) -> bool:
+        """Do this when all that has been written so far is committed; False if it is by now."""
         log = self._log
         if self._held or (log is not None and log.committed_offset < log.end_offset):
             assert log is not None
             self._held.append((log.end_offset, action))
-        else:
-            self._leaving.append(action)
+            return True
+        self._leaving.append(action)
+        return False
 
     def _release(self) -> None:
         if self._log is not None:
             committed = self._log.committed_offset
             while self._held and self._held[0][0] <= committed:
                 self._leaving.append(self._held.popleft()[1])
+        if not self._held:
+            self._overdue.clear()
+
+    def _answer_late(self) -> None:
+        for caller in self._overdue.late():
+            self._answer(caller, ErrorCode.REQUEST_TIMED_OUT)
 
     def _note(self, api: ApiKey, answer: Answer) -> Caller:
         caller = Caller(next(self._callers))

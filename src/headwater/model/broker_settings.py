@@ -230,6 +230,9 @@ class BrokerSettings:
     offsets_topic_segment_bytes: int = _setting(
         integer(1_048_576), 104_857_600, "Segment size of __consumer_offsets."
     )
+    offsets_commit_timeout_ms: int = _setting(
+        integer(1), 5_000, "How long an answer of a group's coordinator waits for replicas."
+    )
     offsets_retention_minutes: int = _setting(
         integer(1), 10_080, "How long committed offsets outlive their group."
     )

@@ -55,7 +55,6 @@ _NAMES = {
     "max.connection.creation.rate": "connections are not counted by the second yet",
     "num.replica.alter.log.dirs.threads": _FIXED,
     "offsets.commit.required.acks": _OLD,
-    "offsets.commit.timeout.ms": _FIXED,
     "offsets.load.buffer.size": _FIXED,
     "offsets.topic.compression.codec": _FIXED,
     "producer.purgatory.purge.interval.requests": _FIXED,

@@ -22,8 +22,9 @@ from headwater.net.send_queue import SendQueue, release, size_of
 from headwater.net.service import Address, ReplySlot, Service
 from headwater.net.settings import NetworkSettings
 
-# What one connection may do before the loop turns to the others.
-_SENT_BYTES_PER_TURN = 1_048_576
+# What one connection may do before the loop turns to the others. A consumer asks for a mebibyte of
+# a partition, and that with all around it shall not need another turn.
+_SENT_BYTES_PER_TURN = 1_114_112
 _FRAMES_PER_TURN = 64
 _RECEIVES_PER_TURN = 16
 

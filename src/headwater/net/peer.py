@@ -2,7 +2,8 @@
 
 What a reader would get wrong: a peer is used up when it is gone. It connects once and ends once;
 trying again, and when, is its owner's business. And the frame of an answer is valid only within the
-callback, like the frame of a request (see `headwater.net.service`).
+callback, like the frame of a request (see `headwater.net.service`), unless `keep_frame` is asked
+for there.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ from headwater.net.receive_buffer import ReceiveBuffer
 from headwater.net.send_queue import Part, SendQueue
 
 _SENT_BYTES_PER_TURN = 1_048_576
+# A large answer is received in one turn as far as it has come; but others want their turn too.
+_RECEIVES_PER_TURN = 16
 # Frames without an answer are in nobody's count; this bounds them.
 _UNSENT_BYTES_MAX = 1_048_576
 
@@ -64,8 +67,15 @@ async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ConnectionLost(f"{host} is not known: {error}") from error
+        raise ConnectionLost(f"no such host: {error.strerror or error}") from error
     return [SocketAddress(family=family, address=address) for family, _, _, _, address in found]
+
+
+def _new_block(size_bytes: int) -> memoryview:
+    """Loaded when the first large answer comes: commands that ask little start sooner."""
+    from headwater.records.kernel import new_block
+
+    return new_block(size_bytes)
 
 
 class Peer:
@@ -90,9 +100,11 @@ class Peer:
         self._channel: Channel | None = None
         self._connecting: socket.socket | None = None
         self._deadline_ms = 0
-        self._buffer = ReceiveBuffer(settings.headwater_answer_max_bytes)
+        # Whoever keeps large answers needs ever new memory, and fresh pages are dear.
+        self._buffer = ReceiveBuffer(settings.headwater_answer_max_bytes, _new_block)
         self._queue = SendQueue()
         self._in_flight: deque[_InFlight] = deque()
+        self._frame: memoryview | None = None
         self._is_scheduled = False
         self._is_writing = False
         self.is_closed = False
@@ -172,6 +184,11 @@ class Peer:
         assert self.may_send
         self._put(parts)
 
+    def keep_frame(self) -> bool:
+        """Leave the memory of the frame to the callback that has it; False if it must copy."""
+        assert self._frame is not None, "only within the callback of an answer"
+        return self._buffer.leave_behind(self._frame)
+
     def sweep(self, now_ms: int) -> None:
         """Time has passed. As in Kafka's clients, one late answer ends the whole connection."""
         if self._connecting is not None and now_ms >= self._deadline_ms:
@@ -217,15 +234,9 @@ class Peer:
         self._up()
 
     def _on_readable(self) -> None:
-        assert self._channel is not None
         try:
-            count = self._channel.receive_into(self._buffer.room())
-            if count is None:
-                return
-            if not count:
-                raise ConnectionLost("closed by the peer")
-            self._buffer.received(count)
-            self._hand_out()
+            if self._receive():
+                self._hand_out()
         except ConnectionLost as lost:
             self._lose(lost)
         except ProtocolError as error:
@@ -234,6 +245,19 @@ class Peer:
             # A callback's mistake goes to the loop's handler; answers behind it must not hang.
             self._lose(ConnectionLost("an answer could not be used"))
             raise
+
+    def _receive(self) -> bool:
+        """Take in what has come; False when it surely does not complete a frame."""
+        assert self._channel is not None
+        for _ in range(_RECEIVES_PER_TURN):
+            count = self._channel.receive_into(self._buffer.room())
+            if count is None:
+                return False
+            if not count:
+                raise ConnectionLost("closed by the peer")
+            if not self._buffer.received(count):
+                return True
+        return False
 
     def _hand_out(self) -> None:
         while not self.is_closed and (frame := self._buffer.next_frame()) is not None:
@@ -246,7 +270,11 @@ class Peer:
                 expected = self._in_flight[0].correlation_id
                 if correlation_id != expected:
                     raise ProtocolError(f"answer {correlation_id} in the place of {expected}")
-                self._in_flight.popleft().then(frame)
+                self._frame = frame
+                try:
+                    self._in_flight.popleft().then(frame)
+                finally:
+                    self._frame = None
 
     def _send(self) -> None:
         self._is_scheduled = False

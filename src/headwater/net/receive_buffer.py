@@ -4,7 +4,8 @@
     | consumed | size | a frame | size | a fr | room         |
 
 What a reader would get wrong: a frame is a view of this buffer, not a copy. Its bytes are those of
-the request only until the next call of `room` or `trim`; whoever needs them longer copies them.
+the request only until the next call of `room` or `trim`; whoever needs them longer copies them, or
+has the whole buffer left to them by `leave_behind`.
 
 The buffer grows with what has arrived and not with what a size field promises, so that a peer
 which announces 100 MiB and sends nothing costs nothing. It stays large while the peer is busy,
@@ -13,6 +14,7 @@ again.
 """
 
 import struct
+from collections.abc import Callable
 
 from headwater.model.failures import ProtocolError
 
@@ -30,19 +32,23 @@ _SIZE_BYTES = _SIZE.size
 class ReceiveBuffer:
     """Bytes in, frames out."""
 
-    __slots__ = ("_bytes", "_end", "_frame_bytes", "_limit_bytes", "_start", "_view")
+    __slots__ = ("_end", "_frame_bytes", "_limit_bytes", "_memory", "_start", "_view")
 
-    def __init__(self, frame_limit_bytes: int) -> None:
+    def __init__(
+        self,
+        frame_limit_bytes: int,
+        memory: Callable[[int], memoryview] = lambda capacity: memoryview(bytearray(capacity)),
+    ) -> None:
         self._limit_bytes = frame_limit_bytes
-        self._bytes = bytearray(SMALL_BYTES)
-        self._view = memoryview(self._bytes)
+        self._memory = memory
+        self._view = memory(SMALL_BYTES)
         self._start = 0
         self._end = 0
         self._frame_bytes = 0
 
     @property
     def capacity_bytes(self) -> int:
-        return len(self._bytes)
+        return len(self._view)
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +69,7 @@ class ReceiveBuffer:
         frame does: what came after it would have to be moved to the front.
         """
         frame_bytes = self._frame_bytes
-        capacity = len(self._bytes)
+        capacity = len(self._view)
         if self._end == capacity or (self._start and self._start + frame_bytes > capacity):
             self._make_room()
         elif self._start == self._end:
@@ -84,7 +90,7 @@ class ReceiveBuffer:
         if have < _SIZE_BYTES:
             self._frame_bytes = 0
             return None
-        (size,) = _SIZE.unpack_from(self._bytes, start)
+        (size,) = _SIZE.unpack_from(self._view, start)
         if not 0 <= size <= self._limit_bytes:
             raise ProtocolError(f"a frame of {size} bytes; {self._limit_bytes} are allowed")
         frame_bytes = _SIZE_BYTES + size
@@ -95,14 +101,29 @@ class ReceiveBuffer:
         self._start = start + frame_bytes
         return self._view[start + _SIZE_BYTES : start + frame_bytes]
 
+    def leave_behind(self, frame: memoryview) -> bool:
+        """Receive into other memory from now on, so that the frame cut last stays as it is.
+
+        False, and nothing happens, where it fills less than half of the memory, which whoever
+        keeps the frame would keep whole.
+        """
+        capacity = len(self._view)
+        if 2 * len(frame) < capacity:
+            return False
+        rest = self._view[self._start : self._end]
+        self._view = self._memory(capacity)
+        self._view[: len(rest)] = rest
+        self._start, self._end = 0, len(rest)
+        return True
+
     def trim(self) -> None:
         """Give memory back, unless it is in use."""
-        if self._end - self._start <= SMALL_BYTES < len(self._bytes):
+        if self._end - self._start <= SMALL_BYTES < len(self._view):
             self._move_to(SMALL_BYTES)
 
     def _make_room(self) -> None:
         """Move what is left to the front; to a larger buffer when this one was full."""
-        capacity = len(self._bytes)
+        capacity = len(self._view)
         if capacity < BUSY_BYTES:
             self._move_to(BUSY_BYTES)
         elif self._end - self._start == capacity:
@@ -114,8 +135,7 @@ class ReceiveBuffer:
 
     def _move_to(self, capacity: int) -> None:
         kept = self._view[self._start : self._end]
-        if capacity != len(self._bytes):
-            self._bytes = bytearray(capacity)
-            self._view = memoryview(self._bytes)
+        if capacity != len(self._view):
+            self._view = self._memory(capacity)
         self._view[: len(kept)] = kept
         self._start, self._end = 0, len(kept)

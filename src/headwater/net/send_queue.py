@@ -16,6 +16,9 @@ from headwater.records.header import Buffer
 
 # Far below the system's limit of 1,024; more would not make a call cheaper.
 _BUFFERS_AT_ONCE = 128
+# Large buffers are cold reads. Each byte of them is copied while the loop waits, and whoever lags
+# can wait for another turn of it; those that follow the end of a log cannot.
+_MEMORY_AT_ONCE_BYTES = 262_144
 
 
 class FileRange(Protocol):
@@ -66,7 +69,11 @@ class SendQueue:
         """Send until the channel is full, the queue empty or the limit reached; how many went."""
         total = 0
         while self._parts and total < limit_bytes:
-            offered, sent = self._send_first(channel, limit_bytes - total)
+            is_memory = isinstance(self._parts[0], Buffer)
+            limit = limit_bytes - total
+            if is_memory and limit > _MEMORY_AT_ONCE_BYTES:
+                limit = _MEMORY_AT_ONCE_BYTES
+            offered, sent = self._send_first(channel, limit)
             if sent:
                 total += sent
                 self.size_bytes -= sent
@@ -76,7 +83,7 @@ class SendQueue:
                     self._parts.clear()
                     self._sent_of_first = 0
             # A channel that took less than it was offered is full; asking again is a wasted call.
-            if sent is None or sent < offered:
+            if sent is None or sent < offered or (sent == _MEMORY_AT_ONCE_BYTES and is_memory):
                 break
         return total
 

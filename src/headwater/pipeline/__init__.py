@@ -10,12 +10,14 @@ The only room that may import pyspark, and it does so late: planning is tested w
 
 from typing import TYPE_CHECKING, Any
 
+from headwater.pipeline.jobs.python_document import pipeline
 from headwater.pipeline.spark_session import register, session
 
 if TYPE_CHECKING:
     from headwater.pipeline.progress import commit_progress
+    from headwater.pipeline.stream_writing import write_stream
 
-__all__ = ["commit_progress", "register", "session"]
+__all__ = ["commit_progress", "pipeline", "register", "session", "write_stream"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +26,8 @@ def __getattr__(name: str) -> Any:
         from headwater.pipeline.progress import commit_progress
 
         return commit_progress
+    if name == "write_stream":
+        from headwater.pipeline.stream_writing import write_stream
+
+        return write_stream
     raise AttributeError(name)

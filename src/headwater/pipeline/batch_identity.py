@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.pipeline.failures import OptionRefused
-from headwater.pipeline.sink_options import SinkOptions
+from headwater.pipeline.sink_options import ASK_SPARK, SinkOptions
 
 # Under these names Spark tells a task what it is part of; its own `foreach` relies on them.
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -37,7 +37,9 @@ def identity_of(
     options: SinkOptions, partition: int, local_property: Callable[[str], str | None]
 ) -> BatchIdentity:
     """What the options say, else what Spark has told the task."""
-    query_id = options.query_id or local_property(_QUERY_ID)
+    query_id = options.query_id
+    if query_id is None or query_id == ASK_SPARK:
+        query_id = local_property(_QUERY_ID)
     batch_id = options.batch_id
     if batch_id is None:
         told = local_property(_BATCH_ID)

@@ -13,3 +13,11 @@ class DataLost(HeadwaterError):
 
 class WrongColumns(HeadwaterError):
     """The rows have not the columns that a topic is written from, or read into."""
+
+
+class RoutesDiffer(HeadwaterError):
+    """A repeated batch would send rows through other tasks: some come twice, others never."""
+
+
+class UnparsableRecord(HeadwaterError):
+    """A record's key or value is not what the schema of a query says."""

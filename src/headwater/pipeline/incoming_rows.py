@@ -5,6 +5,7 @@ reads the others blindly. So every batch is made by the same function from the s
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.failures import WrongColumns
+from headwater.pipeline.typed_values import JsonColumn, read_column
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,12 +60,20 @@ def refuse_columns(columns: Mapping[str, str]) -> None:
             raise WrongColumns(f"a record has no {name}; it has {', '.join(_KINDS)}")
         if kind not in kinds:
             wanted = " or ".join(sorted(kinds))
-            raise WrongColumns(f"the column {name} is of type {wanted}, not {kind}")
+            hint = f"; with {name}Format=json it may be" if name in ("key", "value") else ""
+            raise WrongColumns(f"the column {name} is of type {wanted}, not {kind}{hint}")
 
 
-def to_rows(partition: TopicPartition, names: Sequence[str], texts: frozenset[str]) -> ToRows:
-    """What makes rows of decoded records: the columns of these names, some of them as text."""
+def to_rows(
+    partition: TopicPartition,
+    names: Sequence[str],
+    texts: frozenset[str],
+    typed: Mapping[str, JsonColumn] | None = None,
+) -> ToRows:
+    """What makes rows of decoded records: the columns of these names, some as text or typed."""
     makers = {name: _maker(partition, name, is_text=name in texts) for name in names}
+    for name, column in (typed or {}).items():
+        makers[name] = partial(read_column, partition, name, column)
 
     def make(records: pa.RecordBatch) -> Rows:
         return pa.RecordBatch.from_arrays(
@@ -98,11 +108,18 @@ def _maker(
         case "timestampType":
             return lambda records: _time_types(records.column("attributes"))
         case "headers":
-            return lambda records: records.column("headers").cast(_SPARKS_HEADERS)
+            return lambda records: _headers(records.column("headers"))
         case _ if is_text:
             return lambda records: records.column(name).cast(pa.string())
         case _:
             return lambda records: records.column(name)
+
+
+def _headers(lists: AnyArray) -> AnyArray:
+    """Null where a record has none, as Spark's own connector has it."""
+    has_any = pc.greater(pc.call_function("list_value_length", [lists]), pa.scalar(0, pa.int32()))
+    found: AnyArray = pc.if_else(has_any, lists.cast(_SPARKS_HEADERS), None)
+    return found
 
 
 def _times(milliseconds: AnyArray) -> AnyArray:

@@ -7,43 +7,85 @@ that was forked has none of its parent's clients: their threads did not come alo
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final, Generic, Protocol, TypeVar
 
+from headwater.client import Producer
 from headwater.client.consumer.range_reader import RangeReader
 from headwater.client.errors import KafkaError
 
 _KEPT_MAX: Final = 8
 
+
+class Client(Protocol):
+    """What is kept."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Client)
 _Key = tuple[int, tuple[tuple[str, str], ...]]
-_readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
+
+
+class KeptClients(Generic[C]):
+    """Clients by their settings; the one that was used longest ago makes room for a new one."""
+
+    def __init__(self, make: Callable[[Mapping[str, str]], C], limit: int = _KEPT_MAX) -> None:
+        self._make = make
+        self._limit = limit
+        self._clients: OrderedDict[_Key, C] = OrderedDict()
+
+    def get(self, settings: Mapping[str, str]) -> C:
+        """A client with these settings, from an earlier task if there was one."""
+        key = _key(settings)
+        client = self._clients.pop(key, None) or self._make(settings)
+        self._clients[key] = client
+        while len(self._clients) > self._limit:
+            _, oldest = self._clients.popitem(last=False)
+            _close(oldest)
+        return client
+
+    def take(self, settings: Mapping[str, str]) -> C | None:
+        """The client with these settings, which is no longer kept."""
+        return self._clients.pop(_key(settings), None)
+
+    def drop(self, settings: Mapping[str, str]) -> None:
+        """The client has failed; the next task gets another one."""
+        client = self.take(settings)
+        if client is not None:
+            _close(client)
+
+
+_readers: Final = KeptClients(RangeReader)
+_producers: Final = KeptClients(Producer)
 
 
 def kept_reader(settings: Mapping[str, str]) -> RangeReader:
-    """A reader with these settings, from an earlier task if there was one."""
-    key = _key(settings)
-    reader = _readers.pop(key, None)
-    if reader is None:
-        reader = RangeReader(settings)
-    _readers[key] = reader
-    while len(_readers) > _KEPT_MAX:
-        _, oldest = _readers.popitem(last=False)
-        _close(oldest)
-    return reader
+    return _readers.get(settings)
 
 
 def drop_reader(settings: Mapping[str, str]) -> None:
-    """The reader has failed; the next task gets another one."""
-    reader = _readers.pop(_key(settings), None)
-    if reader is not None:
-        _close(reader)
+    _readers.drop(settings)
+
+
+@contextmanager
+def kept_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
+    """A producer for one task. What a task that fails leaves in it is not sent by the next one."""
+    producer = _producers.get(settings)
+    try:
+        yield producer
+    except BaseException:
+        _producers.take(settings)
+        with suppress(KafkaError):
+            producer.close(timeout=0)
+        raise
 
 
 def _key(settings: Mapping[str, str]) -> _Key:
     return os.getpid(), tuple(sorted(settings.items()))
 
 
-def _close(reader: RangeReader) -> None:
+def _close(client: Client) -> None:
     with suppress(KafkaError):
-        reader.close()
+        client.close()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from headwater.client.consumer.offsets import OffsetAndTimestamp
+from headwater.client.errors import UnknownTopicOrPartition
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.failures import DataLost, OptionRefused
 from headwater.pipeline.source_options import OffsetsAt, Subscription
@@ -41,7 +42,7 @@ class Lookup:
         """The partitions that the subscription means now."""
         wanted = self._subscription
         if wanted.partitions:
-            known = self._brokers.topics({each.topic for each in wanted.partitions})
+            known = self._named({each.topic for each in wanted.partitions})
             for each in wanted.partitions:
                 if each.partition >= known[each.topic]:
                     raise OptionRefused(f"assign names {each}, which does not exist")
@@ -53,7 +54,7 @@ class Lookup:
                 if wanted.pattern.fullmatch(name)
             }
         else:
-            counts = self._brokers.topics(wanted.topics)
+            counts = self._named(wanted.topics)
         return [
             TopicPartition(topic, number)
             for topic in sorted(counts)
@@ -73,6 +74,13 @@ class Lookup:
     def end(self, place: OffsetsAt) -> dict[TopicPartition, int]:
         """Where a batch query ends; where no record is young enough, at the end."""
         return self._resolve(place, "ending", if_no_match=True)
+
+    def _named(self, topics: Iterable[str]) -> dict[str, int]:
+        try:
+            return self._brokers.topics(topics)
+        except UnknownTopicOrPartition as error:
+            missing = str(error).removeprefix("topic ").partition(":")[0]
+            raise OptionRefused(f"there is no topic {missing}") from None
 
     def _resolve(
         self, place: OffsetsAt, side: str, *, if_no_match: bool

@@ -1,10 +1,12 @@
 """From rows of Spark to what is sent: which topic, and the columns that a producer takes.
 
 What a reader would get wrong: a null value is no mistake, but a tombstone; a row without a topic is
-one, and stops the task, because there is no place to which it could go.
+one, and stops the task, because there is no place to which it could go. Columns that mean nothing
+in a topic are left out, as Spark's own connector does it: rows of one topic, offset and all, can be
+written to another.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -24,20 +26,23 @@ _KINDS: Final = {
 _SENT: Final = ("key", "value", "headers", "partition")
 
 
-def refuse_columns(columns: Mapping[str, str], topic: str | None) -> None:
-    """`WrongColumns` where rows with columns of such types cannot be written, before any is."""
+def refuse_columns(
+    columns: Mapping[str, str], topic: str | None, typed: Collection[str] = ()
+) -> None:
+    """`WrongColumns` where rows with columns of such types cannot be written, before any is.
+
+    Those that are `typed` have a format, which may be of any type.
+    """
     if topic is None and "topic" not in columns:
         raise WrongColumns("where to? Give the option topic, or a column topic")
     if "value" not in columns:
         raise WrongColumns(f"there is no column value among {', '.join(columns)}")
     for name, kind in columns.items():
         allowed = _KINDS.get(name)
-        if allowed is None:
-            known = ", ".join(_KINDS)
-            raise WrongColumns(f"the column {name} has no meaning in a topic; these have: {known}")
-        if kind not in allowed:
+        if allowed is not None and kind not in allowed and name not in typed:
             wanted = " or ".join(sorted(allowed))
-            raise WrongColumns(f"the column {name} must be of type {wanted}, not {kind}")
+            hint = f"; with {name}Format=json it may be" if allowed is _TEXTS else ""
+            raise WrongColumns(f"the column {name} must be of type {wanted}, not {kind}{hint}")
 
 
 def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.Table]]:

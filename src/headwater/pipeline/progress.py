@@ -7,18 +7,16 @@ What a reader would get wrong: these commits are for those who look on. A query 
 goes on from its checkpoint, and a commit that fails costs it nothing.
 """
 
-import json
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from headwater.client.consumer.range_reader import RangeReader
 from headwater.client.errors import KafkaError
 from headwater.client.group_metadata import OffsetAndMetadata
-from headwater.model.ids import TopicPartition
-from headwater.pipeline.topic_offsets import Offsets, from_document
+from headwater.pipeline.topic_offsets import Offsets, offsets_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +25,9 @@ if TYPE_CHECKING:
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
+        StreamingQueryProgress,
     )
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
 
@@ -44,12 +44,7 @@ class GroupCommits(StreamingQueryListener):
         """Nothing is read yet."""
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
-        progress = event.progress
-        group_id = self._group_id or f"spark-{progress.name or progress.id}"
-        for source in progress.sources:
-            offsets = offsets_in(source.endOffset)
-            if offsets:
-                self._commit(group_id, offsets)
+        self._commit_all(event.progress)
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
         """Nothing was read."""
@@ -57,10 +52,27 @@ class GroupCommits(StreamingQueryListener):
     def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
         """The last progress has been told before."""
 
+    def catch_up(self, query: "StreamingQuery") -> None:
+        """Commit what a query has read by now, whether or not it was heard of.
+
+        Listeners hear late, and of a restarted query that has nothing to read they hear nothing:
+        the batch before the restart would not be committed until there is another one.
+        """
+        progress = query.lastProgress
+        if progress is not None:
+            self._commit_all(progress)
+
     def close(self) -> None:
         if self._brokers is not None:
             self._brokers.close()
             self._brokers = None
+
+    def _commit_all(self, progress: "StreamingQueryProgress") -> None:
+        group_id = self._group_id or f"spark-{progress.name or progress.id}"
+        for source in progress.sources:
+            offsets = offsets_in(source.endOffset)
+            if offsets:
+                self._commit(group_id, offsets)
 
     def _commit(self, group_id: str, offsets: Offsets) -> None:
         try:
@@ -83,19 +95,3 @@ def commit_progress(
     listener = GroupCommits(client, group_id)
     spark.streams.addListener(listener)
     return listener
-
-
-def offsets_in(text: str | None) -> dict[TopicPartition, int]:
-    """The offsets of topics in a source's end offset; none if it is another kind of source."""
-    try:
-        document: Any = json.loads(text or "null")
-    except ValueError:
-        return {}
-    if not isinstance(document, dict) or not all(
-        isinstance(values, dict) for values in document.values()
-    ):
-        return {}
-    try:
-        return dict(from_document(document).offsets)
-    except (TypeError, ValueError):
-        return {}

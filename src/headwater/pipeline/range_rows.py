@@ -6,7 +6,7 @@ have taken its beginning, and then the query stops, or goes on behind the gap if
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +19,8 @@ from headwater.pipeline.incoming_rows import ToRows, before, to_rows
 from headwater.pipeline.kept_clients import drop_reader, kept_reader
 from headwater.pipeline.planning import OffsetRange
 from headwater.pipeline.source_options import RowType
-from headwater.pipeline.topic_offsets import EARLIEST
+from headwater.pipeline.topic_offsets import EARLIEST, LATEST
+from headwater.pipeline.typed_values import JsonColumn
 from headwater.records.columns import decode_batches
 
 _log = logging.getLogger(__name__)
@@ -48,14 +49,18 @@ class RangeTask:
     client: Mapping[str, str]
     columns: tuple[str, ...]
     texts: frozenset[str]
+    typed: Mapping[str, JsonColumn]
     row_type: RowType
     fail_on_data_loss: bool
     poll_timeout_ms: int
+    at_present: bool = False
 
 
 def rows_of(task: RangeTask) -> Iterator[pa.RecordBatch]:
     """The rows of a range. `DataLost` where some of them are gone."""
     settings = {**_AT_ONCE, **task.client}
+    if task.at_present:
+        task = replace(task, range=_whole(task.range.partition, settings))
     partition, start, end = task.range.partition, task.range.start, task.range.end
     turn = _turning(task)
     while start < end:
@@ -78,11 +83,22 @@ def rows_of(task: RangeTask) -> Iterator[pa.RecordBatch]:
             raise
 
 
+def _whole(partition: TopicPartition, settings: Mapping[str, str]) -> OffsetRange:
+    """All that a partition has now."""
+    reader = kept_reader(settings)
+    try:
+        start = reader.offsets({partition: EARLIEST})[partition].offset
+        return OffsetRange(partition, start, reader.offsets({partition: LATEST})[partition].offset)
+    except KafkaError:
+        drop_reader(settings)
+        raise
+
+
 def _turning(task: RangeTask) -> Callable[[FetchedBatches], Iterator[pa.RecordBatch]]:
     partition, end = task.range.partition, task.range.end
     if task.row_type is RowType.BATCH:
         return lambda fetched: _whole_batches(partition, end, fetched)
-    make = to_rows(partition, task.columns, task.texts)
+    make = to_rows(partition, task.columns, task.texts, task.typed)
     return lambda fetched: _records(make, end, fetched)
 
 

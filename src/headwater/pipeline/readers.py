@@ -32,6 +32,7 @@ from headwater.pipeline.range_rows import RangeTask, rows_of
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.stream_position import StreamPosition
 from headwater.pipeline.topic_offsets import Position, from_document, to_document
+from headwater.pipeline.typed_values import JsonColumn
 
 _log = logging.getLogger(__name__)
 
@@ -50,9 +51,12 @@ class TaskPartition(InputPartition):
 class RowShape:
     """Which columns the rows have."""
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
+    def __init__(self, columns: Mapping[str, str], typed: Mapping[str, JsonColumn]) -> None:
         self.columns = tuple(columns)
-        self.texts = frozenset(name for name in ("key", "value") if columns.get(name) == "string")
+        self.typed = dict(typed)
+        self.texts = frozenset(
+            name for name in ("key", "value") if columns.get(name) == "string" and name not in typed
+        )
 
 
 class TopicReader(DataSourceReader):
@@ -68,7 +72,13 @@ class TopicReader(DataSourceReader):
             lookup = _lookup(brokers, options)
             start, end = lookup.begin(options.starting), lookup.end(options.ending)
         ranges = [OffsetRange(each, start[each], end[each]) for each in sorted(start)]
-        parts = dealt(ranges, options.min_partitions, options.max_records_per_partition)
+        # Spark plans a batch frame once, and runs it anew with every batch of a stream it is joined
+        # with. Such a frame has a task for each partition, also for those that are empty now.
+        parts = (
+            ranges
+            if options.at_present
+            else dealt(ranges, options.min_partitions, options.max_records_per_partition)
+        )
         return [TaskPartition(_task(options, self._shape, each)) for each in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -153,7 +163,9 @@ def _task(options: SourceOptions, shape: RowShape, part: OffsetRange) -> RangeTa
         client=dict(options.client),
         columns=shape.columns,
         texts=shape.texts,
+        typed=shape.typed,
         row_type=options.row_type,
         fail_on_data_loss=options.fail_on_data_loss,
         poll_timeout_ms=options.poll_timeout_ms,
+        at_present=options.at_present,
     )

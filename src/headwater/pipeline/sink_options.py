@@ -3,16 +3,19 @@
 Names and meanings are those of Spark's own Kafka connector; `delivery` and what belongs to it are
 ours. What a reader would get wrong: `exactly-once` needs to know which batch of which query it
 writes. A streaming query says so by itself; a batch write says it with `queryId` and `batchId`.
+In `foreachBatch` the id of the query may be left to Spark, which has told the tasks.
 """
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.given_options import GivenOptions
+from headwater.pipeline.value_formats import NAMES as FORMATS
+from headwater.pipeline.value_formats import ValueFormat, read_formats
 
 _NAMES: Final = (
     "topic",
@@ -22,7 +25,10 @@ _NAMES: Final = (
     "markerTopic",
     "queryId",
     "batchId",
+    *FORMATS,
 )
+# Instead of an id: that of the query in whose `foreachBatch` the rows are written.
+ASK_SPARK: Final = "spark"
 _SERIALIZED: Final = "keys and values are written as they are; cast them to string or binary"
 _NOT_TO_BE_SET: Final = {
     "key.serializer": _SERIALIZED,
@@ -52,6 +58,7 @@ class SinkOptions:
     # Which batch of which query a batch write is; a streaming query knows it by itself.
     query_id: str | None = None
     batch_id: int | None = None
+    formats: Mapping[str, ValueFormat] = field(default_factory=dict)
 
 
 def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
@@ -70,6 +77,7 @@ def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOp
         marker_topic=options.get("markerTopic") or topic,
         query_id=_query_id(options.get("queryId")),
         batch_id=options.number("batchId", 0),
+        formats=read_formats(options),
     )
     if read.delivery is Delivery.EXACTLY_ONCE:
         _refuse_unfit(read, is_streaming=is_streaming)
@@ -83,12 +91,12 @@ def _topic(text: str | None) -> str | None:
 
 
 def _query_id(text: str | None) -> str | None:
-    if text is None:
-        return None
+    if text is None or text == ASK_SPARK:
+        return text
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise OptionRefused(f"queryId must be a UUID, not {text}") from None
+        raise OptionRefused(f"queryId must be a UUID, or {ASK_SPARK}, not {text}") from None
 
 
 def _refuse_unfit(options: SinkOptions, *, is_streaming: bool) -> None:

@@ -1,7 +1,7 @@
 """The options of the source, read and checked before anything is asked of a broker.
 
-Names and meanings are those of Spark's own Kafka connector; `maxBytesPerTrigger` and `rowtype`
-are ours. What a reader would get wrong: of the ways to say where to begin the first
+Names and meanings are those of Spark's own Kafka connector; `maxBytesPerTrigger`, `rowtype` and
+the formats are ours. What a reader would get wrong: of the ways to say where to begin the first
 that is given wins, and the others are not even looked at.
 """
 
@@ -15,6 +15,8 @@ from headwater.model.ids import TopicPartition
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.given_options import GivenOptions
 from headwater.pipeline.topic_offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
+from headwater.pipeline.value_formats import NAMES as FORMATS
+from headwater.pipeline.value_formats import ValueFormat, read_formats
 
 # Taken, so that queries need no change: the client tries again by itself, asks for partitions with
 # every batch, and needs no group to read.
@@ -46,6 +48,9 @@ _NAMES: Final = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "rowtype",
+    "atPresent",
+    *FORMATS,
+    "mode",
     *_WITHOUT_EFFECT,
 )
 _NOT_TO_BE_SET: Final = {
@@ -105,6 +110,11 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     include_headers: bool = False
     row_type: RowType = RowType.RECORD
+    # Whether a task looks itself how far its partition is, each time that it runs.
+    at_present: bool = False
+    formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    # Whether what cannot be read is null; it stops the query otherwise.
+    is_lenient: bool = False
 
 
 def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
@@ -133,7 +143,10 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
         min_partitions=options.number("minPartitions", 1),
         max_records_per_partition=options.number("maxRecordsPerPartition", 1),
         include_headers=options.flag("includeHeaders", default=False),
+        at_present=options.flag("atPresent", default=False),
         row_type=options.choice("rowtype", {each.value: each for each in RowType}, "record"),
+        formats=read_formats(options),
+        is_lenient=options.choice("mode", {"failfast": False, "permissive": True}, "failfast"),
     )
     _refuse_contradictions(read)
     return read
@@ -229,3 +242,5 @@ def _refuse_contradictions(options: SourceOptions) -> None:
     low, high = options.min_offsets, options.max_offsets
     if low is not None and high is not None and low > high:
         raise OptionRefused(f"minOffsetsPerTrigger ({low}) is above maxOffsetsPerTrigger ({high})")
+    if options.formats and options.row_type is RowType.BATCH:
+        raise OptionRefused("rowtype=batch gives batches unopened, and they have no format")

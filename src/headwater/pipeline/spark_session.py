@@ -42,9 +42,9 @@ _TUNED: Final = {
     "spark.sql.streaming.metricsEnabled": "true",
 }
 _TUNED_LOCALLY: Final = {
-    # Without Hadoop's native library each checkpoint file costs a child process or two.
+    # Without Hadoop's native library each checkpoint file costs a child process or two. Its raw
+    # file system would cost none, but state stores cannot be written with it.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.python.unix.domain.socket.enabled": "true",
 }
 
@@ -84,10 +84,19 @@ def session(
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("headwater")` known to a session, if it has not found it by itself."""
+    """Make `format("headwater")`, and that of connectors, known to a session."""
+    from pyspark.errors import AnalysisException
+
+    from headwater.pipeline.connect.spark_connect import ConnectSource
     from headwater.pipeline.data_source import HeadwaterSource
 
-    spark.dataSource.register(HeadwaterSource)
+    for source in (HeadwaterSource, ConnectSource):
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            # A session that was made from another one knows some of its formats, and not others.
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
 
 
 def tuned(master: str, cores: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ anew when it repeats a first batch that failed, and "latest" would by then be la
 
 import json
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.failures import OptionRefused
@@ -108,3 +108,19 @@ def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError("not a whole number")
     return value
+
+
+def offsets_in(text: str | None) -> dict[TopicPartition, int]:
+    """The offsets of topics in a source's end offset; none if it is another kind of source."""
+    try:
+        document: Any = json.loads(text or "null")
+    except ValueError:
+        return {}
+    if not isinstance(document, dict) or not all(
+        isinstance(values, dict) for values in document.values()
+    ):
+        return {}
+    try:
+        return dict(from_document(document).offsets)
+    except (TypeError, ValueError):
+        return {}

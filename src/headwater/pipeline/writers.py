@@ -19,9 +19,10 @@ from pyspark.sql.datasource import (
 from headwater.client import Producer
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.batch_identity import identity_of
-from headwater.pipeline.kept_clients import kept_reader
+from headwater.pipeline.kept_clients import kept_producer, kept_reader
 from headwater.pipeline.sink_options import Delivery, SinkOptions
 from headwater.pipeline.task_writing import Noted, write_at_least_once, write_exactly_once
+from headwater.pipeline.typed_values import written
 
 
 @dataclass
@@ -66,9 +67,12 @@ def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> RowsWrit
     assert context is not None, "a task runs in a worker of Spark"
     partition = context.partitionId()
     settings = dict(options.client)
+    if options.formats:
+        rows = written(rows, options.formats)
     if options.delivery is Delivery.AT_LEAST_ONCE:
-        with Producer(settings) as producer:
+        with kept_producer(settings) as producer:
             return RowsWritten(partition, write_at_least_once(rows, options.topic, producer))
+    # Not kept: taking over the transactional id is what fences a former attempt.
     identity = identity_of(options, partition, context.getLocalProperty)
     settings["transactional.id"] = identity.transactional_id(options.transactional_id_prefix)
     with Producer(settings) as producer:

@@ -17,6 +17,7 @@ cdef BinaryPlaces places_of(list held, column):
     """Where the cells of a narrow column lie; `held` keeps the buffers."""
     cdef BinaryPlaces places
     cdef Borrowed buffer
+    assert isinstance(column, BinaryBuffers), "records are made of values, not of views"
     assert column.first == 0 and not column.is_wide, "a column as the decoder made it"
     buffer = Borrowed(column.offsets)
     held.append(buffer)

@@ -1,113 +1,5 @@
 # Records to columns.
 
-cdef struct Cells:
-    # A binary column that is written. The row room is a multiple of eight.
-    int32_t* offsets
-    char* data
-    uint8_t* validity
-    Py_ssize_t rows
-    Py_ssize_t used
-    Py_ssize_t nulls
-    Py_ssize_t row_room
-    Py_ssize_t data_room
-
-
-cdef struct Rows:
-    # The places that records are written to as rows.
-    int64_t* offsets
-    int64_t* timestamps
-    int16_t* attributes
-    int32_t* header_offsets
-    Cells keys
-    Cells values
-    Cells header_keys
-    Cells header_values
-    Py_ssize_t count
-    Py_ssize_t room
-
-
-cdef int make_room(Cells* cells, Py_ssize_t row_room, Py_ssize_t data_room) noexcept nogil:
-    """Give a column at least so much room in all."""
-    cdef void* grown
-    row_room = (row_room + 7) & ~7
-    if row_room > cells.row_room or cells.offsets == NULL:
-        grown = realloc(cells.offsets, (row_room + 1) * sizeof(int32_t))
-        if grown == NULL:
-            return NO_MEMORY
-        cells.offsets = <int32_t*>grown
-        cells.offsets[cells.rows] = <int32_t>cells.used
-        grown = realloc(cells.validity, row_room // 8 + 1)
-        if grown == NULL:
-            return NO_MEMORY
-        cells.validity = <uint8_t*>grown
-        memset(cells.validity + cells.row_room // 8, 0xFF, (row_room - cells.row_room) // 8)
-        cells.row_room = row_room
-    if data_room > cells.data_room or cells.data == NULL:
-        grown = realloc(cells.data, data_room + 1)
-        if grown == NULL:
-            return NO_MEMORY
-        cells.data = <char*>grown
-        cells.data_room = data_room
-    return OK
-
-
-cdef int make_row_room(Rows* rows, Py_ssize_t room) noexcept nogil:
-    """Give the columns that all records have room for at least so many rows in all."""
-    cdef void* grown
-    if room <= rows.room and rows.offsets != NULL:
-        return OK
-    grown = realloc(rows.offsets, (room + 1) * sizeof(int64_t))
-    if grown == NULL:
-        return NO_MEMORY
-    rows.offsets = <int64_t*>grown
-    grown = realloc(rows.timestamps, (room + 1) * sizeof(int64_t))
-    if grown == NULL:
-        return NO_MEMORY
-    rows.timestamps = <int64_t*>grown
-    grown = realloc(rows.attributes, (room + 1) * sizeof(int16_t))
-    if grown == NULL:
-        return NO_MEMORY
-    rows.attributes = <int16_t*>grown
-    grown = realloc(rows.header_offsets, (room + 1) * sizeof(int32_t))
-    if grown == NULL:
-        return NO_MEMORY
-    rows.header_offsets = <int32_t*>grown
-    if rows.count == 0:
-        rows.header_offsets[0] = 0
-    rows.room = room
-    return OK
-
-
-cdef int grow(Cells* cells, Py_ssize_t length) noexcept nogil:
-    """Make room for one more cell, and for as much again as there is."""
-    cdef Py_ssize_t row_room = cells.row_room
-    cdef Py_ssize_t data_room = cells.data_room
-    if length > INT32_MAX - cells.used or cells.rows >= INT32_MAX - 8:
-        return COLUMN_TOO_LARGE
-    if cells.rows >= row_room:
-        row_room = 2 * row_room + 64
-    if length > data_room - cells.used:
-        data_room = min(2 * data_room + length, INT32_MAX)
-    return make_room(cells, row_room, data_room)
-
-
-cdef inline int append_cell(Cells* cells, const uint8_t* content, int32_t length) noexcept nogil:
-    cdef int status
-    if cells.rows >= cells.row_room or length > cells.data_room - cells.used:
-        status = grow(cells, max(length, 0))
-        if status != OK:
-            return status
-    if length < 0:
-        cells.validity[cells.rows >> 3] &= ~(1 << (cells.rows & 7))
-        cells.nulls += 1
-    else:
-        memcpy(cells.data + cells.used, content, length)
-        cells.used += length
-    cells.rows += 1
-    cells.offsets[cells.rows] = <int32_t>cells.used
-    return OK
-
-
 cdef int append_headers(
     const uint8_t* base, Py_ssize_t position, Py_ssize_t end, int32_t count, Rows* rows
 ) noexcept nogil:
@@ -134,35 +26,26 @@ cdef struct Batch:
     int64_t append_time
     bint has_append_time
     int16_t attributes
-
-
-cdef int make_section_room(Rows* rows, Py_ssize_t size, Py_ssize_t count) noexcept nogil:
-    """Make room for a section, even if it were all keys, or all values."""
-    cdef int status = check_count(size, count)
-    cdef Py_ssize_t needed = rows.count + count
-    if status != OK:
-        return status
-    if rows.keys.used + size > INT32_MAX or rows.values.used + size > INT32_MAX:
-        return COLUMN_TOO_LARGE
-    if needed > rows.room:
-        needed = max(needed, 2 * rows.room)
-        status = make_row_room(rows, needed)
-    if status == OK:
-        status = make_room(&rows.keys, needed, roomy(&rows.keys, size))
-    if status == OK:
-        status = make_room(&rows.values, needed, roomy(&rows.values, size))
-    return status
-
-
-cdef inline Py_ssize_t roomy(const Cells* cells, Py_ssize_t size) noexcept nogil:
-    """The present room of a column, or twice as much when so many more bytes may not fit."""
-    if cells.used + size <= cells.data_room:
-        return cells.data_room
-    return max(cells.used + size, 2 * cells.data_room)
+    # Where its section lies: the number of a buffer, and the position in it.
+    int32_t buffer
+    int32_t start
 
 
 cdef inline void clear_bit(uint8_t* bits, Py_ssize_t index) noexcept nogil:
     bits[index >> 3] &= ~(1 << (index & 7))
+
+
+cdef inline void write_view(
+    uint8_t* at, const uint8_t* content, int32_t length, int32_t buffer, int32_t position
+) noexcept nogil:
+    memcpy(at, &length, 4)
+    if length <= SHORT_VIEW_BYTES:
+        memset(at + 4, 0, SHORT_VIEW_BYTES)
+        memcpy(at + 4, content, length)
+    else:
+        memcpy(at + 4, content, 4)
+        memcpy(at + 8, &buffer, 4)
+        memcpy(at + 12, &position, 4)
 
 
 cdef int append_records(
@@ -179,6 +62,7 @@ cdef int append_records(
     cdef int32_t* value_offsets = rows.values.offsets
     cdef char* keys = rows.keys.data
     cdef char* values = rows.values.data
+    cdef uint8_t* views = rows.views
     cdef int64_t offset
     cdef int status
     cdef bint has_slack
@@ -211,6 +95,16 @@ cdef int append_records(
         if record.value_length < 0:
             clear_bit(rows.values.validity, row)
             rows.values.nulls += 1
+            if views != NULL:
+                memset(views + row * VIEW_BYTES, 0, VIEW_BYTES)
+        elif views != NULL:
+            write_view(
+                views + row * VIEW_BYTES,
+                base + record.value,
+                record.value_length,
+                batch.buffer,
+                batch.start + <int32_t>record.value,
+            )
         else:
             copy(values + value_used, base + record.value, record.value_length, has_slack)
             value_used += record.value_length
@@ -228,127 +122,6 @@ cdef int append_records(
     rows.keys.used = key_used
     rows.values.used = value_used
     return OK if position == size else LEFT_OVER
-
-
-cdef class Owned:
-    """A block of C's memory that Arrow can adopt: it lives as long as anybody looks at it."""
-
-    cdef void* block
-    cdef Py_ssize_t size
-    cdef Py_ssize_t room
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.block, self.size, 1, flags)
-
-    def __dealloc__(self):
-        give_block(self.block, self.room)
-
-
-cdef object adopt(void** block, Py_ssize_t size, Py_ssize_t room):
-    """The first bytes of a block as a buffer. Afterwards the block is no longer the caller's."""
-    cdef Owned owned = Owned()
-    owned.block = block[0]
-    owned.size = size
-    owned.room = room
-    block[0] = NULL
-    return memoryview(owned)
-
-
-cdef object adopt_column(Cells* cells):
-    validity = None
-    if cells.nulls:
-        validity = adopt(
-            <void**>&cells.validity, (cells.rows + 7) // 8, cells.row_room // 8 + 1
-        )
-    return BinaryBuffers(
-        validity,
-        adopt(
-            <void**>&cells.offsets,
-            (cells.rows + 1) * sizeof(int32_t),
-            (cells.row_room + 1) * sizeof(int32_t),
-        ),
-        adopt(<void**>&cells.data, cells.used, cells.data_room + 1),
-    )
-
-
-cdef object adopt_numbers(void** block, const Rows* rows, Py_ssize_t more, Py_ssize_t width):
-    """One number for every row, and perhaps one more."""
-    return adopt(block, (rows.count + more) * width, (rows.room + 1) * width)
-
-
-cdef int preset(void** place, Py_ssize_t size) except -1:
-    place[0] = take_block(size)
-    if place[0] == NULL:
-        raise MemoryError
-    return 0
-
-
-cdef int preset_column(Cells* cells, Py_ssize_t row_room, Py_ssize_t data_room) except -1:
-    """The first room of a column, from spare memory where there is some."""
-    row_room = (row_room + 7) & ~7
-    preset(<void**>&cells.offsets, (row_room + 1) * sizeof(int32_t))
-    preset(<void**>&cells.validity, row_room // 8 + 1)
-    preset(<void**>&cells.data, data_room + 1)
-    cells.offsets[0] = 0
-    memset(cells.validity, 0xFF, row_room // 8)
-    cells.row_room = row_room
-    cells.data_room = data_room
-    return 0
-
-
-cdef void release(Cells* cells) noexcept:
-    free(cells.offsets)
-    free(cells.data)
-    free(cells.validity)
-
-
-cdef class Columns:
-    """The columns that records are decoded into."""
-
-    cdef Rows rows
-
-    cdef int reserve(self, Py_ssize_t rows, Py_ssize_t keys, Py_ssize_t values) except -1:
-        """Make the first room: for so many rows, and bytes of keys and of values."""
-        preset(<void**>&self.rows.offsets, (rows + 1) * sizeof(int64_t))
-        preset(<void**>&self.rows.timestamps, (rows + 1) * sizeof(int64_t))
-        preset(<void**>&self.rows.attributes, (rows + 1) * sizeof(int16_t))
-        preset(<void**>&self.rows.header_offsets, (rows + 1) * sizeof(int32_t))
-        self.rows.header_offsets[0] = 0
-        self.rows.room = rows
-        preset_column(&self.rows.keys, rows, keys)
-        preset_column(&self.rows.values, rows, values)
-        preset_column(&self.rows.header_keys, 0, 0)
-        preset_column(&self.rows.header_values, 0, 0)
-        return 0
-
-    def __dealloc__(self):
-        free(self.rows.offsets)
-        free(self.rows.timestamps)
-        free(self.rows.attributes)
-        free(self.rows.header_offsets)
-        release(&self.rows.keys)
-        release(&self.rows.values)
-        release(&self.rows.header_keys)
-        release(&self.rows.header_values)
-
-    cdef object finish(self):
-        cdef Rows* rows = &self.rows
-        cdef Py_ssize_t header_count = rows.header_keys.rows
-        return DecodedColumns(
-            row_count=rows.count,
-            offsets=adopt_numbers(<void**>&rows.offsets, rows, 0, sizeof(int64_t)),
-            timestamps=adopt_numbers(<void**>&rows.timestamps, rows, 0, sizeof(int64_t)),
-            attributes=adopt_numbers(<void**>&rows.attributes, rows, 0, sizeof(int16_t)),
-            keys=adopt_column(&rows.keys),
-            values=adopt_column(&rows.values),
-            headers=HeaderBuffers(
-                validity=None,
-                offsets=adopt_numbers(<void**>&rows.header_offsets, rows, 1, sizeof(int32_t)),
-                keys=adopt_column(&rows.header_keys),
-                values=adopt_column(&rows.header_values),
-                header_count=header_count,
-            ),
-        )
 
 
 cdef Batch batch_of(header):
@@ -369,6 +142,7 @@ cdef Batch batch_of(header):
         batch.record_count,
     ) = header
     batch.has_append_time = (batch.attributes & APPEND_TIME_FLAG) != 0
+    batch.buffer = batch.start = 0
     return batch
 
 
@@ -399,10 +173,15 @@ cdef int reserve_by_sample(
 
 
 def decode_sections(
-    sections, *, int64_t first_offset, Py_ssize_t expected_bytes, bint checks_crc=False
+    sections,
+    *,
+    int64_t first_offset,
+    Py_ssize_t expected_bytes,
+    bint checks_crc=False,
+    bint views=False,
 ):
     """The records of many batches as columns, those before `first_offset` left out."""
-    cdef Columns columns = Columns()
+    cdef Columns columns = Columns(views)
     cdef Rows* target = &columns.rows
     cdef Py_ssize_t start, stop
     cdef bint is_first = True
@@ -415,12 +194,19 @@ def decode_sections(
         if source is None or buffer is not source.owner:
             source = Borrowed(buffer)
             whole = memoryview(buffer)
+            if views:
+                if source.size > INT32_MAX:
+                    refuse(COLUMN_TOO_LARGE)
+                columns.sources.append(buffer)
         assert 0 <= start <= stop <= source.size, "a section lies within its buffer"
         if checks_crc and not batch.attributes & CODEC_MASK:
             assert start >= HEADER_BYTES, "an uncompressed section lies behind its header"
             if crc32c(whole[start - HEADER_BYTES + CRC_END : stop]) != header.crc:
                 check_crc(buffer, header, start - HEADER_BYTES)
         base = source.bytes + start
+        if views:
+            batch.buffer = <int32_t>len(columns.sources) - 1
+            batch.start = <int32_t>start
         if is_first:
             reserve_by_sample(columns, base, stop - start, batch.record_count, expected_bytes)
             is_first = False

@@ -25,6 +25,7 @@ from headwater.records.buffers import (
     DecodedColumns,
     HeaderBuffers,
     RecordsSummary,
+    ViewBuffers,
 )
 from headwater.records.checksum import check_crc
 from headwater.records.consumed import ConsumedRecord
@@ -41,6 +42,8 @@ cdef enum:
     MIN_LENGTH = 49
     APPEND_TIME_FLAG = 8
     MIN_RECORD_BYTES = 7
+    VIEW_BYTES = 16
+    SHORT_VIEW_BYTES = 12
     MAP_ENTRY_BYTES = 24
     MAP_SEED_BYTES = 16
     FIRST_ROOM_BYTES = 65536
@@ -93,6 +96,7 @@ include "_scanning.pxi"
 include "_judging.pxi"
 include "_produce.pxi"
 include "_spare_memory.pxi"
+include "_columns.pxi"
 include "_decoding.pxi"
 include "_consuming.pxi"
 include "_encoding.pxi"

@@ -6,7 +6,7 @@
 
 cdef enum:
     SPARE_BLOCKS = 16
-    SPARE_BYTES = 33554432
+    SPARE_BYTES = 67108864
     SMALLEST_SPARE_BYTES = 65536
 
 cdef struct Spare:
@@ -52,3 +52,42 @@ cdef void give_block(void* block, Py_ssize_t size) noexcept:
     spares[spare_count].size = size
     spare_count += 1
     spare_bytes += size
+
+
+cdef class Owned:
+    """A block of C's memory that Arrow can adopt: it lives as long as anybody looks at it."""
+
+    cdef void* block
+    cdef Py_ssize_t size
+    cdef Py_ssize_t room
+    cdef bint is_writable
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.block, self.size, not self.is_writable, flags)
+
+    def __dealloc__(self):
+        give_block(self.block, self.room)
+
+
+cdef object adopt(void** block, Py_ssize_t size, Py_ssize_t room):
+    """The first bytes of a block as a buffer. Afterwards the block is no longer the caller's."""
+    cdef Owned owned = Owned()
+    owned.block = block[0]
+    owned.size = size
+    owned.room = room
+    block[0] = NULL
+    return memoryview(owned)
+
+
+def new_block(Py_ssize_t size_bytes):
+    """Memory to write to, with anything in it."""
+    cdef Owned owned = Owned()
+    if size_bytes < 0:
+        raise ValueError("no memory has a negative size")
+    owned.block = take_block(max(size_bytes, 1))
+    if owned.block == NULL:
+        raise MemoryError
+    owned.size = size_bytes
+    owned.room = size_bytes
+    owned.is_writable = True
+    return memoryview(owned)

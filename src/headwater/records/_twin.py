@@ -9,12 +9,13 @@ import struct
 from array import array
 from collections.abc import Callable, Iterable
 
-from headwater.model.failures import BatchTooLarge, CorruptBatch, DecompressionBomb
+from headwater.model.failures import BatchTooLarge, CorruptBatch
 from headwater.records._twin_batches import last_header as last_header
 from headwater.records._twin_batches import ordinary_header as ordinary_header
 from headwater.records._twin_batches import producer_headers as producer_headers
 from headwater.records._twin_batches import scan as scan
 from headwater.records._twin_batches import sound_run as sound_run
+from headwater.records._twin_columns import BinaryColumn, ViewColumn
 from headwater.records._twin_map import OffsetMap as OffsetMap
 from headwater.records._twin_map import int64
 from headwater.records._twin_map import keep_mask as keep_mask
@@ -55,17 +56,19 @@ def decode_sections(
     first_offset: int,
     expected_bytes: int,  # noqa: ARG001  only the compiled kernel allocates ahead
     checks_crc: bool = False,
+    views: bool = False,
 ) -> DecodedColumns:
     """The records of many batches as columns, those before `first_offset` left out.
 
     Sections are taken one by one, so that one made on the way is in the processor's cache when
     its records are read, and is gone afterwards. Where a header says append time, every record
     has its largest timestamp. The CRC, if asked for, is checked of batches that are not compressed;
-    of others the bytes that it covers are not here.
+    of others the bytes that it covers are not here. With `views`, values stay in the sections'
+    buffers, which live on with the columns.
     """
     offsets, timestamps, attributes = array("q"), array("q"), array("h")
-    keys, values = _BinaryColumn(), _BinaryColumn()
-    header_keys, header_values = _BinaryColumn(), _BinaryColumn()
+    keys, values = BinaryColumn(), ViewColumn() if views else BinaryColumn()
+    header_keys, header_values = BinaryColumn(), BinaryColumn()
     header_offsets = array("i", [0])
     for buffer, start, stop, header in sections:
         assert 0 <= start <= stop <= len(buffer), "a section lies within its buffer"
@@ -73,6 +76,8 @@ def decode_sections(
             assert start >= HEADER_BYTES, "an uncompressed section lies behind its header"
             check_crc(buffer, header, start - HEADER_BYTES)
         view = memoryview(buffer)[start:stop]
+        if isinstance(values, ViewColumn):
+            values.enter(buffer, start)
         has_append_time = header.attributes & APPEND_TIME_FLAG
         for record in walk_records(view, header.record_count):
             offset = int64(header.base_offset + record.offset_delta)
@@ -120,6 +125,8 @@ def consumed_records(
     """Rows as records, as a consumer hands them out. The columns are as the decoder made them."""
     if not 0 <= start <= stop <= columns.row_count:
         raise IndexError("there are no such rows")
+    values = columns.values
+    assert isinstance(values, BinaryBuffers), "records are made of values, not of views"
     first_header = memoryview(columns.headers.offsets).cast("B").cast("i")
     return [
         ConsumedRecord(
@@ -131,7 +138,7 @@ def consumed_records(
                 (memoryview(columns.attributes).cast("B").cast("h")[row] & APPEND_TIME_FLAG) >> 3
             ),
             key=_content(columns.keys, row),
-            value=_content(columns.values, row),
+            value=_content(values, row),
             headers=tuple(
                 (
                     (_content(columns.headers.keys, index) or b"").decode(
@@ -293,37 +300,9 @@ def murmur2_column(row_count: int, column: BinaryBuffers) -> bytearray:
     return bytearray(hashes)
 
 
-class _BinaryColumn:
-    """A growing column of nullable byte strings."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._offsets = array("i", [0])
-        self._nulls: list[int] = []
-
-    @property
-    def row_count(self) -> int:
-        return len(self._offsets) - 1
-
-    def append(self, view: memoryview, start: int, length: int) -> None:
-        if length < 0:
-            self._nulls.append(self.row_count)
-        elif len(self._data) + length > INT32_MAX:
-            raise DecompressionBomb("a column would hold more than 2 GiB")
-        else:
-            self._data += view[start : start + length]
-        self._offsets.append(len(self._data))
-
-    def buffers(self) -> BinaryBuffers:
-        return BinaryBuffers(self._validity(), bytearray(self._offsets), self._data)
-
-    def _validity(self) -> bytearray | None:
-        if not self._nulls:
-            return None
-        bits = bytearray(b"\xff" * ((self.row_count + 7) // 8))
-        for row in self._nulls:
-            bits[row >> 3] &= ~(1 << (row & 7))
-        return bits
+def new_block(size_bytes: int) -> memoryview:
+    """Memory to write to, with anything in it; what the compiled kernel gives was used before."""
+    return memoryview(bytearray(size_bytes))
 
 
 def _varbytes(content: Buffer | None) -> bytes:

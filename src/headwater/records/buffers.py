@@ -27,6 +27,18 @@ class BinaryBuffers(NamedTuple):
     """Whether offsets are of 64 bits (Arrow's large types) instead of 32."""
 
 
+class ViewBuffers(NamedTuple):
+    """A column of nullable byte strings that stay where they are: Arrow's binary views.
+
+    Each view is 16 bytes: a length, and then either the whole string, of up to 12 bytes, or its
+    first four bytes, the number of a buffer in `data` and the place in it.
+    """
+
+    validity: Buffer | None
+    views: Buffer
+    data: tuple[Buffer, ...]
+
+
 class HeaderBuffers(NamedTuple):
     """A column of header lists: row i has the headers from `offsets[i]` to `offsets[i + 1]`."""
 
@@ -48,7 +60,7 @@ class DecodedColumns(NamedTuple):
     timestamps: Buffer
     attributes: Buffer
     keys: BinaryBuffers
-    values: BinaryBuffers
+    values: BinaryBuffers | ViewBuffers
     headers: HeaderBuffers
 
 

@@ -22,6 +22,7 @@ from headwater.records.buffers import (
     DecodedColumns,
     HeaderBuffers,
     RecordSection,
+    ViewBuffers,
 )
 from headwater.records.checksum import check_crc as check_batch_crc
 from headwater.records.compression import compress
@@ -60,6 +61,7 @@ _COLUMN_TYPES: dict[str, pa.DataType] = {
     "attributes": pa.int16(),
 }
 SCHEMA = pa.schema(_COLUMN_TYPES)
+VIEWS_SCHEMA = pa.schema({**_COLUMN_TYPES, "value": pa.binary_view()})
 DEFAULT_BATCH_BYTES = 16_384
 _RECORD_OVERHEAD_BYTES = 12
 
@@ -101,13 +103,15 @@ def encode_columns(
     producer_epoch: int = NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
+    writes_crc: bool = True,
 ) -> list[memoryview]:
     """Rows as record batches of about `batch_bytes` before compression, ready to be sent.
 
     Columns are found by name: `key` and `value` of binary or string type, `timestamp` in
     milliseconds or of timestamp type, `headers` as a list of key and value. A missing column, or
     a null in it, is a null key or value, no headers, or the default timestamp. Batches share
-    pieces of memory of some megabytes, and keep them for as long as one of them lives.
+    pieces of memory of some megabytes, and keep them for as long as one of them lives. A caller
+    who will change headers writes the CRC then, and need not have it now.
     """
     template = BatchHeader(
         base_offset=0,
@@ -124,7 +128,11 @@ def encode_columns(
         base_sequence=base_sequence,
         record_count=0,
     )
-    finish = None if codec is Codec.NONE else partial(_packed, codec=codec, level=level)
+    finish: Callable[[memoryview], memoryview] | None = None
+    if codec is not Codec.NONE:
+        finish = partial(_packed, codec=codec, level=level)
+    elif not writes_crc:
+        finish = _as_it_is
     batches: list[memoryview] = []
     for rows in _whole_batches(data):
         batches += _encode(rows, template, batch_bytes, default_timestamp, finish)
@@ -181,7 +189,7 @@ def _sections(
 
 
 def adopt_columns(columns: DecodedColumns) -> pa.RecordBatch:
-    """Arrow arrays over the kernel's buffers."""
+    """Arrow arrays over the kernel's buffers, of `SCHEMA`, or of `VIEWS_SCHEMA` for views."""
     rows = columns.row_count
     headers = columns.headers
     assert headers.values is not None, "decoding gives every column"
@@ -205,12 +213,20 @@ def adopt_columns(columns: DecodedColumns) -> pa.RecordBatch:
             pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(columns.offsets)]),
             pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(columns.timestamps)]),
             _binary_array(columns.keys, rows),
-            _binary_array(columns.values, rows),
+            _values_array(columns.values, rows),
             header_lists,
             pa.Array.from_buffers(pa.int16(), rows, [None, pa.py_buffer(columns.attributes)]),
         ],
-        schema=SCHEMA,
+        schema=VIEWS_SCHEMA if isinstance(columns.values, ViewBuffers) else SCHEMA,
     )
+
+
+def _values_array(column: BinaryBuffers | ViewBuffers, rows: int) -> AnyArray:
+    if isinstance(column, BinaryBuffers):
+        return _binary_array(column, rows)
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    buffers = [validity, pa.py_buffer(column.views), *map(pa.py_buffer, column.data)]
+    return pa.Array.from_buffers(pa.binary_view(), rows, buffers)
 
 
 def _binary_array(column: BinaryBuffers, rows: int) -> AnyArray:
@@ -262,6 +278,10 @@ def _encode(
 def _allocate(size_bytes: int) -> memoryview:
     """From Arrow's pool, which keeps freed memory: fresh pages cost more than filling them."""
     return memoryview(pa.allocate_buffer(size_bytes)).cast("B")
+
+
+def _as_it_is(batch: memoryview) -> memoryview:
+    return batch
 
 
 def _packed(batch: memoryview, codec: Codec, level: int | None) -> memoryview:

@@ -35,6 +35,9 @@ _NO_SESSION: Final = 0
 _FIRST_EPOCH: Final = 0
 _LARGEST_EPOCH: Final = 2**31 - 1
 _MOST_IN_FLIGHT: Final = 2
+_SAID_EVERY: Final = 60
+"""That a leader does not answer is said at first, and then about once a minute."""
+
 _FIRST_DELAY_MS: Final = 50
 """A follower often hears of a new leader before that one does, so the first retry comes soon."""
 
@@ -215,6 +218,8 @@ class Fetcher:
         if life != self._life:
             return
         self._in_flight -= 1
+        if self._failures:
+            _log.info("broker %d answers fetches again", self.leader)
         self._failures = 0
         if response.error_code:
             # The session is not known, or not at this point. Begin another at once, but no more
@@ -261,7 +266,8 @@ class Fetcher:
     def _failed(self, life: int, error: HeadwaterError) -> None:
         if life != self._life:
             return
-        _log.info("broker %d does not answer fetches: %s", self.leader, error)
+        if self._failures % _SAID_EVERY == 0:
+            _log.info("broker %d does not answer fetches: %s", self.leader, error)
         self._drop_session()
         self._back_off()
 

@@ -34,6 +34,7 @@ from headwater.model.topic_settings import TopicSettings
 from headwater.replication.hosted_partition import HostedPartition, HostedTopic
 from headwater.replication.replicas import Replicas
 from headwater.storage.log_directories import LogDirectories
+from headwater.storage.log_directory import LogDirectory
 from headwater.storage.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
@@ -65,8 +66,9 @@ class HostedPartitions:
         self._failed_count = 0
         # In a cluster it is the controller's first word that says what belongs to whom.
         self._is_settled = replicas is None
-        # Made while this broker ran: their folders are not on a directory that has failed.
-        self._new_topics: dict[TopicId, None] = {}
+        # From which partition on topics were made or grew while this broker ran: the folders of
+        # those are not on a directory that had failed before.
+        self._new_from: dict[TopicId, int] = {}
         for topic in image.topics.values():
             self._host(topic, 0, topic.partitions)
         if replicas is not None:
@@ -123,11 +125,13 @@ class HostedPartitions:
         for fact in facts:
             match fact:
                 case TopicCreated(topic):
-                    self._new_topics[topic.topic_id] = None
+                    self._new_from[topic.topic_id] = 0
                     self._host(topic, 0, topic.partitions)
                 case PartitionsAdded(name, added):
                     topic = image.topics[name]
-                    self._host(topic, len(topic.partitions) - len(added), added)
+                    first = len(topic.partitions) - len(added)
+                    self._new_from.setdefault(topic.topic_id, first)
+                    self._host(topic, first, added)
                 case TopicDeleted(name):
                     gone += self._release(name)
                 case PartitionChanged(name, number, partition):
@@ -207,7 +211,8 @@ class HostedPartitions:
             home = directories.directory_of(partition.name)
             return home.failure is not None or partition.name in home.broken
         # It may lie on the one that failed, and must not begin anew elsewhere.
-        is_new = partition.topic.topic_id in self._new_topics
+        new_from = self._new_from.get(partition.topic.topic_id)
+        is_new = new_from is not None and partition.number >= new_from
         return not is_new and len(directories.serving()) < len(directories.directories)
 
     def _host(self, topic: Topic, first: int, partitions: Iterable[Partition]) -> None:
@@ -239,7 +244,7 @@ class HostedPartitions:
             return []
         topic_id = next(iter(partitions.values())).topic.topic_id
         self._by_id.pop(topic_id, None)
-        self._new_topics.pop(topic_id, None)
+        self._new_from.pop(topic_id, None)
         for partition in partitions.values():
             self._unopened.pop(partition, None)
             partition.remove()
@@ -314,21 +319,25 @@ class HostedPartitions:
         In a cluster this waits until a controller has told of all that there is, which it does
         together with the first list of brokers.
 
-        A folder without a topic id, which a power cut may leave, belongs to whom its name says. One
-        of a topic that is gone, or of its namesake with another id, is set aside (TI-1).
+        A folder without a topic id, which a power cut may leave, belongs to whom its name says, if
+        no other one does. One of a topic that is gone, or of its namesake with another id, is set
+        aside (TI-1).
         """
         self._is_settled = True
-        strays = []
         for name in self._directories.partitions():
-            directory = self._directories.directory_of(name)
-            if directory.failure is not None:
-                continue
             partition = self.find(*name)
-            found_id = directory.topic_id(name)
-            if partition is None or found_id not in (None, partition.topic.topic_id):
-                strays.append(name)
-            elif found_id is None:
-                directory.adopt(name, partition.topic.topic_id)
-        self._directories.set_aside(strays)
-        for name in strays:
-            _log.warning("%s is no partition of this broker, and was set aside", name)
+            wanted = None if partition is None else partition.topic.topic_id
+            for stray in self._strays(name, wanted):
+                self._directories.set_aside(name, stray)
+                _log.warning("%s is no partition of this broker, and was set aside", name)
+
+    def _strays(self, name: TopicPartition, wanted: TopicId | None) -> list[LogDirectory]:
+        """Where folders with its name are somebody else's; the right one is taken for its own."""
+        candidates = self._directories.candidates(name)
+        found = {each: each.topic_id(name) for each in candidates if each.failure is None}
+        strays = [each for each, topic_id in found.items() if topic_id not in (None, wanted)]
+        nameless = [each for each, topic_id in found.items() if topic_id is None]
+        is_whole = len(found) == len(candidates)
+        if nameless and is_whole and wanted is not None and wanted not in found.values():
+            nameless.pop(0).adopt(name, wanted)
+        return strays + nameless

@@ -44,6 +44,8 @@ class LogDirectories:
         # Logs in which background work met damage; whoever reads there hears of it too.
         self.damaged: dict[TopicPartition, str] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
+        # Where a disk came back after another had served in its place, until somebody judges.
+        self._doubles: dict[TopicPartition, list[LogDirectory]] = {}
         self._rounds: list[_Round[PartitionLog] | _Round[LogDirectory]] = []
 
     def __contains__(self, partition: TopicPartition) -> bool:
@@ -63,7 +65,8 @@ class LogDirectories:
                 directory.fence(error)
                 continue
             for partition in directory.partitions():
-                self._home.setdefault(partition, directory)
+                if self._home.setdefault(partition, directory) is not directory:
+                    self._doubles.setdefault(partition, []).append(directory)
         self._serving_or_fail()
         self._rounds = self._schedule(now_ms)
 
@@ -76,6 +79,14 @@ class LogDirectories:
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory:
         return self._home[partition]
+
+    def candidates(self, partition: TopicPartition) -> list[LogDirectory]:
+        """Where folders lie that bear its name: one as a rule, and in doubt the first serves.
+
+        More than one is there when a topic was made anew on another disk while the one with its
+        namesake was broken. Kafka does not start then, and leaves it to people.
+        """
+        return [self._home[partition], *self._doubles.get(partition, ())]
 
     def serving(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.failure is None]
@@ -121,11 +132,16 @@ class LogDirectories:
         if failure is not None:
             raise failure
 
-    def set_aside(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions away that belong to nobody, but keep their folders under other names."""
-        for partition in partitions:
-            directory = self._home.pop(partition)
-            _guarded(directory, partial(directory.set_aside, [partition]))
+    def set_aside(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Take away a folder that belongs to nobody, but keep it under another name."""
+        left = [each for each in self.candidates(partition) if each is not directory]
+        self._doubles.pop(partition, None)
+        del self._home[partition]
+        if left:
+            self._home[partition] = left[0]
+        if left[1:]:
+            self._doubles[partition] = left[1:]
+        _guarded(directory, partial(directory.set_aside, [partition]))
 
     def opened(self) -> Iterator[PartitionLog]:
         """The logs that are open and usable; those not opened since a clean stop are at rest."""

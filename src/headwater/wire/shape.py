@@ -14,10 +14,14 @@ default. The order of the fields is their order on the wire. Two things are easi
   (see `lifting`).
 - Shapes are frozen by mypy alone. The constructor of a dataclass that is frozen at run time takes
   three times as long, and on the way of every Produce request several are made.
+
+There are hundreds of shapes, and every process that speaks the wire makes many of them at its
+start. So they share how they are shown, compared and hashed, which `dataclass` would write and
+compile for each.
 """
 
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Final, TypeVar, dataclass_transform
+from typing import Any, Final, TypeVar, dataclass_transform
 
 ANY_VERSION: Final = 32767
 _KEY: Final = "wire"
@@ -124,7 +128,36 @@ def many(
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(one, many))
 def shape(cls: type[T]) -> type[T]:
     """Makes a class of `one` and `many` fields a message, or a part of one."""
-    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
+    if cls.__doc__ is None:
+        # Else `dataclass` writes one, from a signature that takes longer to find than all the rest.
+        cls.__doc__ = cls.__name__
+    made = dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
+    for name, shared in _SHARED.items():
+        setattr(made, name, shared)
+    return made
+
+
+def _values(message: Any) -> list[object]:
+    return [getattr(message, name) for name in type(message).__slots__]
+
+
+def _shown(self: Any) -> str:
+    named = zip(type(self).__slots__, _values(self), strict=True)
+    return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in named)})"
+
+
+def _is_equal(self: object, other: object) -> bool:
+    if type(other) is not type(self):
+        # Shapes compare with nothing else, so nobody needs to be asked the other way round.
+        return False
+    return self is other or _values(self) == _values(other)
+
+
+def _hashed(self: object) -> int:
+    return hash(tuple(_values(self)))
+
+
+_SHARED: Final = {"__repr__": _shown, "__eq__": _is_equal, "__hash__": _hashed}
 
 
 def wire_fields(cls: type) -> list[WireField]:

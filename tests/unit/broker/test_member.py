@@ -5,7 +5,7 @@ import pytest
 from headwater.cluster.facts import TopicDeleted, apply
 from headwater.cluster.image import NO_CONTROLLER
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import ProtocolError
+from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.model.ids import NodeId
 from headwater.net.service import Address
 from headwater.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -33,10 +33,18 @@ from headwater.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from headwater.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from headwater.wire.messages.update_metadata import UpdateMetadataRequest
 from tests.sim.broker_lab import Peer
 from tests.sim.cluster_lab import topic
 from tests.sim.member_lab import MemberLab, MemberNode
+
+METADATA_OF_T = MetadataRequest(topics=(MetadataRequestTopic(name="t"),))
 
 
 def create(name: str, partitions: int = 3, factor: int = 3) -> CreateTopicsRequest:
@@ -290,3 +298,46 @@ def test_an_idle_follower_whose_session_was_lost_is_in_sync_again() -> None:
     lab.run(40_000)
     states = lab.store.image.topics["t"].partitions
     assert [sorted(state.isr) for state in states] == [[0, 1, 2]] * 3
+
+
+def test_a_broker_that_was_not_told_what_exists_says_nothing_of_it() -> None:
+    """It would say that no topic is there, and clients may believe it."""
+    lab = MemberLab(3)
+    lab.nodes[0].ask(create("t"), CreateTopicsResponse)
+    returned = lab.others[0]
+    returned.crash()
+    lab.run(lab.store.session_timeout_ms + 1_000)
+    returned.start()
+    while not returned.is_serving:
+        lab.run(1)
+    assert not returned.membership.reception.knows_what_exists
+    with pytest.raises(ConnectionLost):
+        returned.send(METADATA_OF_T)
+    lab.run(5_000)
+    (found,) = returned.ask(METADATA_OF_T, MetadataResponse).topics
+    assert found.error_code is ErrorCode.NONE
+
+
+def test_a_broker_that_lost_its_session_still_tells_what_exists() -> None:
+    lab = MemberLab(3)
+    lab.nodes[0].ask(create("t"), CreateTopicsResponse)
+    sleeper = lab.others[0]
+    sleeper.membership.session_lost()
+    (found,) = sleeper.ask(METADATA_OF_T, MetadataResponse).topics
+    assert found.error_code is ErrorCode.NONE
+
+
+def test_a_leader_of_yesterday_does_not_deny_an_epoch_that_came_after_it() -> None:
+    """EP-4: it cannot know, and the client would take its records for lost."""
+    lab = MemberLab(3)
+    lab.nodes[0].ask(create("t", partitions=1), CreateTopicsResponse)
+    leader = lab.nodes[lab.nodes[0].image.topics["t"].partitions[0].leader]
+    asked = (OffsetForLeaderPartition(leader_epoch=0), OffsetForLeaderPartition(leader_epoch=1))
+    request = OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=(OffsetForLeaderTopic(topic="t", partitions=asked),)
+    )
+    (answer,) = leader.ask(request, OffsetForLeaderEpochResponse).topics
+    assert [(each.error_code, each.end_offset) for each in answer.partitions] == [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, -1),
+    ]

@@ -1,5 +1,6 @@
 """The commands that talk to brokers, at a real one: what they print, and how they end."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -207,12 +208,62 @@ def test_a_topic_or_partition_that_does_not_exist_is_not_waited_for(
     unknown = shell.run("consume", topic, "-f", "-e")
     assert (unknown.exit_code, unknown.stderr) == (
         1,
-        f"headwater: {topic}: UNKNOWN_TOPIC_OR_PARTITION\n",
+        f"headwater: {topic}: there is no such topic or partition (UNKNOWN_TOPIC_OR_PARTITION)\n",
     )
     assert topic not in shell.does("topics", "list").splitlines()
     shell.does("topics", "create", topic)
-    beyond = shell.run("consume", topic, "-p", "9")
-    assert (beyond.exit_code, beyond.stderr) == (1, f"headwater: {topic} has no partition 9\n")
+    for words in (
+        ("consume", topic, "-p", "9"),
+        ("records", "delete", f"{topic}:9", "--before", "1"),
+        ("transactions", "abort", f"{topic}:9", "--producer-id", "1"),
+    ):
+        beyond = shell.run(*words)
+        assert (beyond.exit_code, beyond.stderr) == (1, f"headwater: {topic} has no partition 9\n")
+
+
+def test_a_speed_of_reading_makes_no_topic(shell: Shell, topic: str) -> None:
+    assert shell.run("perf", "consume", topic).exit_code == 1
+    assert topic not in shell.does("topics", "list").splitlines()
+
+
+def test_every_command_about_a_cluster_speaks_json() -> None:
+    """Those that start something, or print the files of a log, have a form of their own."""
+    commands = {
+        f"{group.name} {command.name or command.callback.__name__}": command.callback
+        for group in app.registered_groups
+        if group.typer_instance is not None and group.name != "log"
+        for command in group.typer_instance.registered_commands
+        if command.callback is not None
+    }
+    commands |= {
+        command.name: command.callback
+        for command in app.registered_commands
+        if command.name is not None and command.callback is not None
+    }
+    without = [
+        name
+        for name, made in commands.items()
+        if "as_json" not in inspect.signature(made).parameters
+    ]
+    assert sorted(without) == ["cluster start", "start", "zookeeper"]
+
+
+def test_what_was_done_is_told_to_scripts_only(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    assert shell.does("topics", "alter", topic, "-p", "2") == ""
+    assert shell.tells("topics", "alter", topic, "-c", "retention.ms=1") == [
+        {"topic": topic, "partitions": None, "configs": {"retention.ms": "1"}}
+    ]
+    assert shell.tells("configs", "alter", "retention.ms=2", "--topic", topic) == [
+        {"config": "retention.ms", "value": "2", "done": True}
+    ]
+    assert shell.tells("partitions", "reassign", f"{topic}:0", "--to", "0") == [
+        {"topic": topic, "partition": 0, "replicas": [0]}
+    ]
+    sent = shell.does("produce", topic, "--json", given="1\n2\n")
+    assert json.loads(sent) == {"topic": topic, "records": 2}
+    assert shell.does("produce", topic, given="3\n") == ""
+    assert shell.tells("topics", "delete", topic) == [{"topic": topic}]
 
 
 def test_a_cell_that_looks_like_markup_is_shown_as_it_is(

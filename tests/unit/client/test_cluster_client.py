@@ -17,8 +17,8 @@ from headwater.client.errors import (
     error_for,
 )
 from headwater.client.settings import ClientSettings, read_settings
-from headwater.client.system import SystemClock, SystemDice
 from headwater.model.errors import ErrorCode
+from headwater.net.system import SystemClock, SystemDice
 from headwater.wire.api_key import ApiKey
 from headwater.wire.messages.find_coordinator import (
     Coordinator,

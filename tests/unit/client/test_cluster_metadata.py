@@ -8,7 +8,7 @@ from headwater.client.cluster_metadata import BrokerNode, ClusterMetadata
 from headwater.client.metadata_schedule import MetadataSchedule
 from headwater.client.versions import BrokerVersions
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicId
+from headwater.model.ids import TopicId, TopicPartition
 from headwater.wire.api_key import ApiKey
 from headwater.wire.messages.metadata import (
     MetadataResponse,
@@ -151,3 +151,24 @@ def test_the_highest_common_version_is_chosen() -> None:
     assert BrokerVersions({ApiKey.PRODUCE: (0, 99)}, {}).choose(ApiKey.PRODUCE) == 13
     assert versions.feature("x") == 2
     assert versions.feature("y") == 0
+
+
+def test_racks_of_replicas_are_known_where_brokers_say_where_they_are() -> None:
+    def broker(node_id: int, rack: str | None) -> MetadataResponseBroker:
+        return MetadataResponseBroker(node_id=node_id, host="a", port=1, rack=rack)
+
+    partitions = tuple(
+        MetadataResponsePartition(partition_index=index, replica_nodes=nodes)
+        for index, nodes in enumerate([(1, 2), (3, 4)])
+    )
+    topic = MetadataResponseTopic(name="tea", topic_id=FIRST, partitions=partitions)
+    brokers = (broker(1, "r1"), broker(2, "r2"), broker(3, None))
+    metadata = ClusterMetadata().merged(
+        MetadataResponse(brokers=brokers, topics=(topic,)), all_topics=False
+    )
+    assert metadata.racks_of(["tea", "coffee"]) == {
+        TopicPartition("tea", 0): frozenset({"r1", "r2"}),
+        TopicPartition("tea", 1): frozenset(),
+    }
+    silent = MetadataResponse(brokers=(broker(1, None),), topics=(topic,))
+    assert ClusterMetadata().merged(silent, all_topics=False).racks_of(["tea"]) == {}

@@ -3,13 +3,18 @@
 import pytest
 
 from headwater.cluster.decision import Decision
-from headwater.cluster.facts import PartitionChanged, ProducerIdsAllocated, TopicCreated
+from headwater.cluster.facts import (
+    PartitionChanged,
+    ProducerIdsAllocated,
+    ReplicasOffline,
+    TopicCreated,
+)
 from headwater.cluster.image import NO_LEADER, ClusterImage, Partition, Topic
 from headwater.cluster.leadership import PREFERRED, UNCLEAN, elect_leaders
 from headwater.cluster.producer_ids import allocate_producer_ids
 from headwater.cluster.reassignment import alter_reassignments, completed, list_reassignments
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NodeId, TopicId
+from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -84,6 +89,13 @@ def test_the_preferred_leader_is_elected_if_it_can_lead() -> None:
     assert elect(image, PREFERRED) == (facts, [codes[0], codes[2], codes[3]])
 
 
+def test_the_preferred_leader_is_not_elected_if_its_disk_has_failed() -> None:
+    """PL-1: the last in-sync replica stays in sync, but cannot serve."""
+    image = with_partitions(partition((0, 1), (0,), NO_LEADER))
+    image = after(image, ReplicasOffline(NodeId(0), frozenset({TopicPartition("t", 0)})))
+    assert elect(image, PREFERRED, 0) == ([], [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE])
+
+
 def test_an_unclean_election_takes_any_replica_that_is_up() -> None:
     """PL-1."""
     image = with_partitions(
@@ -144,6 +156,14 @@ def test_a_move_can_be_turned_and_cancelled() -> None:
     assert reassign(MOVING, (3, 1)) == turned
     assert reassign(MOVING, None) == partition((1, 0), (0, 1), 0, (1, 2))
     assert reassign(SETTLED, None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_move_that_nobody_leads_gets_no_leader_by_being_cancelled_or_ended() -> None:
+    """RA-1: its in-sync replicas are dead; one of them leads when it is back, and not before."""
+    moving = partition((2, 1, 0), (1,), NO_LEADER, (3, 4), ((2,), (0,)))
+    assert reassign(moving, None) == partition((1, 0), (1,), NO_LEADER, (4, 5))
+    left = partition((1, 0), (1,), NO_LEADER, (3, 4))
+    assert reassign(left, (1,)) == partition((1,), (1,), NO_LEADER, (4, 5))
 
 
 def test_a_move_to_where_the_replicas_are_is_done_at_once() -> None:

@@ -26,6 +26,7 @@ from headwater.cluster.facts import (
     PartitionChanged,
     PartitionDropped,
     PartitionsAdded,
+    ReplicasOffline,
     TopicCreated,
     TopicDeleted,
     TopicKnown,
@@ -157,6 +158,16 @@ def test_the_first_full_word_makes_an_image_like_the_controllers() -> None:
     assert TopicKnown(lab.image.topics["t"]) in lab.heard()
 
 
+def test_what_only_a_later_full_word_has_was_made_meanwhile() -> None:
+    """A replica of it is new, and cannot lie on a log directory that has failed."""
+    lab = Lab()
+    lab.full()
+    lab.happens(TopicCreated(topic("t", [0, 1])))
+    lab.heard()
+    lab.full()
+    assert lab.heard() == [TopicCreated(lab.image.topics["t"])]
+
+
 def test_the_same_words_again_change_nothing() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
@@ -218,6 +229,33 @@ def test_all_may_be_told_before_the_answer_to_a_registration_has_arrived() -> No
     lab.reception.registered(EPOCH + 5)
     assert lab.reception.is_informed
     assert lab.reception.image.brokers[ME].epoch == EPOCH + 5
+
+
+def test_before_it_has_registered_a_broker_takes_no_orders() -> None:
+    """They may be meant for the broker that was here before; the sender says them again."""
+    lab = Lab()
+    reception = Reception(lab.image, lambda _image, _facts: None, node_id=ME)
+    order = UpdateMetadataRequest(controller_epoch=1, broker_epoch=EPOCH, type=FULL)
+    assert reception.update_metadata(order).error_code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert not reception.knows_what_exists
+    reception.registered(EPOCH)
+    assert reception.update_metadata(order).error_code is ErrorCode.NONE
+
+
+def test_a_replica_on_a_failed_disk_is_known_as_offline_until_it_is_told_otherwise() -> None:
+    lab = Lab(TopicCreated(topic("t", [0, 1], [0, 2])))
+    lab.full()
+    lab.happens(ReplicasOffline(NodeId(0), frozenset({name(0)})))
+    lab.metadata(name(0))
+    image = lab.reception.image
+    assert not image.has_replica(NodeId(0), name(0))
+    assert image.has_replica(NodeId(0), name(1))
+    # What is said of others does not change it.
+    lab.metadata(name(1))
+    assert not lab.reception.image.has_replica(NodeId(0), name(0))
+    lab.happens(BrokerGone(NodeId(0)), BrokerRegistered(broker(0)))
+    lab.metadata(name(0))
+    assert lab.reception.image.has_replica(NodeId(0), name(0))
 
 
 def test_a_request_that_later_ones_have_overtaken_is_refused() -> None:

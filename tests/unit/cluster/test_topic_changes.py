@@ -5,13 +5,18 @@ from dataclasses import replace
 import pytest
 
 from headwater.cluster.decision import Decision
-from headwater.cluster.facts import PartitionsAdded, TopicDeleted, TopicDeletionBegun
+from headwater.cluster.facts import (
+    BrokerStopping,
+    PartitionsAdded,
+    TopicDeleted,
+    TopicDeletionBegun,
+)
 from headwater.cluster.image import ClusterImage
 from headwater.cluster.topic_changes import Rights, create_partitions, delete_topics
 from headwater.cluster.topic_creation import create_topics, new_partition
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_TOPIC_ID, TopicId
+from headwater.model.ids import NO_TOPIC_ID, NodeId, TopicId
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -168,6 +173,12 @@ def test_a_topic_grows_to_the_count_that_is_asked_for(image: ClusterImage) -> No
     assert grown[:2] == image.topics["a.b"].partitions
     assert [len(each.replicas) for each in grown] == [2] * 5
     assert grow(image, "a.b", 5, validate_only=True) == Decision((), decision.answer)
+
+
+def test_a_topic_does_not_grow_onto_a_broker_that_is_about_to_stop(image: ClusterImage) -> None:
+    stopping = after(image, BrokerStopping(NodeId(1)))
+    (result,) = grow(stopping, "a.b", 5).answer
+    assert result.error_code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_added_partitions_may_be_assigned_by_hand(image: ClusterImage) -> None:

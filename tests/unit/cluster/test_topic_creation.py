@@ -6,7 +6,7 @@ import pytest
 
 from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig
-from headwater.cluster.facts import ConfigsReplaced, TopicCreated
+from headwater.cluster.facts import BrokerStopping, ConfigsReplaced, TopicCreated
 from headwater.cluster.image import ClusterImage, ConfigResource, Partition
 from headwater.cluster.internal_topics import create_on_first_use
 from headwater.cluster.topic_creation import Results, create_topics
@@ -183,3 +183,14 @@ def test_a_cluster_with_too_few_brokers_up_does_not_make_internal_topics() -> No
     image = cluster_of(broker(0), broker(1))
     decision = create_on_first_use(image, ["__consumer_offsets"], STATIC, dice())
     assert codes(decision) == {"__consumer_offsets": ErrorCode.INVALID_REPLICATION_FACTOR}
+
+
+def test_nothing_is_placed_on_a_broker_that_is_about_to_stop() -> None:
+    """It would lead and be in sync for a moment only, and its followers with nobody after it."""
+    image = after(cluster_of(broker(0), broker(1), broker(2)), BrokerStopping(NodeId(1)))
+    (created,) = create(image, topic("orders", 6, 2)).facts
+    assert isinstance(created, TopicCreated)
+    assert {node for each in created.topic.partitions for node in each.replicas} == {0, 2}
+    assert codes(create(image, topic("orders", 1, 3))) == {
+        "orders": ErrorCode.INVALID_REPLICATION_FACTOR
+    }

@@ -35,6 +35,7 @@ from tests.sim.sketch_shard_log import SketchShardLog
 
 DONE = HeartbeatResponse()
 PRODUCER = TransactionalProducer(ProducerId(7), 2)
+WRITE_TIMEOUT_MS = 5_000
 
 
 def record(number: int) -> OffsetCommitRecord:
@@ -74,6 +75,7 @@ class Lab:
             clock=self.clock,
             deadlines=self.deadlines,
             perform=lambda _, effect: self.performed.append(effect),
+            write_timeout_ms=WRITE_TIMEOUT_MS,
         )
         self.shard: HostedShard[str] = HostedShard(
             3, self._open, tools, load_ended=self._load_ended
@@ -153,6 +155,44 @@ def test_a_transactions_records_carry_its_producer(lab: Lab) -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, -1)
     assert header.is_transactional
     assert lab.machine.replayed == [(record(0), 0, ProducerId(7))]
+
+
+def test_who_has_waited_too_long_for_replicas_hears_so_once_and_nothing_is_taken_back(
+    lab: Lab,
+) -> None:
+    """offsets.commit.timeout.ms: as in Kafka, the coordinator counts as not available then."""
+    lab.log.commits_at_once = False
+    first = lab.ask(writes(0))
+    lab.pass_time(WRITE_TIMEOUT_MS - 1)
+    second = lab.ask(writes(1))
+    assert first == []
+    lab.pass_time(1)
+    assert first == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert second == []
+    lab.log.commit()
+    assert second == [DONE]
+    lab.pass_time(WRITE_TIMEOUT_MS)
+    assert first == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert second == [DONE]
+    assert [each for each, *_ in lab.machine.replayed] == [record(0), record(1)]
+
+
+def test_that_nothing_can_be_written_is_said_when_it_is_new_and_then_now_and_then(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(code: ErrorCode) -> int:
+        caplog.clear()
+        lab.log.append_errors.append(code)
+        lab.ask(writes(0))
+        return len(caplog.messages)
+
+    assert refused(ErrorCode.NOT_ENOUGH_REPLICAS) == 1
+    assert refused(ErrorCode.NOT_ENOUGH_REPLICAS) == 0
+    assert refused(ErrorCode.MESSAGE_TOO_LARGE) == 1
+    lab.pass_time(60_000)
+    assert refused(ErrorCode.MESSAGE_TOO_LARGE) == 1
+    lab.ask(writes(0))
+    assert refused(ErrorCode.MESSAGE_TOO_LARGE) == 1
 
 
 def test_an_answer_waits_until_what_it_tells_is_committed(lab: Lab) -> None:

@@ -57,7 +57,12 @@ def test_a_row_is_what_the_record_was() -> None:
         "timestampType": 0,
         "headers": [{"key": "h", "value": b"x"}],
     }
-    assert (second["key"], second["value"], second["headers"]) == (None, None, [])
+    assert (second["key"], second["value"], second["headers"]) == (None, None, None)
+
+
+def test_where_no_record_has_headers_all_are_null() -> None:
+    rows = to_rows(T3, ("headers",), frozenset())(decoded().slice(1))
+    assert rows.to_pylist() == [{"headers": None}]
 
 
 def test_columns_can_be_left_out_and_put_in_another_order() -> None:

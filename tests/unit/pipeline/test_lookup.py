@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from headwater.client.errors import UnknownTopicOrPartition
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.failures import DataLost, OptionRefused
 from headwater.pipeline.lookup import Lookup
@@ -33,7 +32,7 @@ def test_assigned_partitions_must_exist() -> None:
 
 
 def test_a_topic_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(UnknownTopicOrPartition, match="topic b"):
+    with pytest.raises(OptionRefused, match="there is no topic b"):
         Lookup(FakeBrokers(a=[1]), AB).partitions()
 
 

@@ -27,7 +27,6 @@ def test_every_column_that_has_a_meaning_is_accepted() -> None:
         ({"key": "string"}, "t", "no column value among key"),
         ({"value": "int"}, "t", "binary or string, not int"),
         ({"value": "string", "partition": "string"}, "t", "int, not string"),
-        ({"value": "string", "amount": "int"}, "t", "amount has no meaning in a topic"),
         ({"value": "string", "headers": "map<string,string>"}, "t", "array<struct"),
     ],
 )
@@ -36,6 +35,13 @@ def test_rows_that_cannot_be_written_are_refused_before_any_is(
 ) -> None:
     with pytest.raises(WrongColumns, match=reason):
         refuse_columns(columns, topic)
+
+
+def test_columns_that_mean_nothing_in_a_topic_are_left_out() -> None:
+    refuse_columns({"value": "string", "amount": "int"}, "t")
+    given = pa.RecordBatch.from_pydict({"amount": [3], "value": [b"1"], "offset": [7]})
+    ((_, table),) = by_topic(given, "t")
+    assert table.column_names == ["value"]
 
 
 def rows() -> pa.RecordBatch:

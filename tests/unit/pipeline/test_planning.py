@@ -1,6 +1,6 @@
 """Which offsets a batch reads, and how they are dealt out."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.model.ids import TopicPartition
@@ -34,6 +34,7 @@ def test_a_partition_that_went_backwards_is_left_where_it_is() -> None:
     assert limited(10, {P0: 100, P1: 0}, {P0: 40, P1: 1000}) == {P0: 40, P1: 10}
 
 
+@settings(deadline=None)
 @given(spans, st.integers(1, 20_000))
 def test_a_limit_is_kept_but_for_one_offset_of_each_partition(sizes: list[int], limit: int) -> None:
     start = {TopicPartition("t", number): 7 for number in range(len(sizes))}
@@ -100,6 +101,7 @@ def test_no_task_gets_more_than_the_records_it_may_have() -> None:
     assert [part.size for part in parts] == [3, 3, 4]
 
 
+@settings(deadline=None)
 @given(spans, st.none() | st.integers(1, 40), st.none() | st.integers(1, 5000))
 def test_cutting_loses_nothing_and_keeps_the_order(
     sizes: list[int], min_partitions: int | None, at_most: int | None

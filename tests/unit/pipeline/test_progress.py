@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.model.ids import TopicPartition
-from headwater.pipeline.progress import offsets_in
+from headwater.pipeline.topic_offsets import offsets_in
 
 
 def test_the_offsets_of_topics_are_found() -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from headwater.pipeline.batch_identity import BatchIdentity, identity_of
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.sink_options import Delivery, SinkOptions, read_sink_options
+from headwater.pipeline.value_formats import ValueFormat
 
 QUERY = "0b1f6c1e-5a55-4a0e-8f3b-0d6c7a1b2c3d"
 
@@ -38,6 +40,19 @@ def test_a_batch_write_may_say_which_batch_it_is() -> None:
     assert (options.query_id, options.batch_id) == (QUERY, 7)
 
 
+def test_a_batch_write_may_leave_the_query_to_spark() -> None:
+    options = read_batch(delivery="exactly-once", topic="t", queryId="spark", batchId="7")
+    told = {"sql.streaming.queryId": QUERY, "streaming.sql.batchId": "8"}
+    identity = identity_of(options, 3, told.get)
+    assert identity == BatchIdentity(query_id=QUERY, batch_id=7, partition=3)
+    with pytest.raises(OptionRefused, match="does not tell which batch"):
+        identity_of(options, 3, lambda _: None)
+
+
+def test_keys_and_values_may_have_a_format() -> None:
+    assert read(valueFormat="JSON", keyFormat="bytes").formats == {"value": ValueFormat.JSON}
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -50,7 +65,9 @@ def test_a_batch_write_may_say_which_batch_it_is() -> None:
         ({"delivery": "exactly-once", "kafka.acks": "1"}, "needs kafka.acks=all"),
         ({"delivery": "exactly-once", "kafka.enable.idempotence": "false"}, "idempotence"),
         ({"delivery": "exactly-once"}, "needs topic, or markerTopic"),
-        ({"queryId": "mine"}, "must be a UUID"),
+        ({"queryId": "mine"}, "must be a UUID, or spark"),
+        ({"valueFormat": "avro"}, "valueFormat=avro needs a schema registry"),
+        ({"keyFormat": "xml"}, "keyFormat must be one of bytes, json"),
         ({"batchId": "-1"}, "at least 0"),
     ],
 )

@@ -109,6 +109,9 @@ def test_sparks_own_options_are_none_of_our_business() -> None:
         ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
         ({"kafka.key.deserializer": "x"}, "given as bytes"),
         ({"rowtype": "bytes"}, "must be one of record, batch"),
+        ({"valueFormat": "avro"}, "valueFormat=avro needs a schema registry"),
+        ({"mode": "DROPMALFORMED"}, "mode must be one of failfast, permissive"),
+        ({"valueFormat": "json", "rowtype": "batch"}, "unopened"),
         ({"startingOffsets": "{"}, "must be JSON"),
     ],
 )

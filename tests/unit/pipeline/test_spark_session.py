@@ -12,11 +12,17 @@ from headwater.pipeline import spark_session as sessions
 def test_a_session_on_this_machine_is_tuned_for_it() -> None:
     local = sessions.tuned("local[4]", 4)
     assert local["spark.sql.shuffle.partitions"] == "4"
-    assert "spark.hadoop.fs.file.impl" in local
+    assert "spark.sql.streaming.checkpointFileManagerClass" in local
 
 
 def test_a_cluster_keeps_its_own_way_with_files() -> None:
-    assert "spark.hadoop.fs.file.impl" not in sessions.tuned("spark://there:7077", 4)
+    elsewhere = sessions.tuned("spark://there:7077", 4)
+    assert "spark.sql.streaming.checkpointFileManagerClass" not in elsewhere
+
+
+def test_the_state_of_queries_can_be_kept() -> None:
+    """RocksDB's state store copies its files with Hadoop's checked local files, and no others."""
+    assert "spark.hadoop.fs.file.impl" not in sessions.tuned("local[4]", 4)
 
 
 def test_tasks_are_tried_again_on_this_machine() -> None:

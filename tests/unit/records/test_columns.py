@@ -8,6 +8,7 @@ import pytest
 
 from headwater.model.failures import BatchError, CorruptBatch, DecompressionBomb, InvalidRecord
 from headwater.records.building import build_batch
+from headwater.records.checksum import write_crc
 from headwater.records.columns import (
     SCHEMA,
     decode_batches,
@@ -313,3 +314,12 @@ def test_damage_never_decodes_silently() -> None:
             continue
         # Length and leader epoch are not covered by the CRC; a longer length is a torn batch.
         assert decoded.num_rows == 0 or 12 <= position < 16
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_checksum_that_is_written_later_makes_the_same_batch(codec: Codec) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    later = encode_columns(table, codec=codec, writes_crc=False)
+    for batch in later:
+        write_crc(batch, 0, len(batch))
+    assert later == encode_columns(table, codec=codec)

@@ -31,6 +31,20 @@ def kernel(request: pytest.FixtureRequest) -> ModuleType:
     return module
 
 
+def test_a_new_block_is_nobody_elses_for_as_long_as_it_is_looked_at(kernel: ModuleType) -> None:
+    for size_bytes in (0, 1, 100_000, 3_000_000):
+        blocks = [kernel.new_block(size_bytes) for _ in range(5)]
+        for number, block in enumerate(blocks):
+            assert len(block) == size_bytes
+            block[:] = bytes([number]) * size_bytes
+        views = [block[:] for block in blocks]
+        del blocks, block
+        more = [kernel.new_block(size_bytes) for _ in range(5)]
+        for each in more:
+            each[:] = b"x" * size_bytes
+        assert views == [bytes([number]) * size_bytes for number in range(5)]
+
+
 def section(*records: Record, base_offset: int = 0) -> bytes:
     return build_batch(records, base_offset=base_offset)[HEADER_BYTES:]
 

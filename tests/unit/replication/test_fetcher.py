@@ -1,5 +1,9 @@
 """What a follower asks of a leader, and what it makes of the answers."""
 
+import logging
+
+import pytest
+
 from headwater.cluster.colleagues import Errand
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId, TopicId
@@ -225,6 +229,23 @@ def test_a_leader_that_does_not_answer_is_left_alone_for_longer_and_longer() -> 
     asked = lab.count
     lab.pass_time(50)
     assert lab.count == asked + 1
+
+
+def test_that_a_leader_does_not_answer_is_said_once_and_so_is_that_it_does_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "headwater.replication.fetcher")
+    lab = Lab()
+    lab.begin(0)
+    for _ in range(20):
+        lab.colleagues.asked[-1].fail()
+        lab.pass_time(SETTINGS.backoff_ms)
+    lab.answer()
+    lab.answer()
+    assert caplog.messages == [
+        "broker 9 does not answer fetches: the test says so",
+        "broker 9 answers fetches again",
+    ]
 
 
 def test_a_newcomer_ends_the_rest_after_a_failure() -> None:

@@ -1,10 +1,27 @@
-"""Partitions whose folders are made in the background."""
+"""Partitions whose folders are made in the background, and whose a folder is"""
 
 import random
 from pathlib import PurePath
 
+import pytest
+
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicId, TopicPartition
+from headwater.records.building import build_batch
+from headwater.records.record import Record
+from headwater.storage import partition_metadata
+from headwater.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from headwater.wire.messages.produce import ProduceResponse
 from tests.sim.broker_lab import START_MS, BrokerLab
+from tests.sim.cluster_clients import produce
+from tests.sim.cluster_lab import topic
 from tests.sim.cruel_disk import CruelDisk
+from tests.sim.member_lab import DIRECTORIES, MemberLab
 
 
 class SlowDisk(CruelDisk):
@@ -35,3 +52,53 @@ def test_new_partitions_take_their_time_from_the_broker_in_small_pieces() -> Non
         partitions.open_some(5)
         counts.append(opened())
     assert counts == [2, 4, 6, 7]
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_of_two_folders_with_one_name_the_one_with_the_topic_s_id_serves(has_id: bool) -> None:
+    """TI-1: a disk came back, on which a namesake lay that was deleted meanwhile."""
+    lab = MemberLab(1)
+    (node,) = lab.nodes
+    node.ask(
+        CreateTopicsRequest(topics=(topic("t", 2, 1),), timeout_ms=1_000), CreateTopicsResponse
+    )
+    name = TopicPartition("t", 1)
+    first, second = DIRECTORIES
+    assert node.directory_of(name) == second
+    topic_id = lab.store.image.topics["t"].topic_id
+    batch = build_batch([Record(key=None, value=b"v", timestamp=1)])
+    node.ask(produce(topic_id, 1, batch), ProduceResponse)
+    node.crash()
+    node.disk.make_directory(first / "t-1")
+    if has_id:
+        partition_metadata.write(node.disk, first / "t-1", TopicId(bytes(range(16))))
+    lab.run(10_000)
+    node.start()
+    lab.run(2_000)
+    hosted = node.partitions.find(*name)
+    assert hosted is not None
+    assert hosted.opened().end_offset == 1
+    assert node.directory_of(name) == second
+    (aside,) = [each for each in node.disk.names(first) if each.startswith("t-1")]
+    assert aside.endswith("-stray")
+
+
+def test_a_partition_that_is_added_while_a_disk_is_broken_begins_on_another_one() -> None:
+    """RC-5: only what was there before may lie on the broken one, and must not begin anew."""
+    lab = MemberLab(1)
+    (node,) = lab.nodes
+    node.ask(
+        CreateTopicsRequest(topics=(topic("t", 2, 1),), timeout_ms=1_000), CreateTopicsResponse
+    )
+    first, second = DIRECTORIES
+    node.crash()
+    node.disk.break_under(first)
+    lab.run(10_000)
+    node.start()
+    lab.run(2_000)
+    grown = CreatePartitionsTopic(name="t", count=4, assignments=None)
+    node.ask(CreatePartitionsRequest(topics=(grown,), timeout_ms=1_000), CreatePartitionsResponse)
+    homes = [node.directory_of(TopicPartition("t", number)) for number in range(4)]
+    assert homes == [None, second, second, second]
+    assert node.partitions.trouble(TopicPartition("t", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.partitions.trouble(TopicPartition("t", 3)) is ErrorCode.NONE

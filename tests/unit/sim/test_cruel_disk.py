@@ -324,3 +324,21 @@ def test_there_is_no_descriptor_to_give_away() -> None:
     disk = a_disk()
     with pytest.raises(StorageError, match="no descriptor"):
         disk.open(LOG, create=True).fileno()
+
+
+def test_a_broken_disk_fails_below_its_folder_until_it_is_repaired() -> None:
+    disk = CruelDisk(random.Random(1))
+    inside, outside = PurePath("/data/t-0"), PurePath("/more/t-0")
+    for folder in (inside, outside):
+        disk.make_directory(folder)
+        disk.open(folder / "log", create=True).write([b"abc"], 0)
+    disk.break_under(PurePath("/data"))
+    disk.process_crash()
+    assert disk.is_broken(PurePath("/data"))
+    file = disk.open(inside / "log")
+    for fails in (lambda: file.read(1, 0), lambda: file.write([b"d"], 3), file.sync):
+        with pytest.raises(StorageError, match="Input/output error"):
+            fails()
+    assert disk.open(outside / "log").read(3, 0) == b"abc"
+    disk.repair(PurePath("/data"))
+    assert file.read(3, 0) == b"abc"

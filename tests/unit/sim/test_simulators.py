@@ -1,12 +1,15 @@
 """The simulators by name, and how a failing seed is told."""
 
+import inspect
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from tests.sim import night
+from tests.sim import night, simulators
 from tests.sim.__main__ import lived, main
-from tests.sim.simulators import named
+from tests.sim.simulators import SIMULATORS, named
 
 
 @dataclass
@@ -18,6 +21,18 @@ class Outcome:
 def test_a_part_of_a_name_chooses_all_that_have_it() -> None:
     assert [*named("groups")] == ["classic-groups", "consumer-groups", "mixed-groups"]
     assert len(named("")) > len(named("groups"))
+
+
+def test_every_simulator_that_runs_from_a_seed_is_known_by_name() -> None:
+    """Else neither `make sim` nor a night would ever run it."""
+    folder = Path(simulators.__file__).parent
+    runners = {
+        path.stem
+        for path in folder.glob("*.py")
+        if re.search(r"^def run\(seed: int", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    known = {inspect.getmodule(each) for each in SIMULATORS.values()}
+    assert runners == {module.__name__.rpartition(".")[2] for module in known if module}
 
 
 def test_a_seed_that_fails_is_told_with_the_command_that_replays_it(

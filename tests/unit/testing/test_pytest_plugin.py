@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 
-def pytest_on(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+def pytest_on(folder: Path, code: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(code, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -53,3 +53,67 @@ def test_a_run_without_brokers_pays_for_none(tmp_path: Path) -> None:
         "    assert rooms == ['headwater.testing', 'headwater.testing.pytest_plugin'], rooms\n",
     )
     assert "1 passed" in run.stdout, run.stdout
+
+
+def test_any_kafka_client_meets_a_topic_of_its_own(tmp_path: Path) -> None:
+    run = pytest_on(
+        tmp_path,
+        "import confluent_kafka\n"
+        "from confluent_kafka.admin import AdminClient\n"
+        "seen = []\n"
+        "def produced(kafka_broker, kafka_topic):\n"
+        "    where = {'bootstrap.servers': kafka_broker.bootstrap_servers}\n"
+        "    producer = confluent_kafka.Producer(where)\n"
+        "    producer.produce(kafka_topic, b'green')\n"
+        "    assert producer.flush(30) == 0\n"
+        "    consumer = confluent_kafka.Consumer({**where, 'group.id': kafka_topic,"
+        " 'auto.offset.reset': 'earliest'})\n"
+        "    consumer.subscribe([kafka_topic])\n"
+        "    message = consumer.poll(30)\n"
+        "    consumer.close()\n"
+        "    return message.offset(), message.value()\n"
+        "def test_one(kafka_broker, kafka_topic):\n"
+        "    seen.append(kafka_topic)\n"
+        "    assert produced(kafka_broker, kafka_topic) == (0, b'green')\n"
+        "def test_two(kafka_broker, kafka_topic, headwater_broker):\n"
+        "    assert kafka_topic not in seen\n"
+        "    assert kafka_broker is headwater_broker\n"
+        "    assert produced(kafka_broker, kafka_topic) == (0, b'green')\n"
+        "    where = {'bootstrap.servers': kafka_broker.bootstrap_servers}\n"
+        "    known = AdminClient(where).list_topics(timeout=30).topics\n"
+        "    assert kafka_topic in known and seen[0] not in known\n",
+    )
+    assert "2 passed" in run.stdout, run.stdout
+
+
+def test_a_topic_is_made_as_its_marker_says(tmp_path: Path) -> None:
+    run = pytest_on(
+        tmp_path,
+        "import pytest\n"
+        "from headwater.client import Admin, ConfigResource\n"
+        "@pytest.mark.kafka_topic(partitions=3, configs={'retention.ms': 1000})\n"
+        "def test_one(kafka_broker, kafka_topic):\n"
+        "    with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:\n"
+        "        assert len(admin.describe_topics([kafka_topic])[kafka_topic].partitions) == 3\n"
+        "        resource = ConfigResource.topic(kafka_topic)\n"
+        "        configs = admin.describe_configs([resource])[resource]\n"
+        "        assert configs['retention.ms'].value == '1000'\n"
+        "        admin.delete_topics([kafka_topic])\n"
+        "@pytest.mark.kafka_topic(partitons=3)\n"
+        "def test_two(kafka_topic):\n"
+        "    pass\n",
+        "--strict-markers",
+    )
+    assert "1 passed, 1 error" in run.stdout, run.stdout
+    assert "takes partitions= and configs=, and not ['partitons']" in run.stdout
+
+
+def test_a_test_that_stops_the_broker_does_not_take_it_from_the_next(tmp_path: Path) -> None:
+    run = pytest_on(
+        tmp_path,
+        "def test_one(kafka_broker, kafka_topic):\n"
+        "    kafka_broker.kill()\n"
+        "def test_two(kafka_broker, kafka_topic):\n"
+        "    assert kafka_broker.is_running\n",
+    )
+    assert "2 passed" in run.stdout, run.stdout

@@ -15,6 +15,7 @@ from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage, Partition, Topic
 from headwater.cluster.topic_names import INTERNAL_TOPICS, why_illegal
 from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicPartition
 from headwater.security.authorization import (
     Operation,
     Resource,
@@ -147,5 +148,5 @@ def _described(
             isr_nodes=partition.isr,
             eligible_leader_replicas=(),
             last_known_elr=(),
-            offline_replicas=offline_replicas(image, partition),
+            offline_replicas=offline_replicas(image, partition, TopicPartition(topic.name, number)),
         )

@@ -1,4 +1,10 @@
-"""OffsetForLeaderEpoch: where the records of a leader epoch end (EP-3, EP-4)."""
+"""OffsetForLeaderEpoch: where the records of a leader epoch end (EP-3, EP-4).
+
+What a reader would get wrong: in a cluster, who asks for a later epoch than this broker leads in is
+not told that there is no such epoch. This broker has slept, and another one leads by now. Kafka
+says "no such epoch" (4.1), and librdkafka, which forgets its own epoch with a broker that has gone,
+takes that for records that were lost.
+"""
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
@@ -48,6 +54,8 @@ def _end_of(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> Epoc
     hosted = broker.find_led(topic, asked.partition, asked.current_leader_epoch)
     if isinstance(hosted, ErrorCode):
         return _refused(asked, hosted)
+    if asked.leader_epoch > hosted.leader_epoch and broker.standing.membership is not None:
+        return _refused(asked, ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
         log = hosted.opened()
     except HeadwaterError as error:

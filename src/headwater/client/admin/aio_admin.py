@@ -19,7 +19,7 @@ from headwater.client.admin.topic_calls import TopicCalls
 from headwater.client.admin.transaction_calls import TransactionCalls
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.settings import read_settings
-from headwater.client.system import SystemClock, SystemDice
+from headwater.net.system import SystemClock, SystemDice
 
 
 class Admin(TopicCalls, ConfigCalls, GroupCalls, ClusterCalls, TransactionCalls):

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from headwater.client.cluster_client import GROUP, TRANSACTION, ClusterClient
 from headwater.client.cluster_metadata import NO_NODE
+from headwater.client.error_words import meaning
 from headwater.client.errors import KafkaError, SomeFailed, error_for
 from headwater.client.settings import ClientSettings, setting
 from headwater.model.errors import ErrorCode
@@ -31,6 +32,7 @@ __all__ = [
     "by_topic",
     "checked",
     "only",
+    "refusal",
     "settle",
 ]
 
@@ -79,9 +81,10 @@ class Calls:
             if self._cluster.metadata.controller_id == NO_NODE:
                 await self._cluster.refresh(deadline_ms=deadline_ms)
             node_id = self._cluster.metadata.controller_id
-            if node_id == NO_NODE:
+            if node_id not in self._cluster.metadata.brokers:
+                self._cluster.want_refresh()
                 raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
-            answer = await self._cluster.call(node_id, request, response)
+            answer = await self._call(node_id, request, response)
             if ErrorCode.NOT_CONTROLLER in codes(answer):
                 self._cluster.want_refresh()
                 raise error_for(ErrorCode.NOT_CONTROLLER, "the controller has moved")
@@ -112,23 +115,86 @@ class Calls:
             error = code(answer)
             if error.is_retriable:
                 self._cluster.forget_coordinator(kind, key)
-                raise error_for(error, f"{key}: {error.name}")
+                raise refusal(error, None, key)
             return answer
 
         return await self._retried(deadline_ms, attempt)
 
-    async def _of_all(self, request: Message, response: type[R], deadline_ms: int) -> dict[int, R]:
+    async def _of_broker(
+        self,
+        node_id: int,
+        request: Message,
+        response: type[R],
+        deadline_ms: int,
+        code: Callable[[R], ErrorCode] = lambda _: ErrorCode.NONE,
+    ) -> R:
+        """One broker's answer without an error that a further try would cure."""
+
+        async def attempt() -> R:
+            answer = await self._call(node_id, request, response)
+            if code(answer).is_retriable:
+                raise refusal(code(answer), None, f"broker {node_id}")
+            return answer
+
+        if node_id not in self._cluster.metadata.brokers:
+            await self._cluster.refresh(deadline_ms=deadline_ms)
+        return await self._retried(deadline_ms, attempt)
+
+    async def _of_all(
+        self,
+        request: Message,
+        response: type[R],
+        deadline_ms: int,
+        code: Callable[[R], ErrorCode],
+    ) -> dict[int, R]:
         """The answer of every broker."""
         metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
 
         async def ask(node_id: int) -> R:
-            return await self._retried(
-                deadline_ms, lambda: self._cluster.call(node_id, request, response)
-            )
+            return await self._of_broker(node_id, request, response, deadline_ms, code)
 
         nodes = sorted(metadata.brokers)
         answers = await asyncio.gather(*(ask(node_id) for node_id in nodes))
         return dict(zip(nodes, answers, strict=True))
+
+    async def _of_leaders(
+        self,
+        partitions: Iterable[TopicPartition],
+        ask: Callable[
+            [int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]
+        ],
+        deadline_ms: int,
+    ) -> dict[TopicPartition, T]:
+        """What the leader of each partition says of it. One that has moved is looked for."""
+        wanted = list(partitions)
+        results: dict[TopicPartition, T] = {}
+        errors: dict[TopicPartition, KafkaError] = {}
+
+        async def attempt() -> None:
+            left = [each for each in wanted if each not in results and each not in errors]
+            moved: KafkaError | None = None
+            for node_id, theirs in (await self._leaders(left, deadline_ms)).items():
+                for partition, outcome in (await ask(node_id, theirs)).items():
+                    if not isinstance(outcome, KafkaError):
+                        results[partition] = outcome
+                    elif outcome.is_retriable and outcome.code.needs_refresh:
+                        moved = outcome
+                    else:
+                        errors[partition] = outcome
+            if moved is not None:
+                self._cluster.want_refresh()
+                raise moved
+
+        await self._retried(deadline_ms, attempt)
+        return settle(results, errors, asked=wanted)
+
+    async def _call(self, node_id: int, request: Message, response: type[R]) -> R:
+        """One try. A broker that does not answer may be gone, and others may have its tasks."""
+        try:
+            return await self._cluster.call(node_id, request, response)
+        except KafkaError:
+            self._cluster.want_refresh()
+            raise
 
     async def _leaders(
         self, partitions: Iterable[TopicPartition], deadline_ms: int
@@ -153,13 +219,20 @@ class Calls:
         return by_node
 
 
-def settle(results: Mapping[K, T], errors: Mapping[K, KafkaError]) -> dict[K, T]:
-    """The results, if nothing failed."""
-    if not errors:
+def settle(
+    results: Mapping[K, T], errors: Mapping[K, KafkaError], *, asked: Iterable[K] = ()
+) -> dict[K, T]:
+    """The results, if nothing failed, and if nothing was asked for that no answer speaks of."""
+    failed = dict(errors)
+    for each in asked:
+        if each not in results and each not in failed:
+            text = "the broker says nothing about it"
+            failed[each] = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, each)
+    if not failed:
         return dict(results)
-    if len(errors) == 1 and not results:
-        raise next(iter(errors.values()))
-    raise SomeFailed(dict(results), dict(errors))
+    if len(failed) == 1 and not results:
+        raise next(iter(failed.values()))
+    raise SomeFailed(dict(results), failed)
 
 
 def only(items: Sequence[T]) -> T:
@@ -171,10 +244,15 @@ def only(items: Sequence[T]) -> T:
     return items[0]
 
 
+def refusal(code: ErrorCode, message: str | None, what: object) -> KafkaError:
+    """What a broker said of something, in its own words if it has any."""
+    return error_for(code, f"{what}: {message or meaning(code)}")
+
+
 def checked(code: ErrorCode, message: str | None, what: object) -> None:
     """Raise what a broker said, if it is an error."""
     if code is not ErrorCode.NONE:
-        raise error_for(code, f"{what}: {message or code.name}")
+        raise refusal(code, message, what)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

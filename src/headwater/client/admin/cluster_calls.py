@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from headwater import __version__
 from headwater.client.addresses import Address
-from headwater.client.admin.calls import Calls, by_topic, checked, settle
+from headwater.client.admin.calls import Calls, by_topic, checked, refusal, settle
 from headwater.client.admin.descriptions import (
     Acl,
     ClusterDescription,
@@ -111,10 +111,12 @@ class ClusterCalls(Calls):
         settle(
             {each.feature: None for each in answer.results if not each.error_code},
             {
-                each.feature: error_for(each.error_code, f"{each.feature}: {each.error_message}")
+                each.feature: refusal(each.error_code, each.error_message, each.feature)
                 for each in answer.results
                 if each.error_code
             },
+            # Since version 2 a broker says only of the whole that it went well.
+            asked=levels if answer.results else (),
         )
 
     # Log directories.
@@ -128,7 +130,13 @@ class ClusterCalls(Calls):
         request = DescribeLogDirsRequest(topics=None)
         found: dict[int, list[LogDir]] = {}
         for node_id in sorted(metadata.brokers if broker_ids is None else broker_ids):
-            answer = await self._cluster.call(node_id, request, DescribeLogDirsResponse)
+            answer = await self._of_broker(
+                node_id,
+                request,
+                DescribeLogDirsResponse,
+                deadline_ms,
+                lambda answer: answer.error_code,
+            )
             checked(answer.error_code, None, f"broker {node_id}")
             found[node_id] = []
             for result in answer.results:
@@ -175,19 +183,19 @@ class ClusterCalls(Calls):
                 for path, places in by_path.items()
             )
         )
-        await self._cluster.refresh(deadline_ms=self._deadline_ms(timeout))
-        answer = await self._cluster.call(broker_id, request, AlterReplicaLogDirsResponse)
+        answer = await self._of_broker(
+            broker_id, request, AlterReplicaLogDirsResponse, self._deadline_ms(timeout)
+        )
         results: dict[TopicPartition, None] = {}
         errors: dict[TopicPartition, KafkaError] = {}
         for topic in answer.results:
             for each in topic.partitions:
                 place = TopicPartition(topic.topic_name, each.partition_index)
                 if each.error_code:
-                    text = f"{place}: {each.error_code.name}"
-                    errors[place] = error_for(each.error_code, text)
+                    errors[place] = refusal(each.error_code, None, place)
                 else:
                     results[place] = None
-        settle(results, errors)
+        settle(results, errors, asked=[TopicPartition(*each) for each in paths])
 
     # Rights.
 
@@ -251,6 +259,7 @@ class ClusterCalls(Calls):
                 for acl, each in pairs
                 if each.error_code
             },
+            asked=wanted,
         )
 
     async def delete_acls(
@@ -285,4 +294,5 @@ class ClusterCalls(Calls):
                 for acl, each in pairs
                 if each.error_code
             },
+            asked=wanted,
         )

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headwater.client.admin.calls import Calls, settle
+from headwater.client.admin.calls import Calls, refusal, settle
 from headwater.client.admin.descriptions import ConfigEntry, ConfigResource
-from headwater.client.errors import KafkaError, error_for
+from headwater.client.errors import KafkaError
 from headwater.model.config_terms import ConfigOperation, ConfigSource, ResourceType
 from headwater.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -44,7 +44,9 @@ class ConfigCalls(Calls):
         keys = None if names is None else tuple(names)
         results: dict[ConfigResource, dict[str, ConfigEntry]] = {}
         errors: dict[ConfigResource, KafkaError] = {}
-        for node_id, wanted in _by_node(resources).items():
+        chosen = list(resources)
+        known = {(int(each.type), each.name): each for each in chosen}
+        for node_id, wanted in _by_node(chosen).items():
             request = DescribeConfigsRequest(
                 resources=tuple(
                     DescribeConfigsResource(
@@ -56,15 +58,20 @@ class ConfigCalls(Calls):
             if node_id is None:
                 response = await self._of_any(request, DescribeConfigsResponse, deadline_ms)
             else:
-                response = await self._of_broker(node_id, request, deadline_ms)
+                response = await self._of_broker(
+                    node_id, request, DescribeConfigsResponse, deadline_ms
+                )
             for result in response.results:
-                resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                resource = known.get((result.resource_type, result.resource_name))
+                if resource is None:
+                    continue
                 if result.error_code:
-                    text = f"{resource.name}: {result.error_message or result.error_code.name}"
-                    errors[resource] = error_for(result.error_code, text)
+                    errors[resource] = refusal(
+                        result.error_code, result.error_message, resource.name
+                    )
                 else:
                     results[resource] = {each.name: _entry(each) for each in result.configs}
-        return settle(results, errors)
+        return settle(results, errors, asked=chosen)
 
     async def alter_configs(
         self,
@@ -77,6 +84,7 @@ class ConfigCalls(Calls):
         deadline_ms = self._deadline_ms(timeout)
         results: dict[ConfigResource, None] = {}
         errors: dict[ConfigResource, KafkaError] = {}
+        known = {(int(each.type), each.name): each for each in changes}
         for node_id, wanted in _by_node(changes).items():
             request = IncrementalAlterConfigsRequest(
                 resources=tuple(
@@ -99,26 +107,20 @@ class ConfigCalls(Calls):
                     lambda answer: [each.error_code for each in answer.responses],
                 )
             else:
-                await self._cluster.refresh(deadline_ms=deadline_ms)
-                response = await self._cluster.call(
-                    node_id, request, IncrementalAlterConfigsResponse
+                response = await self._of_broker(
+                    node_id, request, IncrementalAlterConfigsResponse, deadline_ms
                 )
             for result in response.responses:
-                resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                resource = known.get((result.resource_type, result.resource_name))
+                if resource is None:
+                    continue
                 if result.error_code:
-                    text = f"{resource.name}: {result.error_message or result.error_code.name}"
-                    errors[resource] = error_for(result.error_code, text)
+                    errors[resource] = refusal(
+                        result.error_code, result.error_message, resource.name
+                    )
                 else:
                     results[resource] = None
-        settle(results, errors)
-
-    async def _of_broker(
-        self, node_id: int, request: DescribeConfigsRequest, deadline_ms: int
-    ) -> DescribeConfigsResponse:
-        await self._cluster.refresh(deadline_ms=deadline_ms)
-        return await self._retried(
-            deadline_ms, lambda: self._cluster.call(node_id, request, DescribeConfigsResponse)
-        )
+        settle(results, errors, asked=changes)
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:

@@ -9,6 +9,7 @@ from headwater.client.admin.calls import (
     by_topic,
     checked,
     only,
+    refusal,
     settle,
 )
 from headwater.client.admin.descriptions import (
@@ -63,7 +64,12 @@ class GroupCalls(Calls):
     ) -> list[GroupListing]:
         """The groups of all brokers, in order of their ids."""
         request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
-        answers = await self._of_all(request, ListGroupsResponse, self._deadline_ms(timeout))
+        answers = await self._of_all(
+            request,
+            ListGroupsResponse,
+            self._deadline_ms(timeout),
+            lambda answer: answer.error_code,
+        )
         found: dict[str, GroupListing] = {}
         for node_id, answer in answers.items():
             checked(answer.error_code, None, f"broker {node_id}")
@@ -148,9 +154,10 @@ class GroupCalls(Calls):
         self, group_id: str, instance_ids: Iterable[str], *, timeout: float | None = None
     ) -> None:
         """Throw static members out of a classic group."""
+        instances = list(instance_ids)
         members = tuple(
             MemberIdentity(group_instance_id=each, reason="removed by an admin client")
-            for each in instance_ids
+            for each in instances
         )
         answer = await self._of_coordinator(
             GROUP,
@@ -164,12 +171,11 @@ class GroupCalls(Calls):
         settle(
             {each.group_instance_id: None for each in answer.members if not each.error_code},
             {
-                each.group_instance_id: error_for(
-                    each.error_code, f"{each.group_instance_id}: {each.error_code.name}"
-                )
+                each.group_instance_id: refusal(each.error_code, None, each.group_instance_id)
                 for each in answer.members
                 if each.error_code
             },
+            asked=instances,
         )
 
     # Offsets.
@@ -212,6 +218,7 @@ class GroupCalls(Calls):
         timeout: float | None = None,
     ) -> None:
         """Forget what a group has committed for topics that it does not read now."""
+        wanted = [TopicPartition(*each) for each in partitions]
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=tuple(
@@ -221,7 +228,7 @@ class GroupCalls(Calls):
                         OffsetDeleteRequestPartition(partition_index=number) for number in numbers
                     ),
                 )
-                for topic, numbers in by_topic(partitions).items()
+                for topic, numbers in by_topic(wanted).items()
             ),
         )
         answer = await self._of_coordinator(
@@ -240,11 +247,8 @@ class GroupCalls(Calls):
         }
         settle(
             {place: None for place, code in outcomes.items() if not code},
-            {
-                place: error_for(code, f"{place}: {code.name}")
-                for place, code in outcomes.items()
-                if code
-            },
+            {place: refusal(code, None, place) for place, code in outcomes.items() if code},
+            asked=wanted,
         )
 
     async def list_offsets(

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.client.admin.calls import Calls, by_topic, checked, settle
+from headwater.client.admin.calls import Calls, by_topic, checked, refusal, settle
 from headwater.client.admin.descriptions import NewTopic, Reassignment, TopicDescription
 from headwater.client.cluster_metadata import PartitionView
 from headwater.client.errors import KafkaError, error_for
-from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicId, TopicPartition
 from headwater.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -70,8 +69,9 @@ class TopicCalls(Calls):
     ) -> dict[str, TopicId]:
         """Make topics; the ids of the new ones, which old brokers and a mere check leave zero."""
         deadline_ms = self._deadline_ms(timeout)
+        wanted = list(topics)
         request = CreateTopicsRequest(
-            topics=tuple(_creatable(each) for each in topics),
+            topics=tuple(_creatable(each) for each in wanted),
             timeout_ms=self._left_ms(deadline_ms),
             validate_only=validate_only,
         )
@@ -84,10 +84,11 @@ class TopicCalls(Calls):
         return settle(
             {each.name: each.topic_id for each in response.topics if not each.error_code},
             {
-                each.name: error_for(each.error_code, f"{each.name}: {each.error_message}")
+                each.name: refusal(each.error_code, each.error_message, each.name)
                 for each in response.topics
                 if each.error_code
             },
+            asked=[each.name for each in wanted],
         )
 
     async def create_topic(
@@ -113,11 +114,12 @@ class TopicCalls(Calls):
     ) -> None:
         """Delete topics, each by its name or by its id."""
         deadline_ms = self._deadline_ms(timeout)
+        chosen = list(topics)
         states = tuple(
             DeleteTopicState(topic_id=each)
             if isinstance(each, TopicId)
             else DeleteTopicState(name=each)
-            for each in topics
+            for each in chosen
         )
         response = await self._of_controller(
             DeleteTopicsRequest(topics=states, timeout_ms=self._left_ms(deadline_ms)),
@@ -126,15 +128,16 @@ class TopicCalls(Calls):
             lambda answer: [each.error_code for each in answer.responses],
         )
         names = {each: each.name or str(each.topic_id) for each in response.responses}
+        by_id = {str(each.topic_id) for each in response.responses}
         settle(
             {names[each]: None for each in response.responses if not each.error_code},
             {
-                names[each]: error_for(
-                    each.error_code, f"{names[each]}: {each.error_message or each.error_code.name}"
-                )
+                names[each]: refusal(each.error_code, each.error_message, names[each])
                 for each in response.responses
                 if each.error_code
             },
+            # Who asks by the id is told the name.
+            asked=[str(each) for each in chosen if str(each) not in by_id],
         )
 
     async def list_topics(
@@ -156,7 +159,8 @@ class TopicCalls(Calls):
         self, topics: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         """Topics and their partitions."""
-        wanted = tuple(MetadataRequestTopic(name=name) for name in topics)
+        names = list(topics)
+        wanted = tuple(MetadataRequestTopic(name=name) for name in names)
         response = await self._of_any(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False),
             MetadataResponse,
@@ -165,10 +169,11 @@ class TopicCalls(Calls):
         return settle(
             {each.name or "": _described(each) for each in response.topics if not each.error_code},
             {
-                each.name or "": error_for(each.error_code, f"{each.name}: {each.error_code.name}")
+                each.name or "": refusal(each.error_code, None, each.name)
                 for each in response.topics
                 if each.error_code
             },
+            asked=names,
         )
 
     async def create_partitions(
@@ -207,10 +212,11 @@ class TopicCalls(Calls):
         settle(
             {each.name: None for each in response.results if not each.error_code},
             {
-                each.name: error_for(each.error_code, f"{each.name}: {each.error_message}")
+                each.name: refusal(each.error_code, each.error_message, each.name)
                 for each in response.results
                 if each.error_code
             },
+            asked=counts,
         )
 
     async def delete_records(
@@ -219,9 +225,10 @@ class TopicCalls(Calls):
         """Delete what lies before each offset (-1: everything). The first offsets that are left."""
         deadline_ms = self._deadline_ms(timeout)
         offsets = {TopicPartition(*each): offset for each, offset in before.items()}
-        results: dict[TopicPartition, int] = {}
-        errors: dict[TopicPartition, KafkaError] = {}
-        for node_id, partitions in (await self._leaders(offsets, deadline_ms)).items():
+
+        async def ask(
+            node_id: int, partitions: list[TopicPartition]
+        ) -> dict[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
                 topics=tuple(
                     DeleteRecordsTopic(
@@ -238,16 +245,20 @@ class TopicCalls(Calls):
                 ),
                 timeout_ms=self._left_ms(deadline_ms),
             )
-            response = await self._cluster.call(node_id, request, DeleteRecordsResponse)
-            for topic in response.topics:
-                for each in topic.partitions:
-                    place = TopicPartition(topic.name, each.partition_index)
-                    if each.error_code is ErrorCode.NONE:
-                        results[place] = each.low_watermark
-                    else:
-                        text = f"{place}: {each.error_code.name}"
-                        errors[place] = error_for(each.error_code, text)
-        return settle(results, errors)
+            response = await self._call(node_id, request, DeleteRecordsResponse)
+            answers = {
+                TopicPartition(topic.name, each.partition_index): each
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            return {
+                place: refusal(each.error_code, None, place)
+                if each.error_code
+                else each.low_watermark
+                for place, each in answers.items()
+            }
+
+        return await self._of_leaders(offsets, ask, deadline_ms)
 
     async def alter_partition_reassignments(
         self,
@@ -287,12 +298,11 @@ class TopicCalls(Calls):
         settle(
             {place: None for place, each in outcomes.items() if not each.error_code},
             {
-                place: error_for(
-                    each.error_code, f"{place}: {each.error_message or each.error_code.name}"
-                )
+                place: refusal(each.error_code, each.error_message, place)
                 for place, each in outcomes.items()
                 if each.error_code
             },
+            asked=wanted,
         )
 
     async def list_partition_reassignments(

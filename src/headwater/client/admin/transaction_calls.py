@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable
 
-from headwater.client.admin.calls import TRANSACTION, Calls, by_topic, checked, only, settle
+from headwater.client.admin.calls import (
+    TRANSACTION,
+    Calls,
+    by_topic,
+    checked,
+    only,
+    refusal,
+    settle,
+)
 from headwater.client.admin.descriptions import (
     ProducerDescription,
     TransactionDescription,
@@ -13,6 +21,7 @@ from headwater.model.ids import TopicPartition
 from headwater.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
+    ProducerState,
     TopicRequest,
 )
 from headwater.wire.messages.describe_transactions import (
@@ -48,7 +57,12 @@ class TransactionCalls(Calls):
             producer_id_filters=tuple(producer_ids),
             duration_filter=longer_than_ms,
         )
-        answers = await self._of_all(request, ListTransactionsResponse, self._deadline_ms(timeout))
+        answers = await self._of_all(
+            request,
+            ListTransactionsResponse,
+            self._deadline_ms(timeout),
+            lambda answer: answer.error_code,
+        )
         found: dict[str, TransactionListing] = {}
         for node_id, answer in answers.items():
             checked(answer.error_code, None, f"broker {node_id}")
@@ -109,36 +123,31 @@ class TransactionCalls(Calls):
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, list[ProducerDescription]]:
         """The producers that the leaders of partitions remember."""
-        deadline_ms = self._deadline_ms(timeout)
-        found: dict[TopicPartition, list[ProducerDescription]] = {}
-        for node_id, theirs in (await self._leaders(partitions, deadline_ms)).items():
+
+        async def ask(
+            node_id: int, theirs: list[TopicPartition]
+        ) -> dict[TopicPartition, list[ProducerDescription] | KafkaError]:
             request = DescribeProducersRequest(
                 topics=tuple(
                     TopicRequest(name=name, partition_indexes=tuple(numbers))
                     for name, numbers in by_topic(theirs).items()
                 )
             )
-            answer = await self._cluster.call(node_id, request, DescribeProducersResponse)
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    place = TopicPartition(topic.name, each.partition_index)
-                    checked(each.error_code, each.error_message, place)
-                    found[place] = [
-                        ProducerDescription(
-                            producer_id=one.producer_id,
-                            producer_epoch=one.producer_epoch,
-                            last_sequence=one.last_sequence,
-                            last_timestamp=one.last_timestamp,
-                            coordinator_epoch=one.coordinator_epoch,
-                            transaction_start_offset=(
-                                one.current_txn_start_offset
-                                if one.current_txn_start_offset >= 0
-                                else None
-                            ),
-                        )
-                        for one in each.active_producers
-                    ]
-        return found
+            answer = await self._call(node_id, request, DescribeProducersResponse)
+            told = {
+                TopicPartition(topic.name, each.partition_index): each
+                for topic in answer.topics
+                for each in topic.partitions
+            }
+            return {
+                place: refusal(each.error_code, each.error_message, place)
+                if each.error_code
+                else [_producer(one) for one in each.active_producers]
+                for place, each in told.items()
+            }
+
+        wanted = [TopicPartition(*each) for each in partitions]
+        return await self._of_leaders(wanted, ask, self._deadline_ms(timeout))
 
     async def abort_transaction(
         self,
@@ -154,7 +163,6 @@ class TransactionCalls(Calls):
         Only for that: to abort one that is known, begin a producer with its transactional id.
         """
         place = TopicPartition(*partition)
-        leaders = await self._leaders([place], self._deadline_ms(timeout))
         topic = WritableTxnMarkerTopic(name=place.topic, partition_indexes=(place.partition,))
         marker = WritableTxnMarker(
             producer_id=producer_id,
@@ -163,11 +171,32 @@ class TransactionCalls(Calls):
             topics=(topic,),
             coordinator_epoch=coordinator_epoch,
         )
-        (node_id,) = leaders
-        answer = await self._cluster.call(
-            node_id, WriteTxnMarkersRequest(markers=(marker,)), WriteTxnMarkersResponse
-        )
-        for result in answer.markers:
-            for each in result.topics:
-                for one in each.partitions:
-                    checked(one.error_code, None, place)
+
+        async def ask(
+            node_id: int, _: list[TopicPartition]
+        ) -> dict[TopicPartition, KafkaError | None]:
+            answer = await self._call(
+                node_id, WriteTxnMarkersRequest(markers=(marker,)), WriteTxnMarkersResponse
+            )
+            return {
+                TopicPartition(each.name, one.partition_index): refusal(one.error_code, None, place)
+                if one.error_code
+                else None
+                for result in answer.markers
+                for each in result.topics
+                for one in each.partitions
+            }
+
+        await self._of_leaders([place], ask, self._deadline_ms(timeout))
+
+
+def _producer(told: ProducerState) -> ProducerDescription:
+    start_offset = told.current_txn_start_offset
+    return ProducerDescription(
+        producer_id=told.producer_id,
+        producer_epoch=told.producer_epoch,
+        last_sequence=told.last_sequence,
+        last_timestamp=told.last_timestamp,
+        coordinator_epoch=told.coordinator_epoch,
+        transaction_start_offset=start_offset if start_offset >= 0 else None,
+    )

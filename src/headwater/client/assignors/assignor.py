@@ -50,6 +50,14 @@ class Assignor:
 
     name: str
     assign: Callable[[Mapping[str, int], Sequence[GroupMember]], Assignment]
+    assign_near: (
+        Callable[
+            [Mapping[str, int], Sequence[GroupMember], Mapping[TopicPartition, frozenset[str]]],
+            Assignment,
+        ]
+        | None
+    ) = None
+    """The same with the racks of each partition's replicas, where the assignor cares (KIP-881)."""
     protocols: frozenset[RebalanceProtocol] = frozenset({RebalanceProtocol.EAGER})
     user_data: Callable[[Sequence[TopicPartition], int], bytes | None] = lambda _owned, _id: None
     """What a member says beyond its subscription, of what it owns and in which generation."""

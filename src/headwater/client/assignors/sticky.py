@@ -3,6 +3,9 @@
 Where all members want the same topics, quotas settle it in one pass. Else partitions are moved, one
 by one, from who has two more to who has less, until no move helps.
 
+Where racks matter (KIP-881), even comes first, near second and sticky third: a partition without a
+replica in its owner's rack goes to somebody near who has room, and stays if there is nobody.
+
 The cooperative assignor deals out in the same way, but a partition that changes hands is given to
 nobody at first: its owner must let go of it, and joins again when it has.
 """
@@ -24,11 +27,14 @@ from headwater.client.assignors.previous_owners import (
     write_generation,
     write_sticky_user_data,
 )
+from headwater.client.assignors.racks import Racks, is_near, racks_matter
 from headwater.model.ids import TopicPartition
 
 
 def assign_sticky(
-    partition_counts: Mapping[str, int], members: Sequence[GroupMember]
+    partition_counts: Mapping[str, int],
+    members: Sequence[GroupMember],
+    racks: Racks | None = None,
 ) -> Assignment:
     existing = dict.fromkeys(partitions_to_assign(partition_counts, members))
     kept = {
@@ -40,13 +46,16 @@ def assign_sticky(
         frozenset(topic for topic in member.topics if topic in partition_counts)
         for member in members
     }
+    where = racks if racks and racks_matter(members, existing, racks) else None
     if len(wishes) <= 1:
-        return _by_quota(list(existing), order, kept)
-    return _by_moves(list(existing), order, kept)
+        return _by_quota(list(existing), order, kept, where)
+    return _by_moves(list(existing), order, kept, where)
 
 
 def assign_cooperatively(
-    partition_counts: Mapping[str, int], members: Sequence[GroupMember]
+    partition_counts: Mapping[str, int],
+    members: Sequence[GroupMember],
+    racks: Racks | None = None,
 ) -> Assignment:
     owner_of = {
         partition: member_id
@@ -61,12 +70,15 @@ def assign_cooperatively(
             for partition in partitions
             if owner_of.get(partition) == member_id or partition not in claimed
         ]
-        for member_id, partitions in assign_sticky(partition_counts, members).items()
+        for member_id, partitions in assign_sticky(partition_counts, members, racks).items()
     }
 
 
 def _by_quota(
-    partitions: list[TopicPartition], order: list[GroupMember], kept: Assignment
+    partitions: list[TopicPartition],
+    order: list[GroupMember],
+    kept: Assignment,
+    racks: Racks | None,
 ) -> Assignment:
     """Everybody gets the same number, or one more for as many as the rest allows."""
     if not order:
@@ -75,17 +87,56 @@ def _by_quota(
     assignment: Assignment = {}
     for member in order:
         owned = kept[member.member_id]
+        if racks is not None:
+            owned = [each for each in owned if is_near(member, each, racks)]
         keeps_more = len(owned) > least and more_count > 0
         more_count -= keeps_more
         assignment[member.member_id] = owned[: least + keeps_more]
     taken = {partition for owned in assignment.values() for partition in owned}
     free = deque(partition for partition in partitions if partition not in taken)
+    if racks is not None:
+        free = _give_near(assignment, free, order, kept, racks, least, more_count)
     _fill(assignment, free, least)
     # Who is still at the lower quota may get one of the rest, in order.
     for owned in assignment.values():
         if free and len(owned) == least:
             owned.append(free.popleft())
     return {member_id: sorted(owned) for member_id, owned in assignment.items()}
+
+
+def _give_near(
+    assignment: Assignment,
+    free: deque[TopicPartition],
+    order: list[GroupMember],
+    kept: Assignment,
+    racks: Racks,
+    least: int,
+    more_count: int,
+) -> deque[TopicPartition]:
+    """First to who is near, then to who had it and is not. What is left then."""
+
+    def give(partition: TopicPartition, takers: list[GroupMember]) -> bool:
+        nonlocal more_count
+        limit = least + (more_count > 0)
+        fitting = [each for each in takers if len(assignment[each.member_id]) < limit]
+        if not fitting:
+            return False
+        owned = min((assignment[each.member_id] for each in fitting), key=len)
+        more_count -= len(owned) == least
+        owned.append(partition)
+        return True
+
+    far: list[TopicPartition] = []
+    for partition in free:
+        near = [each for each in order if each.rack_id and is_near(each, partition, racks)]
+        if not give(partition, near):
+            far.append(partition)
+    owner_of = {partition: each for each in order for partition in kept[each.member_id]}
+    return deque(
+        partition
+        for partition in far
+        if partition not in owner_of or not give(partition, [owner_of[partition]])
+    )
 
 
 def _fill(assignment: Assignment, free: deque[TopicPartition], least: int) -> None:
@@ -98,7 +149,10 @@ def _fill(assignment: Assignment, free: deque[TopicPartition], least: int) -> No
 
 
 def _by_moves(
-    partitions: list[TopicPartition], order: list[GroupMember], kept: Assignment
+    partitions: list[TopicPartition],
+    order: list[GroupMember],
+    kept: Assignment,
+    racks: Racks | None,
 ) -> Assignment:
     """Uneven wishes: keep all, give what is free to who has least, then even out."""
     takers: dict[str, list[str]] = {}
@@ -110,7 +164,7 @@ def _by_moves(
     # Those with the fewest takers first: the others can still go elsewhere.
     free = [partition for partition in partitions if partition not in owner_of]
     for partition in sorted(free, key=lambda each: (len(takers[each.topic]), each)):
-        member_id = min(takers[partition.topic], key=load.__getitem__)
+        member_id = _lightest(takers[partition.topic], load, _near_ids(order, partition, racks))
         owner_of[partition] = member_id
         load[member_id] += 1
     _even_out(owner_of, takers, load)
@@ -118,6 +172,18 @@ def _by_moves(
     for partition in partitions:
         assignment[owner_of[partition]].append(partition)
     return assignment
+
+
+def _lightest(takers: list[str], load: dict[str, int], near: frozenset[str]) -> str:
+    return min(takers, key=lambda each: (load[each], each not in near))
+
+
+def _near_ids(
+    order: list[GroupMember], partition: TopicPartition, racks: Racks | None
+) -> frozenset[str]:
+    if racks is None:
+        return frozenset()
+    return frozenset(each.member_id for each in order if is_near(each, partition, racks))
 
 
 def _even_out(
@@ -162,10 +228,16 @@ def _even_out_topic(
     return has_moved
 
 
-STICKY = Assignor(name="sticky", assign=assign_sticky, user_data=write_sticky_user_data)
+STICKY = Assignor(
+    name="sticky",
+    assign=assign_sticky,
+    assign_near=assign_sticky,
+    user_data=write_sticky_user_data,
+)
 COOPERATIVE_STICKY = Assignor(
     name="cooperative-sticky",
     assign=assign_cooperatively,
+    assign_near=assign_cooperatively,
     protocols=frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER}),
     user_data=write_generation,
 )

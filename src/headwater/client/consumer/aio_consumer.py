@@ -30,8 +30,8 @@ from headwater.client.consumer.offsets import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from headwater.client.settings import read_settings
-from headwater.client.system import SystemClock, SystemDice
 from headwater.model.ids import TopicPartition
+from headwater.net.system import SystemClock, SystemDice
 from headwater.records.consumed import ConsumedRecord
 
 if TYPE_CHECKING:
@@ -106,16 +106,22 @@ class Consumer:
         limit = self._core.settings.max_poll_records
         return await self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
 
-    async def poll_table(self, timeout: float = 0.0, max_records: int | None = None) -> "pa.Table":
-        """All that is there as an Arrow table, once there is something; else an empty one."""
-        table = await self._poll(timeout, lambda: self._core.collecting.table(max_records))
-        return self._core.collecting.no_rows() if table is None else table
+    async def poll_table(
+        self, timeout: float = 0.0, max_records: int | None = None, *, views: bool = False
+    ) -> "pa.Table":
+        """All that is there as an Arrow table, once there is something; else an empty one.
+
+        With `views`, values are of Arrow's type `binary_view` and stay where they were received.
+        """
+        collecting = self._core.collecting
+        table = await self._poll(timeout, lambda: collecting.table(max_records, views=views))
+        return collecting.no_rows(views=views) if table is None else table
 
     async def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         deadline_ms = self._deadline_ms(timeout)
         while True:
             taken = await self._core.step(deadline_ms, take)
-            for finished in self._core.finished_commits():
+            for finished in self._core.group.finished_commits():
                 finished.callback(finished.offsets, finished.error)
             if not isinstance(taken, Rebalance):
                 return taken
@@ -166,6 +172,10 @@ class Consumer:
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets lie before the end, as of the last fetch; None before the first."""
         return self._core.lag(TopicPartition(*partition))
+
+    def metrics(self) -> dict[str, float]:
+        """Counts under the names of Kafka's consumer metrics."""
+        return self._core.metrics()
 
     # Commits.
 

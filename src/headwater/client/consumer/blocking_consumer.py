@@ -39,8 +39,8 @@ from headwater.client.errors import ClientClosed
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from headwater.client.loop_thread import LoopThread
 from headwater.client.settings import read_settings
-from headwater.client.system import SystemClock, SystemDice
 from headwater.model.ids import TopicPartition
+from headwater.net.system import SystemClock, SystemDice
 from headwater.records.consumed import ConsumedRecord
 
 if TYPE_CHECKING:
@@ -121,31 +121,37 @@ class Consumer:
         limit = self._settings.max_poll_records
         return self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
 
-    def poll_table(self, timeout: float = 0.0, max_records: int | None = None) -> "pa.Table":
-        """All that is there as an Arrow table, once there is something; else an empty one."""
+    def poll_table(
+        self, timeout: float = 0.0, max_records: int | None = None, *, views: bool = False
+    ) -> "pa.Table":
+        """All that is there as an Arrow table, once there is something; else an empty one.
+
+        With `views`, values are of Arrow's type `binary_view` and stay where they were received.
+        """
+        collecting = self._core.collecting
         if max_records is not None:
-            table = self._poll(timeout, lambda: self._core.collecting.table(max_records))
-            return self._core.collecting.no_rows() if table is None else table
+            table = self._poll(timeout, lambda: collecting.table(max_records, views=views))
+            return collecting.no_rows(views=views) if table is None else table
         deadline_ms = self._deadline_ms(timeout)
         while True:
             left_s = max(deadline_ms - self._clock.steady_ms(), 0) / 1000
-            taken = self._poll(left_s, self._core.collecting.whole)
+            taken = self._poll(left_s, collecting.whole)
             if taken is None:
-                return self._core.collecting.no_rows()
-            unpacked = unpack(taken)
+                return collecting.no_rows(views=views)
+            unpacked = unpack(taken, views=views)
             if unpacked.error is not None:
-                self._call(partial(self._core.collecting.give_back, unpacked.unread))
+                self._call(partial(collecting.give_back, unpacked.unread))
                 if not unpacked.rows:
                     raise unpacked.error
             if unpacked.rows:
-                return self._core.collecting.table_of(unpacked.rows)
+                return collecting.table_of(unpacked.rows, views=views)
             # Nothing but markers, or records of aborted transactions.
 
     def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         deadline_ms = self._deadline_ms(timeout)
         while True:
             taken = self._run(self._core.step(deadline_ms, take), timeout)
-            for finished in self._core.finished_commits():
+            for finished in self._core.group.finished_commits():
                 finished.callback(finished.offsets, finished.error)
             if not isinstance(taken, Rebalance):
                 return taken
@@ -207,6 +213,10 @@ class Consumer:
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets lie before the end, as of the last fetch; None before the first."""
         return self._call(lambda: self._core.lag(TopicPartition(*partition)))
+
+    def metrics(self) -> dict[str, float]:
+        """Counts under the names of Kafka's consumer metrics."""
+        return self._call(self._core.metrics)
 
     # Commits.
 

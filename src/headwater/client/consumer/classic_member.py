@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final
 
 from headwater.client.assignors import Assignor, GroupMember, RebalanceProtocol
+from headwater.client.assignors.racks import Racks
 from headwater.client.consumer.membership import (
     COORDINATOR_GONE,
     Ask,
@@ -22,6 +23,7 @@ from headwater.client.consumer.membership import (
     Rebalance,
     RebalanceQueue,
 )
+from headwater.client.error_words import meaning
 from headwater.client.errors import KafkaError, error_for
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ProtocolError
@@ -157,12 +159,16 @@ class ClassicMember:
     def rebalance_done(self) -> None:
         self._queue.done()
 
-    def assign(self, partition_counts: Mapping[str, int]) -> None:
+    def assign(self, partition_counts: Mapping[str, int], racks: Racks | None = None) -> None:
         """The leader's work. Counts of the topics in `topics_to_assign` that exist."""
         members = self._group_members()
         wanted = {topic for member in members for topic in member.topics}
         counts = {topic: partition_counts[topic] for topic in wanted if topic in partition_counts}
-        dealt = self._assignors[self._protocol_name].assign(counts, members)
+        assignor = self._assignors[self._protocol_name]
+        if racks and assignor.assign_near is not None:
+            dealt = assignor.assign_near(counts, members, racks)
+        else:
+            dealt = assignor.assign(counts, members)
         self._assigned_counts = {topic: partition_counts.get(topic, 0) for topic in wanted}
         self._assignments = tuple(
             SyncGroupRequestAssignment(
@@ -392,7 +398,7 @@ class ClassicMember:
             case _ if code.is_retriable:
                 self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             case _:
-                self.failure = error_for(code, f"group {self._settings.group_id}: {code.name}")
+                self.failure = error_for(code, f"group {self._settings.group_id}: {meaning(code)}")
 
     def _lose_membership(self, *, forgets_member: bool) -> None:
         if forgets_member:

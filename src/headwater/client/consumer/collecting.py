@@ -8,6 +8,7 @@ seek past it.
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.fetched_data import FetchedData, Rows
 from headwater.client.consumer.fetcher import Fetcher
 from headwater.client.consumer.subscription_state import SubscriptionState
@@ -31,12 +32,14 @@ class Collecting:
         self,
         fetcher: Fetcher,
         state: SubscriptionState,
+        metrics: ConsumerMetrics,
         *,
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
     ) -> None:
         self._fetcher = fetcher
         self._state = state
+        self._metrics = metrics
         self._key_of = key_deserializer
         self._value_of = value_deserializer
 
@@ -68,37 +71,46 @@ class Collecting:
                     break
         finally:
             self._finish(passed)
+            self._metrics.consumed_records += len(records)
         return records
 
-    def no_rows(self) -> "pa.Table":
-        """An empty table. For any thread."""
-        return self.table_of([])
+    def no_rows(self, *, views: bool = False) -> "pa.Table":
+        """An empty table. For the thread that polls."""
+        return self.table_of([], views=views)
 
-    def table_of(self, rows: list[Rows]) -> "pa.Table":
-        """Rows that were taken, as a table. For any thread."""
+    def table_of(self, rows: list[Rows], *, views: bool = False) -> "pa.Table":
+        """Rows that were taken, as a table. For the thread that polls."""
+        self._metrics.consumed_records += sum(each.stop - each.start for each in rows)
         # Late, because importing pyarrow costs more than many a program that never asks for it.
         from headwater.client.consumer.tables import table_of
 
-        return table_of(rows)
+        return table_of(rows, views=views)
 
-    def table(self, limit: int | None) -> "pa.Table":
+    def table(self, limit: int | None, *, views: bool = False) -> "pa.Table":
         """All that is there, or so many rows, as an Arrow table."""
+        self._fetcher.expect_tables()
         taken: list[Rows] = []
         left = _ALL if limit is None else limit
+        # Rows that would be left over must not be views: records may be made of them.
+        as_views = views and limit is None
         passed: deque[FetchedData] = deque()
         try:
-            while left > 0 and (rows := self._next(left, passed, may_raise=not taken)) is not None:
+            while left > 0:
+                rows = self._next(left, passed, may_raise=not taken, as_views=as_views)
+                if rows is None:
+                    break
                 taken.append(rows)
                 left -= rows.stop - rows.start
         finally:
             self._finish(passed)
-        return self.table_of(taken)
+        return self.table_of(taken, views=views)
 
     def whole(self) -> list[FetchedData]:
         """All that waits, handed over as it is; the position moves behind it.
 
         So a blocking consumer unpacks in its own thread, while the loop's receives more.
         """
+        self._fetcher.expect_tables()
         waiting = self._fetcher.data
         taken: list[FetchedData] = []
         passed: deque[FetchedData] = deque()
@@ -106,11 +118,13 @@ class Collecting:
             data = waiting.popleft()
             state = self._state.state_for(data.partition, data.token)
             if state is not None and state.is_paused:
+                data.part()
                 passed.append(data)
                 continue
             self._fetcher.drop(data)
             if state is not None:
                 self._state.consumed(state, data.end_offset, data.end_epoch)
+                self._metrics.consumed_bytes += data.size_bytes
                 taken.append(data)
         waiting.extend(passed)
         return taken
@@ -121,9 +135,12 @@ class Collecting:
             state = self._state.state_for(data.partition, data.token)
             if state is not None:
                 self._fetcher.restore(data)
+                self._metrics.consumed_bytes -= data.size_bytes
                 self._state.consumed(state, data.next_offset, data.next_epoch)
 
-    def _next(self, limit: int, passed: deque[FetchedData], *, may_raise: bool) -> Rows | None:
+    def _next(
+        self, limit: int, passed: deque[FetchedData], *, may_raise: bool, as_views: bool = False
+    ) -> Rows | None:
         """The next rows of a partition that is not paused; what is paused is put aside."""
         waiting = self._fetcher.data
         while waiting:
@@ -132,10 +149,11 @@ class Collecting:
             if state is None:
                 self._fetcher.drop(waiting.popleft())
             elif state.is_paused:
+                data.part()
                 passed.append(waiting.popleft())
             else:
                 try:
-                    rows = data.take(limit)
+                    rows = data.take_all(views=True) if as_views else data.take(limit)
                 except HeadwaterError as error:
                     if not may_raise:
                         return None
@@ -143,15 +161,19 @@ class Collecting:
                 self._state.consumed(state, data.next_offset, data.next_epoch)
                 if rows is not None:
                     return rows
-                self._fetcher.drop(waiting.popleft())
+                self._drop_used(waiting.popleft())
         return None
 
     def _finish(self, passed: deque[FetchedData]) -> None:
         """Make room for what comes, and put back what was put aside."""
         waiting = self._fetcher.data
         if waiting and waiting[0].is_empty:
-            self._fetcher.drop(waiting.popleft())
+            self._drop_used(waiting.popleft())
         waiting.extendleft(reversed(passed))
+
+    def _drop_used(self, data: FetchedData) -> None:
+        self._metrics.consumed_bytes += data.size_bytes
+        self._fetcher.drop(data)
 
     def _deserialize(
         self, made: list[ConsumedRecord], records: list[ConsumedRecord]
@@ -191,12 +213,12 @@ class Unpacked(NamedTuple):
     error: KafkaError | None
 
 
-def unpack(taken: list[FetchedData]) -> Unpacked:
+def unpack(taken: list[FetchedData], *, views: bool = False) -> Unpacked:
     """All rows of all data, or of all before the first that is damaged. For any thread."""
     rows: list[Rows] = []
     for index, data in enumerate(taken):
         try:
-            while (some := data.take(_ALL)) is not None:
+            while (some := data.take_all(views=views)) is not None:
                 rows.append(some)
         except HeadwaterError as error:
             return Unpacked(rows, taken[index:], _located(data, from_failure(error)))

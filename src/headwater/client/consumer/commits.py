@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from headwater.client.cluster_client import ClusterClient
+from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.membership import Identity
 from headwater.client.consumer.offsets import Offsets
+from headwater.client.error_words import meaning
 from headwater.client.errors import CommitFailed, KafkaError, KafkaTimeout
 from headwater.client.group_metadata import OffsetAndMetadata
 from headwater.model.errors import ErrorCode
@@ -49,12 +51,14 @@ class Commits:
         group_id: str,
         *,
         identity: Callable[[], Identity],
+        metrics: ConsumerMetrics,
         timeout_ms: int,
     ) -> None:
         self._cluster = cluster
         self._offsets = offsets
         self._group_id = group_id
         self._identity = identity
+        self._metrics = metrics
         self._timeout_ms = timeout_ms
         self._last: asyncio.Task[None] | None = None
         self._unfinished: set[asyncio.Task[None]] = set()
@@ -124,10 +128,11 @@ class Commits:
                 deadline_ms=deadline_ms,
                 is_retriable=self._may_help,
             )
+            self._metrics.commit_count += 1
         except KafkaError as error:
             if error.code in _MEMBER_IS_GONE:
                 raise CommitFailed(
-                    f"the group has gone on without this member: {error.code.name}"
+                    f"the group has gone on without this member: {meaning(error.code)}"
                 ) from error
             raise
 

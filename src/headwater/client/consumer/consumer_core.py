@@ -10,30 +10,26 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from headwater.client.cluster_client import ClusterClient
-from headwater.client.consumer.classic_member import ClassicMember
 from headwater.client.consumer.collecting import Collecting
-from headwater.client.consumer.commits import CommitCallback, Commits, FinishedCommit
+from headwater.client.consumer.commits import CommitCallback
 from headwater.client.consumer.complaints import Complaints
-from headwater.client.consumer.consumer_member import ConsumerMember
+from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.fetcher import Fetcher
-from headwater.client.consumer.group_session import GroupSession
-from headwater.client.consumer.members import new_member
-from headwater.client.consumer.membership import Change, Identity, Rebalance
+from headwater.client.consumer.group_part import Committed, GroupPart
+from headwater.client.consumer.membership import Change, Rebalance
 from headwater.client.consumer.offset_reset import OffsetReset
 from headwater.client.consumer.offsets import (
-    NO_IDENTITY,
     OffsetAndTimestamp,
     Offsets,
 )
 from headwater.client.consumer.positions import Positions
 from headwater.client.consumer.subscription import Subscription
 from headwater.client.consumer.subscription_state import SubscriptionState
+from headwater.client.error_words import meaning
 from headwater.client.errors import (
     ClientClosed,
     IllegalState,
-    InvalidGroupId,
-    KafkaError,
     KafkaTimeout,
     WokenUp,
     error_for,
@@ -44,7 +40,6 @@ from headwater.model.ids import TopicPartition
 from headwater.model.ports import Clock, Dice
 
 T = TypeVar("T")
-Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class ConsumerCore:
@@ -66,13 +61,22 @@ class ConsumerCore:
         self.state = SubscriptionState(has_group=settings.group_id is not None)
         self._complaints = Complaints(self.state)
         self.offsets = Offsets(self.cluster, is_committed_only=settings.is_committed_only)
+        self._metrics = ConsumerMetrics()
+        self.group = GroupPart(
+            self.cluster,
+            self.state,
+            self.offsets,
+            settings,
+            metrics=self._metrics,
+            changed=self._tell,
+        )
         self._positions = Positions(
             self.cluster,
             self.state,
             self.offsets,
             settings,
             complaints=self._complaints,
-            identity=self._reader,
+            identity=self.group.reader,
             changed=self._changed,
         )
         self._fetcher = Fetcher(
@@ -80,34 +84,30 @@ class ConsumerCore:
             self.state,
             settings,
             complaints=self._complaints,
+            metrics=self._metrics,
             arrived=self._tell,
         )
         self.collecting = Collecting(
             self._fetcher,
             self.state,
+            self._metrics,
             key_deserializer=settings.deserializer_of_keys(),
             value_deserializer=settings.deserializer_of_values(),
         )
-        self._session = self._new_session()
-        self._commits = self._new_commits()
-        self._subscription = Subscription()
         self._news = asyncio.Event()
         self._is_woken = False
         self._is_closed = False
-        self._commit_at_ms = clock.steady_ms() + settings.auto_commit_interval_ms
 
     # Subscribing.
 
     @property
     def subscription(self) -> Subscription:
-        return self._subscription
+        return self.group.subscription
 
     def subscribe(self, subscription: Subscription) -> None:
         self._check_open()
-        self._subscription.check_not_manual()
-        if self._session is None:
-            raise InvalidGroupId("subscribing needs a group.id; without one, use assign")
-        self._subscription = subscription
+        self.subscription.check_not_manual()
+        self.group.subscribe(subscription)
         if subscription.pattern is None:
             self.cluster.schedule.wants_all = False
             now_ms = self._clock.steady_ms()
@@ -115,15 +115,15 @@ class ConsumerCore:
         else:
             self.cluster.schedule.wants_all = True
         self.cluster.want_refresh()
-        self._tell_member()
+        self.group.tell_member()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these, without the group's help."""
         self._check_open()
-        self._subscription.check_manual()
+        self.subscription.check_manual()
         wanted = [TopicPartition(*each) for each in partitions]
-        self._subscription = Subscription(is_manual=bool(wanted))
-        self._commit_now_and_then(is_due=True)
+        self.group.subscription = Subscription(is_manual=bool(wanted))
+        self.group.commit_now_and_then(is_due=True)
         self.state.assign(wanted)
         for each in wanted:
             self.cluster.use_topic(each.topic)
@@ -132,20 +132,15 @@ class ConsumerCore:
     async def prepare_to_leave(self, *, deadline_ms: int) -> Rebalance | None:
         """Commit if that is automatic. Gives what the listener must hear of before we leave."""
         self._check_open()
-        await self._commit_before_losing(tuple(self.state.partitions), deadline_ms)
-        if self._session is None or not self._subscription.uses_group:
-            return None
-        owned = self._session.member.owned
+        await self.group.commit_before_losing(tuple(self.state.partitions), deadline_ms=deadline_ms)
+        owned = self.group.owned
         return Rebalance(Change.REVOKED, owned) if owned else None
 
     async def unsubscribe(self, *, deadline_ms: int) -> None:
         """Leave the group, and read nothing."""
         self._check_open()
-        if self._session is not None:
-            await self._session.close(deadline_ms=deadline_ms)
-            self._session = self._new_session()
+        await self.group.leave(deadline_ms=deadline_ms)
         self.state.assign(())
-        self._subscription = Subscription()
 
     # Polling.
 
@@ -158,12 +153,12 @@ class ConsumerCore:
             if self._is_woken:
                 self._is_woken = False
                 raise WokenUp("woken up")
-            rebalance = await self._begin_rebalance(deadline_ms)
+            rebalance = await self.group.begin_rebalance(deadline_ms=deadline_ms)
             if rebalance is not None:
                 return rebalance
             self._complaints.raise_first()
             if is_first:
-                self._commit_now_and_then()
+                self.group.commit_now_and_then()
             if self._fetcher.data:
                 taken = take()
                 self._fetcher.pump()
@@ -188,40 +183,10 @@ class ConsumerCore:
         except TimeoutError:
             return
 
-    async def _begin_rebalance(self, deadline_ms: int) -> Rebalance | None:
-        session = self._session
-        if session is None or not self._subscription.uses_group:
-            return None
-        session.member.polled(self._clock.steady_ms())
-        session.kick()
-        if session.member.failure is not None:
-            failure = session.member.failure
-            session.member.forgive(self._clock.steady_ms())
-            raise failure
-        rebalance = session.member.rebalance
-        if rebalance is None:
-            return None
-        if rebalance.change is Change.REVOKED:
-            limit_ms = max(deadline_ms, self._deadline_ms(None))
-            await self._commit_before_losing(rebalance.partitions, limit_ms)
-        elif rebalance.change is Change.ASSIGNED:
-            self.state.assign([*self.state.partitions, *rebalance.partitions])
-            for each in rebalance.partitions:
-                self.cluster.use_topic(each.topic)
-        return rebalance
-
     def finish_rebalance(self) -> None:
         """The listener has heard of it."""
-        session = self._session
-        if session is None or session.member.rebalance is None:
-            return
-        rebalance = session.member.rebalance
-        if rebalance.change is not Change.ASSIGNED:
-            gone = set(rebalance.partitions)
-            self.state.assign([each for each in self.state.partitions if each not in gone])
-        session.member.rebalance_done()
-        session.kick()
-        self._changed()
+        if self.group.finish_rebalance():
+            self._changed()
 
     def wake_up(self) -> None:
         """End a poll that waits, or the next one."""
@@ -262,6 +227,13 @@ class ConsumerCore:
         end = state.last_stable_offset if is_committed_only else state.high_watermark
         return None if end < 0 or not state.has_position else max(end - state.position, 0)
 
+    def metrics(self) -> dict[str, float]:
+        lags = [self.lag(partition) for partition in self.state.partitions]
+        counts = self._metrics.as_dict()
+        counts["records-lag-max"] = float(max((lag for lag in lags if lag is not None), default=0))
+        counts["assigned-partitions"] = float(len(lags))
+        return counts
+
     async def listed(
         self, timestamps: Mapping[TopicPartition, int], *, deadline_ms: int
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
@@ -269,48 +241,23 @@ class ConsumerCore:
 
     # Commits.
 
-    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where the application is, everywhere."""
-        return {
-            partition: OffsetAndMetadata(state.position, "", state.position_epoch)
-            for partition, state in self.state.partitions.items()
-            if state.has_position
-        }
-
     async def commit(self, offsets: Committed | None, *, deadline_ms: int) -> None:
-        await self._committing().wait(
-            self.consumed() if offsets is None else offsets, deadline_ms=deadline_ms
-        )
+        self._check_open()
+        await self.group.commit(offsets, deadline_ms=deadline_ms)
 
     def start_commit(self, offsets: Committed | None, callback: CommitCallback | None) -> None:
-        self._committing().start(self.consumed() if offsets is None else offsets, callback)
-
-    def finished_commits(self) -> list[FinishedCommit]:
-        """Commits whose callbacks are due. Also for the thread of a blocking consumer."""
-        finished: list[FinishedCommit] = []
-        while self._commits is not None and self._commits.finished:
-            finished.append(self._commits.finished.popleft())
-        return finished
+        self._check_open()
+        self.group.start_commit(offsets, callback)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        self._committing()
-        assert self.settings.group_id is not None
-        who = self._committer()
-        return ConsumerGroupMetadata(
-            group_id=self.settings.group_id,
-            generation_id=who.generation_id,
-            member_id=who.member_id,
-            group_instance_id=who.group_instance_id,
-        )
+        self._check_open()
+        return self.group.metadata()
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, deadline_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        self._committing()
-        assert self.settings.group_id is not None
-        return await self.offsets.committed(
-            self.settings.group_id, partitions, deadline_ms=deadline_ms, identity=self._reader()
-        )
+        self._check_open()
+        return await self.group.committed(partitions, deadline_ms=deadline_ms)
 
     # The end.
 
@@ -320,12 +267,9 @@ class ConsumerCore:
             return
         self._is_closed = True
         try:
-            if self._session is not None:
-                await self._session.close(deadline_ms=deadline_ms)
+            await self.group.close(deadline_ms=deadline_ms)
         finally:
             self._positions.close()
-            if self._commits is not None:
-                self._commits.close()
             self._fetcher.close()
             # One turn, in which the last words leave.
             await asyncio.sleep(0)
@@ -338,54 +282,20 @@ class ConsumerCore:
 
     # Inside.
 
-    def _new_session(self) -> GroupSession | None:
-        group_id = self.settings.group_id
-        if group_id is None:
-            return None
-        member = new_member(self.settings, group_id, self.cluster.dice)
-        return GroupSession(self.cluster, group_id, member, changed=self._tell)
-
-    def _new_commits(self) -> Commits | None:
-        if self.settings.group_id is None:
-            return None
-        return Commits(
-            self.cluster,
-            self.offsets,
-            self.settings.group_id,
-            identity=self._committer,
-            timeout_ms=self.settings.default_api_timeout_ms,
-        )
-
-    def _tell_member(self) -> None:
-        """What the group must know of the subscription."""
-        session, subscription = self._session, self._subscription
-        if session is None or not subscription.uses_group:
-            return
-        wanted = subscription.wanted_topics(
-            self.cluster.metadata, excludes_internal=self.settings.exclude_internal_topics
-        )
-        match session.member:
-            case ClassicMember():
-                session.member.subscribe(wanted)
-            case ConsumerMember():
-                session.member.subscribe(wanted, subscription.server_pattern)
-
     def _metadata_changed(self) -> None:
         if self._is_closed:
             return
-        self._tell_member()
-        if self._session is not None:
-            self._session.metadata_changed()
+        self.group.metadata_changed()
         self._complain_of_topics()
         self._changed()
 
     def _complain_of_topics(self) -> None:
         """What can never be read is told; that a topic does not exist yet is none of that."""
-        for topic in self._subscription.topics:
+        for topic in self.subscription.topics:
             view = self.cluster.metadata.topics.get(topic)
             code = ErrorCode.NONE if view is None else view.error
             if code is not ErrorCode.NONE and not code.is_retriable:
-                error = error_for(code, f"topic {topic}: {code.name}")
+                error = error_for(code, f"topic {topic}: {meaning(code)}")
                 self._complaints.add(error)
                 self._tell()
 
@@ -401,50 +311,6 @@ class ConsumerCore:
 
     def _tell(self) -> None:
         self._news.set()
-
-    def _committer(self) -> Identity:
-        if self._session is None or not self._subscription.uses_group:
-            return NO_IDENTITY
-        return self._session.member.identity
-
-    def _reader(self) -> Identity:
-        """Who asks for committed offsets; only the new protocol's members say who they are."""
-        is_new = self.settings.group_protocol == "consumer"
-        return self._committer() if is_new else NO_IDENTITY
-
-    def _committing(self) -> Commits:
-        self._check_open()
-        if self._commits is None:
-            raise InvalidGroupId("committing needs a group.id")
-        return self._commits
-
-    def _commit_now_and_then(self, *, is_due: bool = False) -> None:
-        """Auto commit: what was polled before this poll is taken for handled."""
-        if self._commits is None or not self.settings.enable_auto_commit:
-            return
-        now_ms = self._clock.steady_ms()
-        if is_due or now_ms >= self._commit_at_ms:
-            self._commit_at_ms = now_ms + self.settings.auto_commit_interval_ms
-            consumed = self.consumed()
-            if consumed:
-                self._commits.start(consumed)
-
-    async def _commit_before_losing(
-        self, partitions: Iterable[TopicPartition], deadline_ms: int
-    ) -> None:
-        if self._commits is None or not self.settings.enable_auto_commit:
-            return
-        concerned = set(partitions)
-        consumed = {each: what for each, what in self.consumed().items() if each in concerned}
-        try:
-            await self._commits.wait(consumed, deadline_ms=deadline_ms)
-        except KafkaError:
-            # The next owner reads some records again; that is what at-least-once means.
-            return
-
-    def _deadline_ms(self, timeout_s: float | None) -> int:
-        limit_ms = self.settings.default_api_timeout_ms if timeout_s is None else timeout_s * 1000
-        return self._clock.steady_ms() + int(limit_ms)
 
     def _check_open(self) -> None:
         if self._is_closed:

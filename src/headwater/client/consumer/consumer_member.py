@@ -18,6 +18,7 @@ from headwater.client.consumer.membership import (
     Rebalance,
     RebalanceQueue,
 )
+from headwater.client.error_words import meaning
 from headwater.client.errors import KafkaError, error_for
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicId, TopicPartition
@@ -282,7 +283,7 @@ class ConsumerMember:
                 self._told = None
                 self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             case _:
-                text = message or code.name
+                text = message or meaning(code)
                 self.failure = error_for(code, f"group {self._settings.group_id}: {text}")
 
     def _fenced(self) -> None:

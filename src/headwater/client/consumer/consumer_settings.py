@@ -43,6 +43,8 @@ class ConsumerSettings(ClientSettings):
     exclude_internal_topics: bool = setting(boolean(), True)
     allow_auto_create_topics: bool = setting(boolean(), True)
     default_api_timeout_ms: int = setting(integer(0), 60_000)
+    # Tables are taken whole, so that fewer and larger answers are better for them.
+    headwater_table_fetch_bytes: int = setting(integer(0), 8_388_608)
     # What a batch may unpack to; a guard against bombs, as brokers have it.
     headwater_unpacked_max_bytes: int = setting(long(1), 104_857_600)
     key_deserializer: object = plugin(None)

@@ -23,6 +23,7 @@ from headwater.wire.messages.fetch import AbortedTransaction
 
 _DECODED_AT_ONCE: Final = 4_096
 """Records that are unpacked together at most, unless more are asked for or one batch has more."""
+_ALL: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class FetchedData:
         self,
         partition: TopicPartition,
         token: int,
-        data: bytes,
+        data: bytes | memoryview,
         *,
         fetch_offset: int,
         aborted: Sequence[AbortedTransaction],
@@ -87,16 +88,28 @@ class FetchedData:
     def is_empty(self) -> bool:
         return not self._batches and self._columns is None
 
+    def part(self) -> None:
+        """Let go of the answer that it came in: it will wait for longer than the others."""
+        if isinstance(self._data, memoryview):
+            self._data = bytes(self._data)
+
+    def take_all(self, *, views: bool) -> Rows | None:
+        """As many rows as belong together, values as views of the data if wanted."""
+        return self._take(_ALL, views=views)
+
     def take(self, limit: int) -> Rows | None:
         """At most so many rows; None at the end, when `next_offset` is the end of the data.
 
         Raises what decoding does: CorruptBatch and its like. The position then stays before it.
         """
+        return self._take(limit, views=False)
+
+    def _take(self, limit: int, *, views: bool) -> Rows | None:
         while self._columns is None:
             if not self._batches:
                 self.next_offset, self.next_epoch = self.end_offset, self.end_epoch
                 return None
-            self._decode(max(limit, _DECODED_AT_ONCE))
+            self._decode(max(limit, _DECODED_AT_ONCE), views=views)
         start = self._row
         stop = min(start + limit, self._columns.row_count)
         rows = Rows(
@@ -130,7 +143,7 @@ class FetchedData:
             # Nothing visible follows, so what is hidden at the end is passed over at once.
             self.next_offset, self.next_epoch = self.end_offset, self.end_epoch
 
-    def _decode(self, at_once: int) -> None:
+    def _decode(self, at_once: int, *, views: bool) -> None:
         """Unpack the next batches, as long as they are of one leader epoch and not too many."""
         chosen = [self._batches.popleft()]
         count = chosen[0][1].record_count
@@ -150,13 +163,14 @@ class FetchedData:
                 first_offset=self.next_offset,
                 expected_bytes=chosen[-1][0] + last.size_bytes - first_position,
                 checks_crc=self._reading.checks_crc,
+                views=views,
             )
         except BatchError:
             self._batches.extendleft(reversed(chosen))
             if len(chosen) == 1:
                 raise
             # What is sound before the damage is handed out first, one batch after the other.
-            self._decode(0)
+            self._decode(0, views=views)
             return
         self._columns_end, self._columns_epoch = last.next_offset, epoch
         if columns.row_count:

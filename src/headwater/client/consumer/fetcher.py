@@ -2,8 +2,8 @@
 
 A partition is asked about again while no more than `max.partition.fetch.bytes` of it waits for the
 application, and none is while `fetch.max.bytes` wait in all. So what waits is bounded by that and
-by one answer per broker. What a reader would get wrong: the records of an answer are copied out of
-the receive buffer here, once, and not unpacked.
+by one answer per broker. What a reader would get wrong: the records of an answer are not unpacked
+here. Those of a large one are not even copied: they keep the memory that it was received into.
 """
 
 from collections import deque
@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from headwater.client.addresses import Address
+from headwater.client.broker_connection import BrokerConnection
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.cluster_metadata import NO_NODE, BrokerNode, PartitionView
 from headwater.client.consumer.complaints import Complaints
+from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.fetch_session import (
     NEWEST_WITHOUT_IDS,
@@ -24,6 +26,7 @@ from headwater.client.consumer.fetch_session import (
 from headwater.client.consumer.fetched_data import FetchedData, Reading
 from headwater.client.consumer.offset_reset import OffsetReset
 from headwater.client.consumer.subscription_state import PartitionState, SubscriptionState
+from headwater.client.error_words import meaning
 from headwater.client.errors import KafkaError, error_for, from_failure
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
@@ -36,6 +39,8 @@ from headwater.wire.messages.fetch import (
 )
 
 _ROLE = "fetch"
+# To copy fewer bytes than these costs less than to find other memory to receive into.
+_KEPT_FROM_BYTES = 131_072
 
 
 class _Asked(NamedTuple):
@@ -53,6 +58,7 @@ class Fetcher:
         settings: ConsumerSettings,
         *,
         complaints: Complaints,
+        metrics: ConsumerMetrics,
         arrived: Callable[[], None],
     ) -> None:
         self._cluster = cluster
@@ -60,6 +66,7 @@ class Fetcher:
         self._settings = settings
         self._rule = settings.reset_rule
         self._complaints = complaints
+        self._metrics = metrics
         self._arrived = arrived
         self._reading = Reading(
             is_committed_only=settings.is_committed_only,
@@ -72,6 +79,7 @@ class Fetcher:
         self._is_closed = False
         self.data: deque[FetchedData] = deque()
         self.buffered_bytes = 0
+        self._partition_max_bytes = settings.max_partition_fetch_bytes
 
     def pump(self) -> None:
         """Send whatever can be sent now."""
@@ -79,6 +87,12 @@ class Fetcher:
             return
         for node_id, wanted in self._plan().items():
             self._fetch(node_id, wanted)
+
+    def expect_tables(self) -> None:
+        """The application takes all that is there, so that more at a time is better."""
+        self._partition_max_bytes = max(
+            self._settings.max_partition_fetch_bytes, self._settings.headwater_table_fetch_bytes
+        )
 
     def drop(self, data: FetchedData) -> None:
         """What waited is taken, or of no use any more."""
@@ -112,7 +126,7 @@ class Fetcher:
 
     def _plan(self) -> dict[int, dict[TopicPartition, Wanted]]:
         now_ms = self._cluster.clock.steady_ms()
-        limit_bytes = max(self._settings.max_partition_fetch_bytes, 1)
+        limit_bytes = max(self._partition_max_bytes, 1)
         plan: dict[int, dict[TopicPartition, Wanted]] = {}
         for partition, state in self._state.partitions.items():
             if not state.may_fetch(now_ms) or state.buffered_bytes > limit_bytes:
@@ -148,7 +162,7 @@ class Fetcher:
                 partition=partition.partition,
                 current_leader_epoch=view.leader_epoch,
                 fetch_offset=state.fetch_offset,
-                partition_max_bytes=self._settings.max_partition_fetch_bytes,
+                partition_max_bytes=self._partition_max_bytes,
             ),
         )
 
@@ -160,9 +174,11 @@ class Fetcher:
             for partition, want in wanted.items()
         }
         self._in_flight.add(node_id)
-        self._cluster.connection(node_id, _ROLE).ask(
+        asked_ms = self._cluster.clock.steady_ms()
+        connection = self._cluster.connection(node_id, _ROLE)
+        connection.ask(
             self._request(request),
-            lambda response: self._came(node_id, asked, response),
+            lambda response: self._came(node_id, asked, asked_ms, response, connection),
             lambda error: self._failed(node_id, asked, error),
             # A broker may hold it back for as long as we allow, before the usual time begins.
             timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
@@ -186,7 +202,12 @@ class Fetcher:
     # What came of it.
 
     def _came(
-        self, node_id: int, asked: dict[TopicPartition, _Asked], response: FetchResponse
+        self,
+        node_id: int,
+        asked: dict[TopicPartition, _Asked],
+        asked_ms: int,
+        response: FetchResponse,
+        connection: BrokerConnection,
     ) -> None:
         self._in_flight.discard(node_id)
         self._sessions[node_id].answered(response.error_code, response.session_id)
@@ -196,11 +217,19 @@ class Fetcher:
             self._refused(asked, response.error_code)
             return
         self._learn_leaders(response)
+        size_bytes = _records_bytes(response)
+        self._metrics.fetched(
+            size_bytes,
+            took_ms=self._cluster.clock.steady_ms() - asked_ms,
+            throttle_ms=response.throttle_time_ms,
+        )
+        is_kept = size_bytes >= _KEPT_FROM_BYTES and connection.keep_answer()
         for topic in response.responses:
             name = topic.topic or self._names.get(topic.topic_id)
             for each in topic.partitions:
                 if name is not None:
-                    self._partition_came(TopicPartition(name, each.partition_index), asked, each)
+                    partition = TopicPartition(name, each.partition_index)
+                    self._partition_came(partition, asked, each, is_kept=is_kept)
         self.pump()
         self._arrived()
 
@@ -231,12 +260,17 @@ class Fetcher:
                     self._retry_later(state)
             self._cluster.want_refresh()
             if not code.is_retriable:
-                self._complaints.add(error_for(code, f"fetch: {code.name}"))
+                self._complaints.add(error_for(code, f"fetch: {meaning(code)}"))
                 self._arrived()
         self.pump()
 
     def _partition_came(
-        self, partition: TopicPartition, asked: dict[TopicPartition, _Asked], answer: PartitionData
+        self,
+        partition: TopicPartition,
+        asked: dict[TopicPartition, _Asked],
+        answer: PartitionData,
+        *,
+        is_kept: bool,
     ) -> None:
         question = asked.get(partition)
         state = None if question is None else self._state.state_for(partition, question.token)
@@ -255,14 +289,15 @@ class Fetcher:
                 self._cluster.clock.steady_ms() + self._settings.metadata_max_age_ms
             )
         if isinstance(answer.records, memoryview) and answer.records:
-            self._take(partition, state, answer, bytes(answer.records))
+            records = answer.records if is_kept else bytes(answer.records)
+            self._take(partition, state, answer, records)
 
     def _take(
         self,
         partition: TopicPartition,
         state: PartitionState,
         answer: PartitionData,
-        records: bytes,
+        records: bytes | memoryview,
     ) -> None:
         try:
             data = FetchedData(
@@ -301,7 +336,7 @@ class Fetcher:
             if code.needs_refresh or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
                 self._cluster.want_refresh()
         elif code is not ErrorCode.UNKNOWN_SERVER_ERROR:
-            self._complaints.add_about(partition, error_for(code, f"{partition}: {code.name}"))
+            self._complaints.add_about(partition, error_for(code, f"{partition}: {meaning(code)}"))
 
     def _out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
         if state.read_replica != NO_NODE:
@@ -342,6 +377,15 @@ class Fetcher:
                         leader_epoch=each.current_leader.leader_epoch,
                         node=nodes.get(each.current_leader.leader_id),
                     )
+
+
+def _records_bytes(response: FetchResponse) -> int:
+    return sum(
+        len(each.records)
+        for topic in response.responses
+        for each in topic.partitions
+        if isinstance(each.records, memoryview)
+    )
 
 
 def _at(partition: TopicPartition, offset: int, error: KafkaError) -> KafkaError:

@@ -121,7 +121,8 @@ class GroupSession:
         match self.member:
             case ClassicMember():
                 if (topics := self.member.topics_to_assign) is not None:
-                    self.member.assign(await self._partition_counts(topics))
+                    counts = await self._partition_counts(topics)
+                    self.member.assign(counts, self._cluster.metadata.racks_of(topics))
             case ConsumerMember():
                 if unknown := self.member.unknown_topic_ids:
                     self.member.names_seen(await self._names(unknown))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from headwater.client.cluster_client import GROUP, ClusterClient
 from headwater.client.cluster_metadata import NO_NODE
 from headwater.client.consumer.membership import COORDINATOR_GONE, Identity
+from headwater.client.error_words import meaning
 from headwater.client.errors import KafkaError, LeaderNotAvailable, UnsupportedVersion, error_for
 from headwater.client.group_metadata import OffsetAndMetadata
 from headwater.model.errors import ErrorCode
@@ -113,10 +114,12 @@ class Offsets:
                 else:
                     for partition, outcome in answer.items():
                         if isinstance(outcome, ErrorCode):
-                            text = f"{partition}: {outcome.name}"
+                            text = f"{partition}: {meaning(outcome)}"
                             failures.append(error_for(outcome, text))
                         else:
                             found[partition] = outcome
+            if not failures:
+                failures += [_silence(each) for each in left if each not in found]
             if failures:
                 self._cluster.want_refresh()
                 raise next((each for each in failures if not each.is_retriable), failures[0])
@@ -305,9 +308,14 @@ class Offsets:
                 topics=topics,
             )
             response = await self._of_coordinator_commit(group_id, request, deadline_ms)
+            answered: set[TopicPartition] = set()
             for topic in response.topics:
                 for each in topic.partitions:
                     self._check_group(group_id, each.error_code)
+                    answered.add(TopicPartition(topic.name, each.partition_index))
+            for partition in offsets:
+                if partition not in answered:
+                    raise _silence(partition)
 
         if offsets:
             await self._cluster.retrying.until(deadline_ms, attempt, is_retriable=is_retriable)
@@ -344,7 +352,7 @@ class Offsets:
             return
         if code in COORDINATOR_GONE:
             self._cluster.forget_coordinator(GROUP, group_id)
-        raise error_for(code, f"group {group_id}: {code.name}")
+        raise error_for(code, f"group {group_id}: {meaning(code)}")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
@@ -352,3 +360,9 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicParti
     for partition in partitions:
         by_topic.setdefault(partition.topic, []).append(partition)
     return by_topic
+
+
+def _silence(partition: TopicPartition) -> KafkaError:
+    """A broker was asked about a partition, and its answer does not speak of it."""
+    text = f"{partition}: the broker says nothing about it"
+    return error_for(ErrorCode.UNKNOWN_SERVER_ERROR, text)

@@ -6,7 +6,7 @@ here raises to the application at once. What it must hear of waits among the com
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from headwater.client.cluster_client import ClusterClient
@@ -41,6 +41,7 @@ _MEMBER_IS_BEHIND: Final = frozenset(
     }
 )
 _Asked = dict[TopicPartition, int]
+_LookUp = Callable[[_Asked], Awaitable[None]]
 """Partitions with the tokens under which they are asked about."""
 
 
@@ -85,20 +86,21 @@ class Positions:
                 state.is_asking = True
                 asked[partition] = state.token
             if asked:
-                self._start(asked, look_up(asked))
+                self._start(asked, look_up)
 
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, asked: _Asked, work: Coroutine[None, None, None]) -> None:
-        task = self._cluster.loop.create_task(self._carry_out(asked, work))
+    def _start(self, asked: _Asked, look_up: _LookUp) -> None:
+        task = self._cluster.loop.create_task(self._carry_out(asked, look_up))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry_out(self, asked: _Asked, work: Coroutine[None, None, None]) -> None:
+    async def _carry_out(self, asked: _Asked, look_up: _LookUp) -> None:
         try:
-            await work
+            # Begun here, because the task may be cancelled before it runs at all.
+            await look_up(asked)
         except KafkaError as error:
             retry_at_ms = self._cluster.clock.steady_ms() + self._settings.retry_backoff_ms
             for state in self._still_asked(asked).values():

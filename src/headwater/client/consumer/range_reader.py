@@ -21,6 +21,7 @@ from headwater.client.cluster_metadata import NO_NODE, PartitionView
 from headwater.client.consumer.committed_only import PlacedBatch, without_aborted, without_control
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.offsets import OffsetAndTimestamp, Offsets
+from headwater.client.error_words import meaning
 from headwater.client.errors import (
     ClientClosed,
     KafkaError,
@@ -32,9 +33,9 @@ from headwater.client.errors import (
 from headwater.client.group_metadata import OffsetAndMetadata
 from headwater.client.loop_thread import LoopThread
 from headwater.client.settings import read_settings
-from headwater.client.system import SystemClock, SystemDice
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_TOPIC_ID, TopicPartition
+from headwater.net.system import SystemClock, SystemDice
 from headwater.records.header import LENGTH_END, BatchHeader
 from headwater.records.kernel import scan
 from headwater.wire.messages.fetch import (
@@ -302,13 +303,13 @@ def _result(coming: "Future[_Answer]") -> _Answer:
 def _copied(partition: TopicPartition, response: FetchResponse) -> _Answer | KafkaError:
     """An answer that outlives the connection's buffer, or why there is none."""
     if response.error_code is not ErrorCode.NONE:
-        return error_for(response.error_code, f"{partition}: {response.error_code.name}")
+        return error_for(response.error_code, f"{partition}: {meaning(response.error_code)}")
     for topic in response.responses:
         for each in topic.partitions:
             if each.partition_index != partition.partition:
                 continue
             if each.error_code is not ErrorCode.NONE:
-                return error_for(each.error_code, f"{partition}: {each.error_code.name}")
+                return error_for(each.error_code, f"{partition}: {meaning(each.error_code)}")
             records: Any = each.records
             return _Answer(bytes(records or b""), tuple(each.aborted_transactions or ()))
     return UnknownServerError(f"{partition} is not in the answer about it")
@@ -319,7 +320,7 @@ def _is_readable(topic: MetadataResponseTopic, *, is_named: bool) -> bool:
     if topic.error_code is ErrorCode.NONE:
         return is_named or not topic.is_internal
     if is_named:
-        raise error_for(topic.error_code, f"topic {topic.name}: {topic.error_code.name}")
+        raise error_for(topic.error_code, f"topic {topic.name}: {meaning(topic.error_code)}")
     return False
 
 

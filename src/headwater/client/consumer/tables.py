@@ -1,4 +1,8 @@
-"""Fetched rows as an Arrow table: columns as the kernel made them, and no object per record."""
+"""Fetched rows as an Arrow table: columns as the kernel made them, and no object per record.
+
+What a reader would get wrong: rows may have been unpacked before anybody asked for views of their
+values. Those become views of the column that they were copied into.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,15 +22,18 @@ _COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
     "headers": pa.list_(HEADER_TYPE),
 }
 SCHEMA: Final = pa.schema(_COLUMN_TYPES)
-"""What `poll_table` gives. `Producer.send_table` takes it back."""
+"""What `poll_table` gives. `Producer.send_table` takes it back, but for topic and offset."""
+VIEWS_SCHEMA: Final = pa.schema({**_COLUMN_TYPES, "value": pa.binary_view()})
+"""What it gives with values as views of the memory that they were received into."""
 
 
-def table_of(taken: Sequence[Rows]) -> pa.Table:
+def table_of(taken: Sequence[Rows], *, views: bool = False) -> pa.Table:
     """A table of all rows, in order; one chunk per run of batches, nothing copied."""
-    return pa.Table.from_batches([_batch(rows) for rows in taken], SCHEMA)
+    schema = VIEWS_SCHEMA if views else SCHEMA
+    return pa.Table.from_batches([_batch(rows, schema) for rows in taken], schema)
 
 
-def _batch(rows: Rows) -> pa.RecordBatch:
+def _batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
     count = rows.stop - rows.start
     columns = adopt_columns(rows.columns).slice(rows.start, count)
     return pa.RecordBatch.from_arrays(
@@ -36,8 +43,8 @@ def _batch(rows: Rows) -> pa.RecordBatch:
             columns.column("offset"),
             columns.column("timestamp").view(SCHEMA.field("timestamp").type),
             columns.column("key"),
-            columns.column("value"),
+            columns.column("value").cast(schema.field("value").type),
             columns.column("headers"),
         ],
-        schema=SCHEMA,
+        schema=schema,
     )

@@ -23,9 +23,9 @@ from headwater.client.consumer.subscription import RebalanceListener
 from headwater.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress
 from headwater.client.parallel.lanes import Job, Lanes
 from headwater.client.parallel.progress import Progress
-from headwater.client.system import SystemClock
 from headwater.model.failures import InvalidSetting
 from headwater.model.ids import TopicPartition
+from headwater.net.system import SystemClock
 from headwater.records.consumed import ConsumedRecord
 
 Handle = Callable[[ConsumedRecord], object]

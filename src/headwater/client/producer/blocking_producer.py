@@ -23,9 +23,9 @@ from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.producer.record_future import RecordFuture
 from headwater.client.producer.transaction_offsets import positions
-from headwater.client.system import SystemClock, SystemDice
 from headwater.model.failures import InvalidSetting
 from headwater.model.ids import TopicPartition
+from headwater.net.system import SystemClock, SystemDice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +103,21 @@ class Producer:
                 self._wait_for_room(self._engine.deadline_ms())
             sent.append((RecordFuture(batch, 0, -1), batch.count))
         return TableFuture(sent)
+
+    def send_batch(self, topic: str, partition: int, batch: bytearray) -> RecordFuture:
+        """Send a record batch that is ready, unopened; the future is that of its first record.
+
+        The bytes are the producer's from then on. Codec and timestamps stay as they are.
+        """
+        from headwater.client.producer.whole_batches import whole_batch
+
+        known = self._core.accumulator.topics.get(topic)
+        if known is None or partition >= len(known.queues):
+            self._prepare(topic, partition, self._engine.deadline_ms())
+        queue, taken = whole_batch(self._core, topic, partition, batch)
+        while not self._core.put(queue, taken):
+            self._wait_for_room(self._engine.deadline_ms())
+        return RecordFuture(taken, 0, -1)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all records sent so far are settled; raises `KafkaTimeout` if they are not.

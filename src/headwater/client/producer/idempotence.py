@@ -99,7 +99,9 @@ class Idempotence:
             queue.sequences.begin(self.identity)
 
     def fail(self, error: KafkaError) -> None:
-        """Nothing can be sent any more."""
+        """Nothing can be sent any more. Heard once: giving up what is left only says it again."""
+        if self.fatal is not None:
+            return
         self.fatal = error
         if self.on_fatal is not None:
             self.on_fatal(error)

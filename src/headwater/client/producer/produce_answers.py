@@ -5,6 +5,7 @@ from typing import NamedTuple
 from headwater.client.addresses import Address
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.cluster_metadata import NO_NODE, BrokerNode
+from headwater.client.error_words import meaning
 from headwater.model.errors import ErrorCode
 from headwater.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
@@ -65,5 +66,5 @@ def _message(answer: PartitionProduceResponse) -> str | None:
         else f"record {each.batch_index}"
         for each in answer.record_errors
     ]
-    words = [answer.error_message or answer.error_code.name, *named]
+    words = [answer.error_message or meaning(answer.error_code), *named]
     return "; ".join(words)

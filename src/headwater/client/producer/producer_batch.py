@@ -52,6 +52,7 @@ class ProducerBatch:
         "base_offset",
         "base_sequence",
         "builder",
+        "codec",
         "count",
         "created_ms",
         "error",
@@ -94,6 +95,8 @@ class ProducerBatch:
         self.base_offset = NO_OFFSET
         self.append_time_ms = -1
         self.parts: list[ProducerBatch] | None = None
+        # Of a part, the codec of the whole; else the producer's setting says how it is packed.
+        self.codec: Codec | None = None
         self._lock = lock
         self._sealed: bytearray | memoryview | None = None
         self._event: threading.Event | None = None
@@ -175,6 +178,7 @@ class ProducerBatch:
         if self._sealed is not None:
             return
         assert self.builder is not None
+        codec, level = (codec, level) if self.codec in (None, codec) else (self.codec, None)
         builder = self.builder
         content = builder.take()
         if codec is not Codec.NONE:
@@ -218,7 +222,8 @@ class ProducerBatch:
         assert self._sealed is not None
         parts: list[ProducerBatch] = []
         builder = None
-        for record in read_records(self._sealed, read_header(self._sealed)):
+        header = read_header(self._sealed)
+        for record in read_records(self._sealed, header):
             tail = encode_headers(record.headers)
             if builder is not None:
                 if builder.append(record.timestamp, record.key, record.value, tail) >= 0:
@@ -226,7 +231,7 @@ class ProducerBatch:
                 parts[-1].close()
             builder = BatchBuilder(limit_bytes)
             builder.append(record.timestamp, record.key, record.value, tail)
-            parts.append(self._part(builder))
+            parts.append(self._part(builder, header.codec))
         parts[-1].close()
         with self._lock:
             self.parts = parts
@@ -247,7 +252,7 @@ class ProducerBatch:
             index -= part.count
         raise AssertionError("a part has every record")
 
-    def _part(self, builder: BatchBuilder) -> "ProducerBatch":
+    def _part(self, builder: BatchBuilder, codec: Codec) -> "ProducerBatch":
         part = ProducerBatch(
             self.topic,
             self.partition,
@@ -257,5 +262,6 @@ class ProducerBatch:
             # The first one carries what the whole had reserved.
             reserved_bytes=self.reserved_bytes,
         )
+        part.codec = codec
         self.reserved_bytes = 0
         return part

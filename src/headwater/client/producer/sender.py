@@ -331,7 +331,9 @@ class Sender:
         self.metrics.record_error_total += batch.record_count
         if self._idempotence is not None:
             self._idempotence.given_up(queue, batch, error)
-        self._settle(_Sent(queue=queue, batch=batch), error)
+        if not batch.is_done:
+            # It is, if losing it was the end of the producer: then everything was given up.
+            self._settle(_Sent(queue=queue, batch=batch), error)
 
     def _settle(
         self,

@@ -48,6 +48,8 @@ def table_batches(
                 level=core.settings.codec_level,
                 batch_bytes=_batch_bytes(core),
                 default_timestamp=core.now_ms(),
+                # The sender stamps the producer's id on it, and writes the checksum of that.
+                writes_crc=False,
             ):
                 yield queues.queues[partition], _batch(core, topic, partition, encoded)
 

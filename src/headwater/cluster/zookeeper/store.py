@@ -138,6 +138,12 @@ class ZooKeeperStore:
             self._term.write(facts, fence=fence, then=then, otherwise=otherwise)
 
     def report_failed_directory(self, node_id: NodeId) -> None:
+        def refused(refusal: Refused) -> None:
+            # Unheard, this broker would lead for ever what it cannot read; to say it twice is fine.
+            # With another session comes another registration, and then the controller asks.
+            if refusal.problem is Problem.UNKNOWN:
+                self.report_failed_directory(node_id)
+
         self._keeper.multi(
             [
                 Create(
@@ -147,7 +153,7 @@ class ZooKeeperStore:
                 )
             ],
             then=_pass,
-            otherwise=_ignore,
+            otherwise=refused,
         )
 
     def close(self) -> None:

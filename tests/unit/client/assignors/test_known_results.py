@@ -140,3 +140,46 @@ def test_cooperative_members_repeat_their_generation_in_the_user_data() -> None:
 def test_foreign_user_data_is_not_trusted_and_does_not_fail() -> None:
     odd = GroupMember(member_id="odd", topics=frozenset({"t0"}), user_data=b"\xff" * 11)
     assert dealt(STICKY, {"t0": 1}, odd) == {"odd": "t0-0"}
+
+
+def near(rack: str) -> GroupMember:
+    """A member that is named for its rack."""
+    return GroupMember(member_id=rack, topics=frozenset({"t0"}), rack_id=rack)
+
+
+@pytest.mark.parametrize("assignor", [RANGE, STICKY, COOPERATIVE_STICKY], ids=lambda a: a.name)
+def test_a_member_gets_what_has_a_replica_in_its_rack(assignor: Assignor) -> None:
+    """KIP-881. Without racks it would be the other way round."""
+    racks = {
+        TopicPartition("t0", 0): frozenset({"r2"}),
+        TopicPartition("t0", 1): frozenset({"r1", "r2"}),
+        TopicPartition("t0", 2): frozenset({"r1"}),
+    }
+    assert assignor.assign_near is not None
+    dealt = assignor.assign_near({"t0": 3}, [near("r1"), near("r2")], racks)
+    assert dealt["r2"] == [TopicPartition("t0", 0)]
+    assert dealt["r1"] == [TopicPartition("t0", 1), TopicPartition("t0", 2)]
+
+
+def test_a_sticky_partition_moves_nearer_and_else_stays() -> None:
+    racks = {
+        TopicPartition("t0", 0): frozenset({"r2"}),
+        TopicPartition("t0", 1): frozenset({"r1"}),
+        TopicPartition("t0", 2): frozenset({"r3"}),
+        TopicPartition("t0", 3): frozenset({"r3"}),
+    }
+    members = [
+        GroupMember(
+            member_id=name,
+            topics=frozenset({"t0"}),
+            rack_id=name,
+            owned=partitions(owned),
+            generation_id=1,
+        )
+        for name, owned in (("r1", "t0-0 t0-3"), ("r2", "t0-1 t0-2"))
+    ]
+    assert STICKY.assign_near is not None
+    assert STICKY.assign_near({"t0": 4}, members, racks) == {
+        "r1": [TopicPartition("t0", 1), TopicPartition("t0", 3)],
+        "r2": [TopicPartition("t0", 0), TopicPartition("t0", 2)],
+    }

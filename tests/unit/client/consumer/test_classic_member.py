@@ -153,6 +153,35 @@ def test_a_leader_assigns_what_exists_to_all() -> None:
     } == {"me": [T0], "other": [T1]}
 
 
+def test_a_leader_gives_partitions_to_members_near_them() -> None:
+    """KIP-881: members say in their subscriptions in which rack they are."""
+    group = Group()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    wishes = {
+        name: write_subscription(Subscription(topics=("t",), rack_id=rack))
+        for name, rack in (("me", "r1"), ("other", "r0"))
+    }
+    group.hears(
+        JoinGroupResponse(
+            generation_id=1,
+            protocol_name="range",
+            leader="me",
+            member_id="me",
+            members=tuple(
+                JoinGroupResponseMember(member_id=name, metadata=wish)
+                for name, wish in wishes.items()
+            ),
+        )
+    )
+    group.member.assign({"t": 2}, {T0: frozenset({"r0"}), T1: frozenset({"r1"})})
+    request = group.asks()
+    assert isinstance(request, SyncGroupRequest)
+    assert {
+        each.member_id: partitions_of(read_assignment(each.assignment).assigned_partitions)
+        for each in request.assignments
+    } == {"me": [T1], "other": [T0]}
+
+
 def test_a_leader_has_the_group_rebalance_when_a_topic_grows_or_appears() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)

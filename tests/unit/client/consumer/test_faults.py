@@ -3,6 +3,7 @@
 Whatever happens to whichever request, all records come, each once and in order.
 """
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 
@@ -484,3 +485,15 @@ def test_tables_end_before_a_damaged_batch_which_is_met_until_it_is_passed_over(
             assert time.monotonic() < limit_s
             found += consumer.poll_table(0.2, max_records).column("offset").to_pylist()
     assert found == [0, 1, 2, 3, 8, 9, 10, 11]
+
+
+def test_closing_right_after_assigning_leaves_no_work_behind(
+    cluster: MockCluster, reading: MockReading
+) -> None:
+    """A look-up that was planned and never begun would be a complaint of Python's."""
+    del reading
+    for _ in range(5):
+        consumer = consumer_of(cluster)
+        consumer.assign([PLACE])
+        consumer.close()
+    gc.collect()

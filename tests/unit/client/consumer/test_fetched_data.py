@@ -36,6 +36,17 @@ def batch(
     )
 
 
+def test_data_that_parts_from_its_answer_gives_the_same_rows() -> None:
+    answer = bytearray(batch(0) + batch(2))
+    data = FetchedData(T0, 1, memoryview(answer), fetch_offset=0, aborted=(), reading=Reading())
+    data.part()
+    # No longer anybody's, so it can be used for something else.
+    answer[:] = bytes(len(answer))
+    rows = data.take(10)
+    assert rows is not None
+    assert rows.stop - rows.start == 4
+
+
 def marker(base: int, producer: int, *, commits: bool) -> bytes:
     return build_marker(
         ControlType.COMMIT if commits else ControlType.ABORT,

@@ -333,6 +333,22 @@ def test_a_partition_that_was_added_is_found(open_producer: OpenProducer) -> Non
         assert len(producer.do("partitions_for", "tea")) == 2
 
 
+def test_a_producer_counts_what_it_sent_under_kafkas_names() -> None:
+    with (
+        MockCluster(topics={"tea": 1}) as cluster,
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+        for number in range(5):
+            producer.send("tea", b"%d" % number).result(PATIENCE_S)
+        metrics = producer.metrics()
+    sent = cluster.topics["tea"][0].batches
+    assert metrics["record-send-total"] == 5
+    assert metrics["request-total"] == len(sent)
+    assert metrics["outgoing-byte-total"] == sum(map(len, sent))
+    assert metrics["records-per-request-avg"] == 5 / len(sent)
+    assert metrics["buffer-total-bytes"] >= metrics["buffer-available-bytes"] > 0
+
+
 def test_flush_sends_what_lingers(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headwater.broker.system import SystemClock
 from headwater.cluster.facts import (
     ConfigsReplaced,
     ControllerElected,
@@ -36,6 +35,7 @@ from headwater.model.config_terms import ResourceType
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NodeId, TopicId
 from headwater.net.loop import posting_to
+from headwater.net.system import SystemClock
 from headwater.testing.embedded_zookeeper import EmbeddedZooKeeper
 from tests.sim.cluster_lab import CLUSTER_ID
 from tests.zookeeper_server import real_zookeeper

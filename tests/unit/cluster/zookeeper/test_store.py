@@ -457,6 +457,18 @@ def test_a_failed_log_directory_is_told_to_the_controller_once() -> None:
     assert lab.told() == []
 
 
+def test_a_failed_log_directory_is_told_again_when_the_connection_was_lost() -> None:
+    """Else the broker would go on leading what it cannot read."""
+    lab, _ = writing_lab()
+    other = StoreLab(1, lab.server)
+    other.found()
+    other.keeper.fate = "lost before"
+    other.store.report_failed_directory(NodeId(1))
+    assert lab.told() == []
+    other.keeper.connect()
+    assert lab.told() == [LogDirectoryFailed(NodeId(1))]
+
+
 def test_a_lost_session_ends_the_term_and_all_that_is_under_way() -> None:
     lab, image = writing_lab()
     outcome = lab.write(image.version, TopicCreated(ORDERS))

@@ -1,4 +1,4 @@
-"""The clock and the dice of a real process, for clients."""
+"""The clock and the dice of a real process, for those that `loop` is for: brokers and clients."""
 
 import os
 import time

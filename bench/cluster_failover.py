@@ -1,0 +1,114 @@
+"""How soon a cluster is there, and how long a producer notices that a broker has gone.
+
+What a reader would get wrong: nobody knows that a broker was killed before its session has ended,
+and ZooKeeper counts sessions in ticks. So what is held to a goal is the time beyond the session.
+"""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from bench.clusters import BROKERS, BenchCluster, SteadyWriter, await_true
+from bench.harness import Bench
+from headwater.net.free_ports import free_ports
+
+ROUNDS: Final = 3
+SESSIONS_MS: Final = (6_000, 1_500)
+TOPIC: Final = "steady"
+
+_AFTERWARDS_S: Final = 1.0
+_TRIES: Final = 5
+
+
+def measure(bench: Bench) -> None:
+    ready_s = statistics.median(_ready_seconds() for _ in range(ROUNDS))
+    bench.record("three brokers and ZooKeeper are ready", ready_s, "s", at_most=6)
+    for session_ms in SESSIONS_MS:
+        settings = {"zookeeper.session.timeout.ms": session_ms, "min.insync.replicas": 2}
+        with BenchCluster(settings) as cluster:
+            cluster.new_topics(TOPIC)
+            _measure_kills(bench, cluster, session_ms)
+            if session_ms == SESSIONS_MS[0]:
+                _measure_stops(bench, cluster)
+
+
+def _measure_kills(bench: Bench, cluster: BenchCluster, session_ms: int) -> None:
+    beyond_s = [_killed_beyond_seconds(cluster, session_ms / 1_000) for _ in range(ROUNDS)]
+    bench.record(
+        f"leader killed to next acknowledged write, beyond the session of {session_ms / 1e3:g} s",
+        statistics.median(beyond_s),
+        "s",
+        compared_with=f"{max(beyond_s):.2f} s at worst",
+        at_most=1,
+    )
+
+
+def _killed_beyond_seconds(cluster: BenchCluster, session_s: float) -> float:
+    leader = cluster.leader_of(TOPIC)
+    with SteadyWriter(cluster.servers, TOPIC) as writer:
+        killed_s = time.monotonic()
+        cluster.brokers[leader].kill()
+        # The session began with the last sign of life, which may be a third of it ago.
+        await_true(lambda: writer.longest_pause(killed_s)[0] > session_s / 2)
+        _, ended_s = writer.longest_pause(killed_s)
+    _bring_back(cluster, leader)
+    return ended_s - killed_s - session_s
+
+
+def _measure_stops(bench: Bench, cluster: BenchCluster) -> None:
+    stalls_s, refused = [], 0
+    for _ in range(ROUNDS):
+        leader = cluster.leader_of(TOPIC)
+        with SteadyWriter(cluster.servers, TOPIC) as writer:
+            stopped_s = time.monotonic()
+            cluster.brokers[leader].stop()
+            time.sleep(_AFTERWARDS_S)
+        stalls_s.append(writer.longest_pause(stopped_s)[0])
+        refused += len(writer.refused)
+        _bring_back(cluster, leader)
+    bench.record(
+        "controlled shutdown of a leader: longest stall of a producer",
+        statistics.median(stalls_s) * 1e3,
+        "ms",
+        compared_with=f"{max(stalls_s) * 1e3:.0f} ms at worst",
+        at_most=500,
+    )
+    bench.record("controlled shutdown of a leader: refused records", refused, "", at_most=0)
+
+
+def _bring_back(cluster: BenchCluster, broker: int) -> None:
+    cluster.brokers[broker].start()
+    for each in range(BROKERS):
+        cluster.await_in_sync(TOPIC, via=each, count=BROKERS)
+
+
+def _ready_seconds() -> float:
+    """As a person starts it."""
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
+        # Ports are not kept free, so somebody may be quicker.
+        for _ in range(_TRIES):
+            found_s = _try_to_start(Path(folder))
+            if found_s is not None:
+                return found_s
+    raise RuntimeError("the cluster does not start")
+
+
+def _try_to_start(folder: Path) -> float | None:
+    port = max(free_ports("127.0.0.1", 1)) - BROKERS
+    command = [sys.executable, "-P", "-m", "headwater", "cluster", "start"]
+    command += ["--dir", str(folder), "--brokers", str(BROKERS), "--base-port", str(port)]
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        seconds = time.perf_counter() - began
+        if not line.startswith("headwater ready"):
+            return None
+        os.kill(process.pid, signal.SIGINT)
+    return seconds

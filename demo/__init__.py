@@ -1,0 +1,1 @@
+"""`make demo`: a tea shop's orders and payments, joined and counted by Spark, exactly once."""

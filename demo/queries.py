@@ -1,0 +1,99 @@
+"""The two queries of the demo: orders and payments to revenue, and revenue to Parquet.
+
+What a reader would get wrong: the watermark is not how late a payment may be, that is the join's
+own limit. It is how far out of order records may come, and it must cover what is sent at one go,
+since a batch may see the end of one partition and not yet that of another.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions
+
+from demo.shop import PAY_WITHIN_S, WINDOW_S
+from headwater.pipeline import write_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+ORDERS: Final = "orders"
+PAYMENTS: Final = "payments"
+REVENUE: Final = "revenue"
+
+ORDER: Final = "value struct<order_id: bigint, tea: string, cents: bigint, at: timestamp>"
+PAYMENT: Final = "value struct<order_id: bigint, at: timestamp>"
+CELL: Final = "value struct<start: timestamp, tea: string, orders: bigint, cents: bigint>"
+
+_OUT_OF_ORDER: Final = "30 seconds"
+_EVERY: Final = {"processingTime": "500 milliseconds"}
+
+
+def start_revenue(spark: "SparkSession", brokers: str, folder: Path) -> "StreamingQuery":
+    """Orders that were paid in time, summed by window and tea, exactly once into a topic."""
+    orders = (
+        stream(spark, brokers, ORDERS, ORDER).select("value.*").withWatermark("at", _OUT_OF_ORDER)
+    )
+    payments = (
+        stream(spark, brokers, PAYMENTS, PAYMENT)
+        .select(
+            functions.col("value.order_id").alias("paid_id"),
+            functions.col("value.at").alias("paid_at"),
+        )
+        .withWatermark("paid_at", _OUT_OF_ORDER)
+    )
+    paid = orders.join(
+        payments,
+        functions.expr(
+            "order_id = paid_id and paid_at >= at "
+            f"and paid_at <= at + interval {PAY_WITHIN_S} seconds"
+        ),
+    )
+    revenue = paid.groupBy(functions.window("at", f"{WINDOW_S} seconds"), "tea").agg(
+        functions.count("*").alias("orders"), functions.sum("cents").alias("cents")
+    )
+    rows = revenue.select(
+        functions.col("tea").alias("key"),
+        functions.struct(
+            functions.col("window.start").alias("start"), "tea", "orders", "cents"
+        ).alias("value"),
+    )
+    return write_stream(
+        rows,
+        bootstrap_servers=brokers,
+        topic=REVENUE,
+        checkpoint=folder / "checkpoint-revenue",
+        name="revenue",
+        trigger=_EVERY,
+        options={"valueFormat": "json"},
+    )
+
+
+def start_parquet(
+    spark: "SparkSession", brokers: str, folder: Path, target: Path
+) -> "StreamingQuery":
+    """The topic of results, as files that any other tool reads."""
+    return (
+        stream(spark, brokers, REVENUE, CELL)
+        .select("value.*")
+        .writeStream.format("parquet")
+        .option("path", str(target))
+        .option("checkpointLocation", str(folder / "checkpoint-parquet"))
+        .queryName("parquet")
+        .trigger(processingTime="500 milliseconds")
+        .start()
+    )
+
+
+def stream(spark: "SparkSession", brokers: str, topic: str, schema: str) -> "DataFrame":
+    """A topic of JSON values, from its beginning on, committed records only."""
+    return (
+        spark.readStream.format("headwater")
+        .option("kafka.bootstrap.servers", brokers)
+        .option("kafka.isolation.level", "read_committed")
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("valueFormat", "json")
+        .schema(schema)
+        .load()
+    )

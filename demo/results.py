@@ -1,0 +1,87 @@
+"""What came out, read back from the topic and from the files, and whether it is right."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demo.queries import REVENUE
+from demo.shop import Cell, Revenue, seconds_since_opening
+from headwater.client import Consumer, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class RevenueReader:
+    """Follows the topic of results as any Kafka client does that reads committed records."""
+
+    def __init__(self, brokers: str, partitions: int) -> None:
+        self._consumer = Consumer(
+            bootstrap_servers=brokers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+        self._consumer.assign([TopicPartition(REVENUE, each) for each in range(partitions)])
+        self.rows: list[tuple[Cell, Revenue]] = []
+
+    def poll(self, timeout_s: float) -> None:
+        for record in self._consumer.poll(timeout_s):
+            self.rows.append(_row(json.loads(record.value or b"{}")))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A comparison with what was generated."""
+
+    expected: int
+    right: int
+    wrong: int
+    missing: int
+    twice: int
+    cents: int
+
+    @property
+    def is_right(self) -> bool:
+        return self.right == self.expected and not (self.wrong or self.missing or self.twice)
+
+
+def judge(rows: Iterable[tuple[Cell, Revenue]], expected: Mapping[Cell, Revenue]) -> Verdict:
+    """Each window must be there once, with the right sums."""
+    found = list(rows)
+    counts = Counter(cell for cell, _ in found)
+    right = sum(1 for cell, revenue in dict(found).items() if expected.get(cell) == revenue)
+    return Verdict(
+        expected=len(expected),
+        right=right,
+        wrong=len(counts) - right,
+        missing=sum(1 for cell in expected if cell not in counts),
+        twice=sum(1 for count in counts.values() if count > 1),
+        cents=sum(revenue.cents for _, revenue in found),
+    )
+
+
+def parquet_rows(spark: "SparkSession", folder: Path) -> list[tuple[Cell, Revenue]]:
+    """What is in the files. Spark reads them, which knows those that a failed attempt has left."""
+    if not folder.exists():
+        return []
+    rows = spark.read.schema("start timestamp, tea string, orders bigint, cents bigint").parquet(
+        str(folder)
+    )
+    # Texts are in UTC, as the session is; moments would come in the zone of this machine.
+    texts = rows.selectExpr(
+        "date_format(start, \"yyyy-MM-dd'T'HH:mm:ss'Z'\") start", "* except (start)"
+    )
+    return [_row(row.asDict()) for row in texts.collect()]
+
+
+def _row(document: Mapping[str, Any]) -> tuple[Cell, Revenue]:
+    start = datetime.fromisoformat(document["start"])
+    cell = Cell(seconds_since_opening(start), document["tea"])
+    return cell, Revenue(document["orders"], document["cents"])

@@ -1,0 +1,129 @@
+"""`headwater connect`: rows from outside into a topic, and rows of a topic outside, by Spark.
+
+What a reader would get wrong: the checkpoint belongs to one import or export. Another one that
+used it would go on where this one was.
+"""
+
+import json
+from typing import Annotated
+
+import typer
+
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    expect_broker,
+    failing_clearly,
+    pairs,
+    show,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Rows from outside into topics, and back.")
+
+Connector = Annotated[str, typer.Argument(help="Its name; see `headwater connect list`.")]
+Topic = Annotated[str, typer.Argument(help="The topic.")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", "-o", help="Of the connector, as name=value.")
+]
+Checkpoint = Annotated[str, typer.Option(help="A folder for this job alone.")]
+Key = Annotated[str | None, typer.Option(help="The column that is the key of records.")]
+Every = Annotated[str | None, typer.Option(help="Go on, every '10 seconds'; else once, and end.")]
+Master = Annotated[str | None, typer.Option(help="Spark's master; this machine if not given.")]
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """The connectors that are installed."""
+    from headwater.pipeline.connect.connectors import SINKS, SOURCES, known
+
+    sources, sinks = known(SOURCES), known(SINKS)
+    rows = [
+        {"connector": name, "import": name in sources, "export": name in sinks}
+        for name in sorted({*sources, *sinks})
+    ]
+    show(rows, as_json=as_json, columns=["connector", "import", "export"])
+
+
+@app.command("import")
+def import_(
+    connector: Connector,
+    topic: Topic,
+    checkpoint: Checkpoint,
+    option: Options = None,
+    key: Key = None,
+    every: Every = None,
+    master: Master = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Bring rows into a topic, each once."""
+    options = pairs(option or [], "--option")
+    expect_broker(bootstrap)
+    with failing_clearly():
+        from headwater.pipeline.connect.connectors import open_source
+        from headwater.pipeline.connect.job import run_job
+        from headwater.pipeline.connect.topics import Running, import_rows
+
+        # Whatever is wrong is said now, and not a while later by Spark.
+        open_source(connector, options).schema()
+        running = Running(checkpoint=checkpoint, once=every is None, every=every or "")
+        rows = run_job(
+            lambda spark: import_rows(
+                spark,
+                connector,
+                options,
+                bootstrap_servers=bootstrap,
+                topic=topic,
+                key=key,
+                running=running,
+            ),
+            master,
+        )
+    _tell(rows, as_json=as_json)
+
+
+@app.command("export")
+def export(
+    topic: Topic,
+    connector: Connector,
+    schema: Annotated[str, typer.Option(help="The columns, as in 'id bigint, name string'.")],
+    checkpoint: Checkpoint,
+    option: Options = None,
+    key: Key = None,
+    every: Every = None,
+    master: Master = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the rows of a topic outside, each once."""
+    options = pairs(option or [], "--option")
+    if key is not None and connector == "postgresql":
+        # A table whose rows are deleted by a key replaces them by it, too.
+        options.setdefault("key", key)
+    expect_broker(bootstrap)
+    with failing_clearly():
+        from headwater.pipeline.connect.connectors import open_sink
+        from headwater.pipeline.connect.job import run_job
+        from headwater.pipeline.connect.topics import Running, export_rows
+
+        open_sink(connector, options)
+        running = Running(checkpoint=checkpoint, once=every is None, every=every or "")
+        rows = run_job(
+            lambda spark: export_rows(
+                spark,
+                connector,
+                options,
+                bootstrap_servers=bootstrap,
+                topic=topic,
+                schema=schema,
+                key=key,
+                running=running,
+            ),
+            master,
+        )
+    _tell(rows, as_json=as_json)
+
+
+def _tell(rows: int, *, as_json: bool) -> None:
+    typer.echo(json.dumps({"rows": rows}) if as_json else f"{rows} rows")

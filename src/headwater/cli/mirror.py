@@ -1,0 +1,165 @@
+"""`headwater mirror`: topics of one cluster copied to another, by Spark.
+
+What a reader would get wrong: there is nothing to be kept between two runs. How far the mirror is,
+the target cluster knows.
+"""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.terminal import AsJson, expect_broker, failing_clearly, pairs
+
+if TYPE_CHECKING:
+    from headwater.pipeline.mirror.mirror import Event, MirrorCounts
+
+
+def mirror(
+    source: Annotated[str, typer.Argument(help="Brokers to copy from, as host:port.")],
+    target: Annotated[str, typer.Argument(help="Brokers to copy to, as host:port.")],
+    topics: Annotated[
+        str, typer.Option("--topics", "-t", help="Which topics, as a regular expression.")
+    ],
+    exclude: Annotated[
+        str | None, typer.Option(help="Topics to leave out, as a regular expression.")
+    ] = None,
+    alias: Annotated[
+        str, typer.Option(help="What the source is called: copies begin with this and a dot.")
+    ] = "source",
+    identity: Annotated[
+        bool, typer.Option("--identity", help="Copies have the same names as the originals.")
+    ] = False,
+    exactly_once: Annotated[
+        bool, typer.Option("--exactly-once", help="Copy in transactions; nothing comes twice.")
+    ] = False,
+    groups: Annotated[str, typer.Option(help="Whose offsets to translate.")] = ".*",
+    no_groups: Annotated[
+        bool, typer.Option("--no-groups", help="Leave groups where they are.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Copy what is there now, and end.")] = False,
+    refresh: Annotated[
+        float, typer.Option(help="Seconds between looks at topics, settings and groups.")
+    ] = 5.0,
+    replication_factor: Annotated[
+        int, typer.Option(help="Of topics that are made; -1 for the target's default.")
+    ] = -1,
+    source_setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of the consumer, as name=value.")
+    ] = None,
+    target_setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of the producer, as name=value.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master; all cores of this machine if not given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy topics to another cluster, whole batches at a time, until Ctrl-C."""
+    with failing_clearly():
+        from headwater.pipeline.mirror.mirror_options import mirror_options
+
+        options = mirror_options(
+            source,
+            target,
+            topics=topics,
+            exclude=exclude,
+            alias=alias,
+            is_identity=identity,
+            delivery="exactly-once" if exactly_once else "at-least-once",
+            groups=None if no_groups else groups,
+            replication_factor=replication_factor,
+            refresh_s=refresh,
+            source_settings=pairs(source_setting or [], "--source-setting"),
+            target_settings=pairs(target_setting or [], "--target-setting"),
+        )
+        for bootstrap in (source, target):
+            expect_broker(bootstrap)
+
+        from headwater.pipeline import session
+        from headwater.pipeline.mirror.mirror import Mirror
+        from headwater.pipeline.mirror.spark_tasks import SparkTasks
+
+        spark = session(master, {"spark.log.level": "ERROR"}, app_name="headwater mirror")
+        teller = _as_json if as_json else _Terminal().tell
+        try:
+            running = Mirror(options, SparkTasks(spark), tell=teller)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: running.stop())
+            counts = running.run(once=once)
+        finally:
+            spark.stop()
+    teller(_end(counts))
+
+
+def _as_json(event: "Event") -> None:
+    print(json.dumps(event, default=str), flush=True)
+
+
+def _end(counts: "MirrorCounts") -> "Event":
+    return {
+        "event": "end",
+        "records": counts.records,
+        "bytes": counts.size_bytes,
+        "lag": counts.lag,
+        "lost": counts.lost,
+        "groups": counts.groups,
+        "rounds": counts.rounds,
+    }
+
+
+class _Terminal:
+    """Events for people: a line each, but progress, which stays on its line."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: tuple[float, int, int] | None = None
+        self._has_line = False
+
+    def tell(self, event: "Event") -> None:
+        match event["event"]:
+            case "progress":
+                self._progress(event)
+            case "topic":
+                self._say(f"{event['topic']} is copied to {event['copy']}")
+            case "settings":
+                self._say(f"settings of {event['copy']} changed: {event['changes']}")
+            case "group":
+                self._say(f"group {event['group']} moved to {event['offsets']}")
+            case "left out":
+                self._say(f"{event['topic']} is left out: it {event['reason']}")
+            case "lost":
+                self._say(f"{event['partition']}: {event['offsets']} offsets were gone before")
+            case "failure":
+                self._say(f"attempt {event['attempt']} failed, trying again: {event['reason']}")
+            case _:
+                self._say(f"copied {event['records']} records, {event['bytes']} bytes")
+
+    def _progress(self, event: "Event") -> None:
+        now_s, records, size_bytes = self._clock(), event["records"], event["bytes"]
+        assert isinstance(records, int)
+        assert isinstance(size_bytes, int)
+        rate = ""
+        if self._last is not None and now_s > self._last[0]:
+            seconds = now_s - self._last[0]
+            rate = (
+                f", {(records - self._last[1]) / seconds:,.0f} records/s, "
+                f"{(size_bytes - self._last[2]) / seconds / 2**20:,.1f} MiB/s"
+            )
+        self._last = (now_s, records, size_bytes)
+        line = f"{records:,} records copied{rate}, {event['lag']:,} to go"
+        if sys.stdout.isatty():
+            print(f"\r\x1b[K{line}", end="", flush=True)
+            self._has_line = True
+        else:
+            print(line, flush=True)
+
+    def _say(self, line: str) -> None:
+        if self._has_line:
+            print()
+            self._has_line = False
+        print(line, flush=True)

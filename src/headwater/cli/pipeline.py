@@ -1,0 +1,187 @@
+"""`headwater pipeline`: run and check pipelines on Spark, and look after those that run."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headwater.cli.terminal import AsJson, failing_clearly, show
+
+if TYPE_CHECKING:
+    from headwater.pipeline.jobs.run_files import RunReport
+    from headwater.pipeline.jobs.spec import PipelineSpec
+
+app = typer.Typer(no_args_is_help=True, help="Pipelines on Spark.")
+
+_LOOK_EVERY_S: Final = 0.1
+
+File = Annotated[Path, typer.Argument(help="A pipeline: .yaml, .toml or .py.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="The name of a pipeline.", show_default=False)]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        envvar="HEADWATER_BOOTSTRAP",
+        help="Brokers instead of those in the file, as host:port.",
+        show_default=False,
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--runs",
+        envvar="HEADWATER_PIPELINES",
+        help="Where runs say that they run; ~/.local/state/headwater/pipelines.",
+        show_default=False,
+    ),
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Ask no broker.")]
+
+
+@app.command()
+def run(
+    file: File,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all that is there now is written.")
+    ] = False,
+    bootstrap: Brokers = None,
+    runs: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
+    from headwater.cli.pipeline_run import run_pipeline
+    from headwater.pipeline.jobs.preparing import only_once
+
+    with failing_clearly(), _telling_problems(as_json=as_json):
+        spec = _checked(file, bootstrap, offline=False)
+        chosen = only_once(spec) if once else spec
+        code = run_pipeline(chosen, _folder(runs), as_json=as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def check(
+    file: File,
+    bootstrap: Brokers = None,
+    offline: Offline = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find what is wrong with a pipeline, without starting Spark."""
+    with failing_clearly(), _telling_problems(as_json=as_json):
+        _checked(file, bootstrap, offline=offline)
+    if not as_json:
+        typer.echo("nothing wrong found")
+
+
+@app.command("list")
+def list_(runs: Folder = None, as_json: AsJson = False) -> None:
+    """The pipelines that run or have run on this machine."""
+    from headwater.pipeline.jobs.run_files import reports
+
+    with failing_clearly():
+        rows = [_row(each) for each in reports(_folder(runs))]
+    show(rows, as_json=as_json, columns=["pipeline", "state", "pid", "sinks", "lag", "file"])
+
+
+@app.command()
+def status(name: Name, runs: Folder = None, as_json: AsJson = False) -> None:
+    """How far each sink of a pipeline is."""
+    from headwater.pipeline.jobs.run_files import report
+
+    with failing_clearly():
+        found = report(_folder(runs), name)
+    rows = [{"pipeline": name, "run": _state(found), **each} for each in found.sinks]
+    if not as_json:
+        typer.echo(f"{name}: {_state(found)}")
+    columns = ["sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "restarts"]
+    show(rows, as_json=as_json, columns=[*columns, "error"])
+
+
+@app.command()
+def stop(
+    name: Name,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end.")] = 60.0,
+    runs: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop a pipeline gently: batches that run are finished first."""
+    from headwater.pipeline.jobs.run_files import is_running, report
+
+    folder = _folder(runs)
+    with failing_clearly():
+        found = report(folder, name)
+        if not found.is_running:
+            typer.echo(f"headwater: the pipeline {name} does not run", err=True)
+            raise typer.Exit(1)
+        os.kill(found.pid, signal.SIGTERM)
+        until_s = time.monotonic() + timeout
+        while is_running(folder, name):
+            if time.monotonic() > until_s:
+                typer.echo(f"headwater: {name} still runs after {timeout:g} s", err=True)
+                raise typer.Exit(1)
+            threading.Event().wait(_LOOK_EVERY_S)
+    if as_json:
+        typer.echo(json.dumps({"pipeline": name, "state": "stopped"}))
+
+
+@contextmanager
+def _telling_problems(*, as_json: bool) -> Iterator[None]:
+    """A line for each, as compilers write it, so that editors find the place."""
+    from headwater.pipeline.jobs.document import PipelineRefused
+
+    try:
+        yield
+    except PipelineRefused as error:
+        for each in error.problems:
+            row = {"file": str(each.file), "line": each.line, "text": each.text}
+            typer.echo(json.dumps(row) if as_json else str(each), err=not as_json)
+        raise typer.Exit(1) from error
+
+
+def _checked(file: Path, bootstrap: str | None, *, offline: bool) -> "PipelineSpec":
+    from headwater.pipeline.connect.in_pipelines import InstalledConnectors
+    from headwater.pipeline.jobs.known_topics import BrokerTopics
+    from headwater.pipeline.jobs.preparing import checked
+    from headwater.pipeline.jobs.sql_grammar import SparkGrammar
+
+    with SparkGrammar() as grammar:
+        return checked(
+            file,
+            bootstrap=bootstrap,
+            connectors=InstalledConnectors(),
+            grammar=grammar,
+            topics=None if offline else BrokerTopics(),
+        )
+
+
+def _folder(given: Path | None) -> Path:
+    from headwater.pipeline.jobs.run_files import usual_folder
+
+    return given or usual_folder(os.environ)
+
+
+def _state(found: "RunReport") -> str:
+    """A run that is gone without a word has died."""
+    if found.is_running:
+        return found.state
+    return found.state if found.state in ("finished", "stopped", "failed") else "died"
+
+
+def _row(found: "RunReport") -> dict[str, object]:
+    lags = [each["lag"] for each in found.sinks if each["lag"] is not None]
+    return {
+        "pipeline": found.name,
+        "state": _state(found),
+        "pid": found.pid if found.is_running else None,
+        "sinks": len(found.sinks),
+        "lag": sum(lags) if lags else None,
+        "file": found.file,
+    }

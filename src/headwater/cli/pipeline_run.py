@@ -1,0 +1,184 @@
+"""A run of a pipeline at a terminal: Spark started, signals heard, progress shown and written down.
+
+What a reader would get wrong: PySpark takes Ctrl-C for itself when its context starts, so signals
+are taken back after that. The first one asks for a gentle end, the second one ends at once.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+    from headwater.pipeline.jobs.run_files import RunFile
+    from headwater.pipeline.jobs.sink_life import SinkLife
+    from headwater.pipeline.jobs.spec import PipelineSpec
+
+_log = logging.getLogger(__name__)
+
+# Whoever looks at a file or a screen does not need it more often.
+_TELL_EVERY_MS: Final = 1_000
+_COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "error")
+
+
+def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
+    """Until its end; the answer is the exit code."""
+    from headwater.pipeline import session
+    from headwater.pipeline.connect.in_pipelines import InstalledConnectors
+    from headwater.pipeline.jobs.run_files import RunFile
+    from headwater.pipeline.jobs.running import exit_code, supervisor_of
+
+    with RunFile(folder, spec.name) as file:
+        reporter = Reporter(spec, file, as_json=as_json)
+        reporter.tell_state("starting")
+        logging.getLogger("py4j").setLevel(logging.ERROR)
+        spark = session(spec.master, spec.conf, app_name=f"headwater-{spec.name}")
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            supervisor = supervisor_of(
+                spec,
+                spark,
+                connectors=InstalledConnectors(),
+                steady_ms=steady_ms,
+                tell=reporter.tell,
+            )
+            _hear_signals(supervisor.ask_to_stop)
+            with reporter:
+                lives = supervisor.run()
+            code = exit_code(lives)
+            reporter.tell_state("failed" if code else _how_it_ended(lives))
+        finally:
+            spark.stop()
+    for each in lives:
+        if each.error is not None:
+            typer.echo(f"headwater: {each.name}: {each.error}", err=True)
+    return code
+
+
+def steady_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _how_it_ended(lives: "list[SinkLife]") -> str:
+    return "stopped" if any(each.state.value == "stopped" for each in lives) else "finished"
+
+
+def _hear_signals(ask_to_stop: Callable[[], None]) -> None:
+    def hear(number: int, _: FrameType | None) -> None:
+        # Another one of these ends the process at once, as it would any other.
+        signal.signal(number, signal.SIG_DFL)
+        ask_to_stop()
+
+    signal.signal(signal.SIGTERM, hear)
+    signal.signal(signal.SIGINT, hear)
+
+
+class Reporter:
+    """Tells the world how a run goes: in its file, and on standard output."""
+
+    def __init__(self, spec: "PipelineSpec", file: "RunFile", *, as_json: bool) -> None:
+        self._spec = spec
+        self._file = file
+        self._as_json = as_json
+        self._started_ms = time.time_ns() // 1_000_000
+        self._rows: list[dict[str, object]] = []
+        self._printed: list[dict[str, object]] = []
+        self._next_ms = 0
+        self._live: Live | None = None
+
+    def __enter__(self) -> None:
+        if not self._as_json and sys.stdout.isatty():
+            from rich.live import Live
+
+            self._live = Live(progress_table(self._rows), refresh_per_second=4)
+            self._live.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._print()
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+            self._live = None
+
+    def tell(self, lives: "list[SinkLife]") -> None:
+        rows = [_row(each) for each in lives]
+        changed = [each["state"] for each in rows] != [each["state"] for each in self._rows]
+        self._rows = rows
+        if changed or steady_ms() >= self._next_ms:
+            self._next_ms = steady_ms() + _TELL_EVERY_MS
+            try:
+                self.tell_state("running")
+                self._print()
+            except OSError:
+                # A disk that is full, or a reader who has left, must not stop the data.
+                _log.warning("progress cannot be told", exc_info=True)
+
+    def tell_state(self, state: str) -> None:
+        from headwater.pipeline.jobs.run_files import RunReport
+
+        self._file.tell(
+            RunReport(
+                name=self._spec.name,
+                file=str(self._spec.file),
+                pid=os.getpid(),
+                started_ms=self._started_ms,
+                told_ms=time.time_ns() // 1_000_000,
+                state=state,
+                sinks=[dict(each) for each in self._rows],
+            )
+        )
+
+    def _print(self) -> None:
+        if self._live is not None:
+            self._live.update(progress_table(self._rows))
+            return
+        for row, before in zip(self._rows, self._printed or [{} for _ in self._rows], strict=True):
+            if row != before:
+                told = {"pipeline": self._spec.name, **row}
+                typer.echo(json.dumps(told) if self._as_json else _line(row))
+        self._printed = self._rows
+
+
+def _row(life: "SinkLife") -> dict[str, object]:
+    progress = life.progress
+    return {
+        "sink": life.name,
+        "state": life.state.value,
+        "batch": None if progress is None else progress.batch_id,
+        "rows": None if progress is None else progress.rows,
+        "rows_per_second": None if progress is None else progress.rows_per_second,
+        "lag": None if progress is None else progress.lag,
+        "batch_ms": None if progress is None else progress.batch_ms,
+        "dropped_rows": None if progress is None else progress.dropped_rows,
+        "watermark": None if progress is None else progress.watermark,
+        "restarts": life.restarts,
+        "error": life.error,
+    }
+
+
+def _line(row: dict[str, object]) -> str:
+    said = [f"{name} {row[name]}" for name in _COLUMNS[2:] if row[name] is not None]
+    return f"{row['sink']}: {row['state']}" + (f"  {', '.join(said)}" if said else "")
+
+
+def progress_table(rows: list[dict[str, object]]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in _COLUMNS:
+        table.add_column(name.upper().replace("_PER_SECOND", "/S").replace("_", " "))
+    for row in rows:
+        cells = ["-" if row[name] is None else str(row[name]) for name in _COLUMNS]
+        table.add_row(*map(Text, cells))
+    return table

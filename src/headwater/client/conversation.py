@@ -1,0 +1,220 @@
+"""Requests and answers over one connection, each in the highest version that both sides know.
+
+It begins with ApiVersions, and can be used when that is answered. Like the peer below it, it is
+used up when it is lost; connecting again is `broker_connection`'s business. What a reader would get
+wrong: a request that cannot be said in a version that the broker knows is told so later, as any
+other failure is, and not from within `send`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as struct_error
+from typing import Any, Final
+
+from headwater import __version__
+from headwater.client.addresses import Address
+from headwater.client.errors import (
+    KafkaError,
+    NetworkException,
+    UnsupportedVersion,
+    from_failure,
+)
+from headwater.client.settings import ClientSettings
+from headwater.client.versions import BrokerVersions, broker_versions
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import ConnectionLost, ProtocolError, UnsupportedInVersion
+from headwater.model.ports import Clock
+from headwater.net.peer import Peer, PeerSettings, SocketAddress
+from headwater.records.header import Buffer
+from headwater.wire.api_key import ApiKey
+from headwater.wire.api_table import APIS
+from headwater.wire.headers import request_frame, response_body_position
+from headwater.wire.lifting import Message
+from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.parts import Part
+from headwater.wire.translation import read, response_shape, write
+
+_CORRELATION_LIMIT: Final = 2**31 - 1
+_ERROR_CODE: Final = Struct(">h")
+
+Then = Callable[[Any], None]
+Otherwise = Callable[[KafkaError], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request with its two ends. Without `then` no answer is expected."""
+
+    message: Message
+    newest: int | None
+    deadline_ms: int
+    then: Then | None
+    otherwise: Otherwise
+
+
+class Conversation:
+    """For the loop's thread. `up` is called when it can be used, `down` once, when it is lost."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        settings: ClientSettings,
+        address: Address,
+        *,
+        up: Callable[[], None],
+        down: Callable[[ConnectionLost], None],
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._settings = settings
+        self._address = address
+        self._up = up
+        self._correlation_id = 0
+        self._peer = Peer(
+            loop,
+            PeerSettings(
+                max_in_flight_requests_per_connection=(
+                    settings.max_in_flight_requests_per_connection
+                ),
+                send_buffer_bytes=settings.send_buffer_bytes,
+                receive_buffer_bytes=settings.receive_buffer_bytes,
+                headwater_answer_max_bytes=settings.headwater_answer_max_bytes,
+            ),
+            up=self._negotiate,
+            down=down,
+        )
+        self.versions: BrokerVersions | None = None
+        """Known as soon as it can be used."""
+
+    @property
+    def may_send(self) -> bool:
+        return self.versions is not None and self._peer.may_send
+
+    @property
+    def in_flight_count(self) -> int:
+        return self._peer.in_flight_count
+
+    def connect(self, where: SocketAddress) -> None:
+        limit_ms = self._settings.socket_connection_setup_timeout_ms
+        self._peer.connect(where, deadline_ms=self._clock.steady_ms() + limit_ms)
+
+    def send(self, request: Request) -> None:
+        """To be called only when `may_send`."""
+        assert self.versions is not None
+        try:
+            version = self.versions.choose(request.message.api, newest=request.newest)
+            then = None if request.then is None else self._reading(request, version)
+            self._transmit(
+                request.message,
+                version,
+                request.deadline_ms,
+                then,
+                lambda lost: request.otherwise(from_failure(lost)),
+            )
+        except UnsupportedVersion as error:
+            self._loop.call_soon(request.otherwise, error)
+        except UnsupportedInVersion as error:
+            self._loop.call_soon(request.otherwise, UnsupportedVersion(str(error)))
+
+    def keep_answer(self) -> bool:
+        """See `broker_connection`."""
+        return self._peer.keep_frame()
+
+    def sweep(self, now_ms: int) -> None:
+        self._peer.sweep(now_ms)
+
+    def close(self) -> None:
+        self._peer.close()
+
+    # The versions.
+
+    def _negotiate(self) -> None:
+        self._ask_versions(APIS[ApiKey.API_VERSIONS].newest)
+
+    def _ask_versions(self, version: int) -> None:
+        request = ApiVersionsRequest(
+            client_software_name="headwater", client_software_version=__version__
+        )
+
+        def then(frame: memoryview) -> None:
+            self._versions_came(frame, version)
+
+        self._transmit(
+            request,
+            version,
+            self._clock.steady_ms() + self._settings.request_timeout_ms,
+            then,
+            lambda _: None,
+        )
+
+    def _versions_came(self, frame: memoryview, asked: int) -> None:
+        """The answer to the first request. One in a version that is too new comes in version 0."""
+        body = frame[4:]
+        try:
+            (code,) = _ERROR_CODE.unpack_from(body)
+        except struct_error as error:
+            raise ProtocolError("no answer to ApiVersions") from error
+        is_too_new = code == ErrorCode.UNSUPPORTED_VERSION and asked > 0
+        response = read(ApiVersionsResponse, 0 if is_too_new else asked, body)
+        if is_too_new:
+            # Brokers before 2.4 do not say what they would understand; all understand 0.
+            own = broker_versions(response).highest(ApiKey.API_VERSIONS, newest=asked - 1)
+            self._ask_versions(own or 0)
+            return
+        if response.error_code is not ErrorCode.NONE:
+            raise ProtocolError(f"{response.error_code.name} to ApiVersions")
+        self.versions = broker_versions(response)
+        self._up()
+
+    # Saying and hearing.
+
+    def _transmit(
+        self,
+        message: Message,
+        version: int,
+        deadline_ms: int,
+        then: Callable[[memoryview], None] | None,
+        otherwise: Callable[[ConnectionLost], None],
+    ) -> None:
+        body = write(message, version)
+        self._correlation_id = correlation_id = (self._correlation_id + 1) % _CORRELATION_LIMIT
+        frame = request_frame(
+            APIS[message.api], version, correlation_id, self._settings.client_id, body
+        )
+        parts = _buffers(frame)
+        if then is None:
+            self._peer.tell(parts)
+        else:
+            self._peer.ask(
+                correlation_id, parts, deadline_ms=deadline_ms, then=then, otherwise=otherwise
+            )
+
+    def _reading(self, request: Request, version: int) -> Callable[[memoryview], None]:
+        api = APIS[request.message.api]
+        shape = response_shape(api.key)
+        hand_over = request.then
+        assert hand_over is not None
+
+        def then(frame: memoryview) -> None:
+            try:
+                body = frame[response_body_position(api, version, frame) :]
+                answer = read(shape, version, body)
+            except ProtocolError as error:
+                # Taken off the connection's list already, so it must be told here.
+                request.otherwise(NetworkException(f"{self._address} answered garbage: {error}"))
+                raise
+            hand_over(answer)
+
+        return then
+
+
+def _buffers(parts: list[Part]) -> list[Buffer]:
+    """A client never sends files."""
+    buffers: list[Buffer] = []
+    for part in parts:
+        assert isinstance(part, Buffer)
+        buffers.append(part)
+    return buffers

@@ -1,0 +1,133 @@
+"""Files in a folder: Parquet, CSV, or JSON with an object in each line.
+
+Read as they come, each once, in the order in which they came. What a reader would get wrong: a file
+must be whole when it appears. Write it under a name that begins with a dot or an underscore, which
+is not looked at, and rename it; the sink does the same. The time that counts is that of the change
+of name, so a file that took long to write is not taken for an old one.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from headwater.pipeline.connect.connector import Part, Position, Sink, Source, Split
+from headwater.pipeline.failures import OptionRefused
+
+_FORMATS: Final = ("parquet", "csv", "json")
+_KINDS: Final[dict[str, Callable[[], ds.FileFormat]]] = {
+    "parquet": ds.ParquetFileFormat,
+    "csv": ds.CsvFileFormat,
+    "json": ds.JsonFileFormat,
+}
+_FILES_AT_ONCE: Final = 1_000
+
+Stamp = tuple[int, str]
+
+
+class FilesSource(Source):
+    """Rows of the files that a folder has, and will have."""
+
+    option_names: ClassVar[tuple[str, ...]] = ("path", "format", "maxFilesPerTrigger")
+
+    def schema(self) -> pa.Schema:
+        """That of the first file: a folder holds files of one kind."""
+        found = self._files()
+        if not found:
+            raise OptionRefused(f"there is no file in {self._folder()}, so its columns are unknown")
+        return self._opened(found[0][1], None).schema
+
+    def latest(self, start: Position) -> Position:
+        limit = self.options.number("maxFilesPerTrigger", _FILES_AT_ONCE)
+        new = [stamp for stamp in self._files() if stamp > _stamp(start)][:limit]
+        return {"changed_ns": new[-1][0], "name": new[-1][1]} if new else start
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        return [
+            {"name": name}
+            for changed_ns, name in self._files()
+            if _stamp(start) < (changed_ns, name) <= _stamp(end)
+        ]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        for batch in self._opened(split["name"], self.schema()).to_batches():
+            if batch.num_rows:
+                yield batch
+
+    def _files(self) -> list[Stamp]:
+        try:
+            entries = list(os.scandir(self._folder()))
+        except OSError as error:
+            raise OptionRefused(f"{self._folder()} cannot be read: {error.strerror}") from error
+        return sorted(
+            (entry.stat().st_ctime_ns, entry.name)
+            for entry in entries
+            if entry.is_file() and not entry.name.startswith((".", "_"))
+        )
+
+    def _opened(self, name: str, schema: pa.Schema | None) -> ds.Dataset:
+        kind = _KINDS[self.options.choice("format", _FORMATS)]()
+        return ds.dataset(str(self._folder() / name), schema=schema, format=kind)
+
+    def _folder(self) -> Path:
+        return Path(self.options.required("path"))
+
+
+class FilesSink(Sink):
+    """A file for each part of a batch. Its name says which, so that a repetition replaces it."""
+
+    option_names: ClassVar[tuple[str, ...]] = ("path", "format")
+
+    def prepare(self, schema: pa.Schema) -> None:
+        del schema
+        self.options.choice("format", _FORMATS)
+        Path(self.options.required("path")).mkdir(parents=True, exist_ok=True)
+
+    def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
+        kind = self.options.choice("format", _FORMATS)
+        folder = Path(self.options.required("path"))
+        name = f"part-{part.query_id}-{part.batch_id:08}-{part.partition:05}.{kind}"
+        table = pa.Table.from_batches(found) if (found := list(batches)) else None
+        if table is None or not table.num_rows:
+            return 0
+        unfinished = folder / f".{name}"
+        _write(table, unfinished, kind)
+        with unfinished.open("rb") as written:
+            os.fsync(written.fileno())
+        unfinished.rename(folder / name)
+        return table.num_rows
+
+
+def _stamp(position: Position) -> Stamp:
+    return position.get("changed_ns", -1), position.get("name", "")
+
+
+def _write(table: pa.Table, path: Path, kind: str) -> None:
+    match kind:
+        case "parquet":
+            pq.write_table(table, path)
+        case "csv":
+            pyarrow.csv.write_csv(table, path)
+        case _:
+            with path.open("w", encoding="utf-8") as lines:
+                for batch in table.to_batches(max_chunksize=10_000):
+                    lines.writelines(_json_lines(batch))
+
+
+def _json_lines(batch: pa.RecordBatch) -> Iterator[str]:
+    for row in batch.to_pylist():
+        yield json.dumps(row, default=_told, separators=(",", ":")) + "\n"
+
+
+def _told(value: object) -> str:
+    """What JSON has no form for, as text: times as ISO 8601 has them, bytes in hexadecimal."""
+    if isinstance(value, bytes):
+        return value.hex()
+    isoformat = getattr(value, "isoformat", None)
+    return str(value) if isoformat is None else str(isoformat())

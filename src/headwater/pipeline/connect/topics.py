@@ -1,0 +1,121 @@
+"""Rows into topics, and topics into rows: JSON objects as values, a column as key.
+
+    import_rows(spark, "postgresql", {...}, topic="orders", key="id", ...)
+    export_rows(spark, "files", {...}, topic="orders", schema="id bigint, name string", ...)
+
+What a reader would get wrong: a record without a value is a deletion, of the row with that key. A
+sink that has a key and the column for it gets such rows with `__deleted`; others do not get them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headwater.pipeline.connect.postgresql import DELETED
+from headwater.pipeline.failures import OptionRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How a connector's query runs."""
+
+    checkpoint: str
+    # Ends when all is done that is there now; else every so often, as Spark says it.
+    once: bool = True
+    every: str = "5 seconds"
+
+
+def import_rows(
+    spark: "SparkSession",
+    connector: str,
+    options: Mapping[str, str],
+    *,
+    bootstrap_servers: str,
+    topic: str,
+    key: str | None = None,
+    running: Running,
+) -> "StreamingQuery":
+    """Rows of a connector into a topic, exactly once."""
+    from pyspark.sql import functions
+
+    rows = _with(spark.readStream.format("headwater-connect"), connector, options).load()
+    if key is not None and key not in rows.columns:
+        raise OptionRefused(f"the key column {key} is not among {', '.join(rows.columns)}")
+    value = functions.to_json(functions.struct("*"), {"ignoreNullFields": "false"})
+    columns = [value.alias("value")]
+    if key is not None:
+        columns.append(functions.col(key).cast("string").alias("key"))
+    writer = (
+        rows.select(*columns)
+        .writeStream.format("headwater")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("topic", topic)
+        .option("delivery", "exactly-once")
+    )
+    return _start(writer, running)
+
+
+def export_rows(
+    spark: "SparkSession",
+    connector: str,
+    options: Mapping[str, str],
+    *,
+    bootstrap_servers: str,
+    topic: str,
+    schema: str,
+    key: str | None = None,
+    running: Running,
+) -> "StreamingQuery":
+    """Records of a topic into a connector. `schema` has the columns, as Spark's DDL says them."""
+    records = (
+        spark.readStream.format("headwater")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("kafka.isolation.level", "read_committed")
+        .load()
+    )
+    writer = rows_of(records, schema, key).writeStream.format("headwater-connect")
+    return _start(_with(writer, connector, options), running)
+
+
+def rows_of(records: "DataFrame", schema: str, key: str | None) -> "DataFrame":
+    """The objects in the values of records; one that does not parse stops the query."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    kinds = StructType.fromDDL(schema)
+    if not isinstance(kinds, StructType):
+        raise OptionRefused(f"schema has columns, as in: id bigint, name string; not {schema}")
+    if key is not None and key not in kinds.names:
+        raise OptionRefused(f"the key column {key} is not among {', '.join(kinds.names)}")
+    parsed = functions.from_json(functions.col("value").cast("string"), kinds, {"mode": "FAILFAST"})
+    columns = [
+        functions.coalesce(
+            parsed[name], functions.col("key").cast("string").cast(kinds[name].dataType)
+        ).alias(name)
+        if name == key
+        else parsed[name].alias(name)
+        for name in kinds.names
+    ]
+    if key is None:
+        return records.where("value is not null").select(*columns)
+    return records.select(*columns, functions.col("value").isNull().alias(DELETED))
+
+
+def _with(builder: Any, connector: str, options: Mapping[str, str]) -> Any:
+    builder = builder.option("connector", connector)
+    for name, value in options.items():
+        builder = builder.option(name, value)
+    return builder
+
+
+def _start(writer: Any, running: Running) -> "StreamingQuery":
+    writer = writer.option("checkpointLocation", running.checkpoint)
+    trigger = {"availableNow": True} if running.once else {"processingTime": running.every}
+    started: StreamingQuery = writer.trigger(**trigger).start()
+    return started

@@ -1,0 +1,80 @@
+"""The port between pipelines and connectors: what a source or sink with `connector: NAME` needs.
+
+A pipeline's file says `{connector: jdbc, url: ..., table: ...}`; all that is neither the pipeline's
+own nor Spark's is handed to the connector as options, as texts under the names of the file.
+
+What a reader would get wrong: a connector owns no query. The pipeline has the trigger, the
+checkpoint, restarts and progress of every sink; a connector writes one batch when it is told to,
+and may be told to write the same batch again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Options = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkBatch:
+    """Which batch of which query is written: the same when Spark repeats it."""
+
+    # A UUID that the checkpoint keeps over restarts.
+    query_id: str
+    batch_id: int
+
+
+class SourceConnector(Protocol):
+    """Reads something into a stream."""
+
+    def problems(self, options: Options) -> list[str]:
+        """What is wrong with the options, a line for each; asked before Spark is started."""
+
+    def stream(self, spark: "SparkSession", options: Options) -> "DataFrame":
+        """A streaming frame. Where it stands is kept in the checkpoint of each query over it."""
+
+
+class SinkConnector(Protocol):
+    """Writes batches of rows to somewhere."""
+
+    def problems(self, options: Options) -> list[str]:
+        """What is wrong with the options, a line for each; asked before Spark is started."""
+
+    def write(self, rows: "DataFrame", options: Options, batch: SinkBatch) -> None:
+        """Write a batch; return when it is durable.
+
+        Called in the driver, from `foreachBatch`, in the order of batches.
+        """
+
+
+class Connectors(Protocol):
+    """Those that are installed, by name."""
+
+    def source_names(self) -> list[str]: ...
+
+    def sink_names(self) -> list[str]: ...
+
+    def source(self, name: str) -> SourceConnector:
+        """`KeyError` if there is none of that name."""
+
+    def sink(self, name: str) -> SinkConnector:
+        """`KeyError` if there is none of that name."""
+
+
+class NoConnectors:
+    """For a pipeline that has only topics and Spark's own formats."""
+
+    def source_names(self) -> list[str]:
+        return []
+
+    def sink_names(self) -> list[str]:
+        return []
+
+    def source(self, name: str) -> SourceConnector:
+        raise KeyError(name)
+
+    def sink(self, name: str) -> SinkConnector:
+        raise KeyError(name)

@@ -1,0 +1,132 @@
+"""Records into columns, in Spark: decoded fields, the record itself, and what does not parse.
+
+What a reader would get wrong: a record without a value is no mistake. It is a row without fields in
+a stream, and the end of a key in a table. Mistakes are values that are there and cannot be read:
+they stop the query, unless there is a place for dead letters.
+"""
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from headwater.pipeline.jobs.parse_errors import why_unparsable
+from headwater.pipeline.jobs.source_reading import RECORD
+from headwater.pipeline.jobs.spec import Coding, Decoding, SourceSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Names that no schema of a user has.
+_BROKEN: Final = "__broken"
+_PARSED: Final = "__parsed_"
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+_ERRORS: Final = "__headwater.errors."
+
+
+def decode(records: "DataFrame", source: SourceSpec, *, keeps_broken: bool) -> "DataFrame":
+    """Rows of fields. Records that do not parse are left out, or else stop the query."""
+    decodings = _decodings(source)
+    if not decodings:
+        return records
+    mode = "PERMISSIVE" if keeps_broken else "FAILFAST"
+    parsed = _parsed(records, decodings, mode)
+    if keeps_broken:
+        parsed = parsed.where(~_is_broken(decodings))
+    fields = [
+        f.col(f"{_PARSED}{part}.`{field.name}`").alias(field.name)
+        for part, decoding in decodings.items()
+        for field in decoding.fields
+    ]
+    record = f.struct(*(f.col(name) for name in records.columns)).alias(RECORD)
+    return parsed.select(*fields, record)
+
+
+def dead_letters(records: "DataFrame", source: SourceSpec, pipeline: str) -> "DataFrame | None":
+    """The records that do not parse, with the reason added to their headers."""
+    decodings = {
+        part: each for part, each in _decodings(source).items() if each.coding is not Coding.STRING
+    }
+    if not decodings:
+        return None
+    broken = _parsed(records, decodings, "PERMISSIVE").where(_is_broken(decodings))
+    said = {
+        "message": _reason(decodings),
+        "topic": f.col("topic"),
+        "partition": f.col("partition").cast("string"),
+        "offset": f.col("offset").cast("string"),
+        "pipeline": f.lit(pipeline),
+        "source": f.lit(source.name),
+    }
+    added = f.array(*(_header(_ERRORS + name, value) for name, value in said.items()))
+    own = f.coalesce(f.col("headers"), f.array().cast(_HEADERS))
+    headers = f.concat(own, added)
+    return broken.select("key", "value", headers.alias("headers"))
+
+
+def latest_per_key(records: "DataFrame") -> "DataFrame":
+    """A changelog as the table that it stands for: deleted keys are not in it.
+
+    A key's records are all in one partition, where later means a higher offset.
+    """
+    others = [name for name in records.columns if name != "key"]
+    newest = f.max_by(f.struct(*others), f.struct("offset", "partition")).alias("newest")
+    table = records.where(f.col("key").isNotNull()).groupBy("key").agg(newest)
+    return table.select("key", "newest.*").where(f.col("value").isNotNull())
+
+
+def _decodings(source: SourceSpec) -> dict[str, Decoding]:
+    both = {"key": source.key, "value": source.value}
+    return {part: decoding for part, decoding in both.items() if decoding is not None}
+
+
+def _parsed(records: "DataFrame", decodings: dict[str, Decoding], mode: str) -> "DataFrame":
+    columns = {
+        _PARSED + part: _parse(f.col(part).cast("string"), decoding, mode)
+        for part, decoding in decodings.items()
+    }
+    return records.withColumns(columns)
+
+
+def _parse(text: "Column", decoding: Decoding, mode: str) -> "Column":
+    if decoding.coding is Coding.STRING:
+        return f.struct(text.alias(decoding.fields[0].name))
+    schema, options = decoding.schema, {"mode": mode}
+    if mode == "PERMISSIVE":
+        schema = f"{schema}, {_BROKEN} string"
+        options["columnNameOfCorruptRecord"] = _BROKEN
+    if decoding.coding is Coding.JSON:
+        return f.from_json(text, schema, options)
+    return f.from_csv(text, f.lit(schema), options)
+
+
+def _is_broken(decodings: dict[str, Decoding]) -> "Column":
+    parts = [
+        _part_is_broken(part)
+        for part, each in decodings.items()
+        if each.coding is not Coding.STRING
+    ]
+    return reduce(lambda left, right: left | right, parts, f.lit(False))
+
+
+def _part_is_broken(part: str) -> "Column":
+    parsed = f.col(_PARSED + part)
+    is_broken = parsed.isNull() | parsed.getField(_BROKEN).isNotNull()
+    return f.col(part).isNotNull() & is_broken
+
+
+def _reason(decodings: dict[str, Decoding]) -> "Column":
+    """Asked of Python, row by row, because there should be few."""
+    why = f.udf(why_unparsable, "string", useArrow=False)
+    told = None
+    for part, each in decodings.items():
+        reason = f.concat(
+            f.lit(f"{part}: "), why(f.col(part), f.lit(each.coding.value), f.lit(each.schema))
+        )
+        told = f.when(_part_is_broken(part), reason) if told is None else told.otherwise(reason)
+    assert told is not None
+    return told
+
+
+def _header(name: str, value: "Column") -> "Column":
+    return f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))

@@ -1,0 +1,22 @@
+"""Asks brokers which topics there are, for the check of a pipeline."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headwater.client import Admin
+from headwater.client.errors import KafkaTimeout
+
+# A check is for people who wait.
+_PATIENCE_S: Final = 3.0
+
+
+class BrokerTopics:
+    """The topics of clusters that are asked for once each."""
+
+    def known(self, client: Mapping[str, str]) -> set[str]:
+        with Admin({**client, "client.id": "headwater-pipeline-check"}) as admin:
+            try:
+                return set(admin.list_topics(include_internal=True, timeout=_PATIENCE_S))
+            except KafkaTimeout as error:
+                why = error.__cause__ if str(error.__cause__) else error
+                raise KafkaTimeout(f"no broker answers: {why}") from error

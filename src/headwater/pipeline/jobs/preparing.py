@@ -1,0 +1,45 @@
+"""A pipeline's file, read and checked: what `check`, `run` and tests begin with."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from headwater.pipeline.jobs.checking import Grammar, Topics, check_pipeline
+from headwater.pipeline.jobs.connector_port import Connectors
+from headwater.pipeline.jobs.document import Document, PipelineRefused, Problem
+from headwater.pipeline.jobs.loading import load_document
+from headwater.pipeline.jobs.reading import read_pipeline
+from headwater.pipeline.jobs.spec import PipelineSpec, Trigger
+
+
+def read_file(
+    file: Path, *, bootstrap: str | None = None
+) -> tuple[Document, PipelineSpec, list[Problem]]:
+    """`bootstrap` wins over the file's. `PipelineRefused` if the file cannot be read at all."""
+    document = load_document(file)
+    spec, problems = read_pipeline(document)
+    if bootstrap is not None:
+        spec = replace(spec, bootstrap=bootstrap)
+    return document, spec, problems
+
+
+def checked(
+    file: Path,
+    *,
+    bootstrap: str | None,
+    connectors: Connectors,
+    grammar: Grammar | None,
+    topics: Topics | None,
+) -> PipelineSpec:
+    """The pipeline of a file. `PipelineRefused` with all that is wrong with it."""
+    document, spec, problems = read_file(file, bootstrap=bootstrap)
+    problems += check_pipeline(
+        document, spec, connectors=connectors, grammar=grammar, topics=topics
+    )
+    if problems:
+        raise PipelineRefused(sorted(problems, key=lambda each: each.line))
+    return spec
+
+
+def only_once(spec: PipelineSpec) -> PipelineSpec:
+    """The same pipeline, which ends when all that is there now is written."""
+    return replace(spec, sinks=tuple(replace(each, trigger=Trigger()) for each in spec.sinks))

@@ -1,0 +1,92 @@
+"""A sink as a streaming query: shaped for its target, with its trigger and its checkpoint.
+
+What a reader would get wrong: Spark's Python sinks know no update mode, so updates and connectors
+are written batch by batch from `foreachBatch`. They say which batch of which query they are, and so
+are exactly once in the same way.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.jobs.checking import topic_options
+from headwater.pipeline.jobs.connector_port import Connectors, SinkBatch
+from headwater.pipeline.jobs.outgoing_records import as_records
+from headwater.pipeline.jobs.spec import HEADWATER, Mode, PipelineSpec, SinkSpec, Trigger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+WriteBatch = Callable[["DataFrame", int], None]
+
+
+def start_sink(
+    frame: "DataFrame", sink: SinkSpec, spec: PipelineSpec, connectors: Connectors
+) -> "StreamingQuery":
+    """Start a sink's query; it runs until it is stopped, or all is written."""
+    if not frame.isStreaming:
+        raise OptionRefused(f"{sink.source} is a table: join it with a stream, and write that")
+    if sink.connector is not None:
+        connector = connectors.sink(sink.connector)
+
+        def write(rows: "DataFrame", batch_id: int) -> None:
+            batch = SinkBatch(query_id=query_id_of(rows), batch_id=batch_id)
+            connector.write(rows, sink.options, batch)
+
+        writer = frame.writeStream.foreachBatch(write)
+    elif sink.format != HEADWATER:
+        writer = frame.writeStream.format(sink.format).options(**sink.options)
+    else:
+        writer = _topic_writer(as_records(frame, sink.record), sink, spec)
+    return _start(writer, sink, spec)
+
+
+def start_dead_letters(
+    frame: "DataFrame", name: str, trigger: Trigger, spec: PipelineSpec
+) -> "StreamingQuery":
+    """Start the query that takes a source's broken records to the dead letters."""
+    assert spec.dead_letter is not None
+    options = topic_options(spec, {"topic": spec.dead_letter, "delivery": "exactly-once"})
+    sink = SinkSpec(name=name, place=(), source=name, options=options, trigger=trigger)
+    return _start(_topic_writer(frame, sink, spec), sink, spec)
+
+
+def query_id_of(rows: "DataFrame") -> str:
+    """Spark tells it to the thread that runs `foreachBatch`."""
+    told = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    if told is None:
+        raise OptionRefused("Spark does not tell which query a batch belongs to")
+    return told
+
+
+def checkpoint_of(spec: PipelineSpec, name: str) -> Path:
+    return spec.checkpoint / spec.name / name
+
+
+def _topic_writer(records: "DataFrame", sink: SinkSpec, spec: PipelineSpec) -> "DataStreamWriter":
+    options = topic_options(spec, sink.options)
+    if sink.mode is not Mode.UPDATE:
+        return records.writeStream.format(HEADWATER).options(**options)
+
+    def write(rows: "DataFrame", batch_id: int) -> None:
+        said = {**options, "queryId": query_id_of(rows), "batchId": str(batch_id)}
+        rows.write.format(HEADWATER).options(**said).mode("append").save()
+
+    return records.writeStream.foreachBatch(write)
+
+
+def _start(writer: "DataStreamWriter", sink: SinkSpec, spec: PipelineSpec) -> "StreamingQuery":
+    chosen = writer.outputMode(sink.mode.value).queryName(f"{spec.name}-{sink.name}")
+    chosen = chosen.option("checkpointLocation", str(checkpoint_of(spec, sink.name)))
+    every_ms = sink.trigger.every_ms
+    timing: dict[str, Any] = (
+        {"availableNow": True}
+        if every_ms is None
+        else {"processingTime": f"{every_ms} milliseconds"}
+    )
+    return chosen.trigger(**timing).start()

@@ -1,0 +1,98 @@
+"""Runs a pipeline in this process, in a session of its own, until it ends or is stopped.
+
+What a reader would get wrong: a sink's frame is made anew each time its query is started. So a
+restart reads a Python step's file and a table's options as they are then, and what failed while
+Spark planned is tried again like what failed while it ran.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from headwater.pipeline.failures import OptionRefused, WrongColumns
+from headwater.pipeline.jobs.connector_port import Connectors
+from headwater.pipeline.jobs.document import PipelineRefused
+from headwater.pipeline.jobs.frames import Frames
+from headwater.pipeline.jobs.new_topics import create_topics
+from headwater.pipeline.jobs.queries import start_dead_letters, start_sink
+from headwater.pipeline.jobs.sink_life import SinkLife, SinkState
+from headwater.pipeline.jobs.spec import PipelineSpec, SinkSpec, Trigger
+from headwater.pipeline.jobs.supervising import Query, Start, Supervisor, Tell
+from headwater.pipeline.spark_session import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STOP_PATIENCE_MS: Final = 30_000
+
+# Adapting deals rows out by what is seen at run time: a batch that is repeated would not go through
+# the same tasks, and exactly once rests on that.
+_ADAPTS: Final = "spark.sql.adaptive.streaming.stateless.enabled"
+_DEAD_LETTERS: Final = "dead-letters-of-"
+
+
+def supervisor_of(
+    spec: PipelineSpec,
+    spark: "SparkSession",
+    *,
+    connectors: Connectors,
+    steady_ms: Callable[[], int],
+    tell: Tell,
+    stop_patience_ms: int = STOP_PATIENCE_MS,
+) -> Supervisor:
+    """Ready to run. Makes the topics that may be made."""
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    create_topics(spec)
+    # Its views and settings are its own, its executors are everybody's.
+    own = spark.newSession()
+    own.conf.set(_ADAPTS, "false")
+    register(own)
+    return Supervisor(
+        _starts(own, spec, connectors),
+        spec.restarts,
+        refusals=(PySparkException,),
+        # A column that is not there will not be there in ten seconds either.
+        hopeless=(AnalysisException, ParseException, PipelineRefused, OptionRefused, WrongColumns),
+        steady_ms=steady_ms,
+        tell=tell,
+        stop_patience_ms=stop_patience_ms,
+    )
+
+
+def exit_code(lives: list[SinkLife]) -> int:
+    return 1 if any(each.state is SinkState.FAILED for each in lives) else 0
+
+
+def _make_active(spark: "SparkSession") -> None:
+    """Have this thread's session be that one: Spark looks for formats nowhere else.
+
+    Making a frame of rows does it, and nothing else that is public.
+    """
+    spark.createDataFrame([], "nothing int")
+
+
+def _starts(spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -> dict[str, Start]:
+    def start(sink: SinkSpec) -> Query:
+        _make_active(spark)
+        frames = Frames(spark, spec, connectors)
+        return start_sink(frames[sink.source], sink, spec, connectors)
+
+    def start_letters(source: str, name: str) -> Query:
+        _make_active(spark)
+        letters = Frames(spark, spec, connectors).dead_letters()[source]
+        return start_dead_letters(letters, name, _slowest(spec), spec)
+
+    starts: dict[str, Start] = {sink.name: partial(start, sink) for sink in spec.sinks}
+    if spec.dead_letter is not None:
+        for source in Frames(spark, spec, connectors).dead_letters():
+            name = _DEAD_LETTERS + source
+            starts[name] = partial(start_letters, source, name)
+    return starts
+
+
+def _slowest(spec: PipelineSpec) -> Trigger:
+    """Dead letters are in no hurry; they end when all sinks end."""
+    every = [each.trigger.every_ms for each in spec.sinks]
+    known = [each for each in every if each is not None]
+    return Trigger(every_ms=max(known)) if known else Trigger()

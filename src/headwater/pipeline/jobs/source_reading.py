@@ -1,0 +1,130 @@
+"""What a pipeline's file says about a source.
+
+What a reader would get wrong: a topic's columns come from its decoding. Without one they are those
+of a record (`key`, `value`, `topic`, ...); with one they are the decoded fields, and all else that
+is known of the record is in one column, `record`.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from headwater.pipeline.jobs.ddl import BadSchema, Field, read_schema
+from headwater.pipeline.jobs.durations import duration_ms
+from headwater.pipeline.jobs.section import Section
+from headwater.pipeline.jobs.spec import HEADWATER, Coding, Decoding, SourceSpec, Watermark
+
+RECORD: Final = "record"
+
+_CODINGS: Final = {each.value: each for each in Coding}
+
+
+def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
+    connector = section.text("connector")
+    chosen = section.text("format") or HEADWATER
+    if connector is not None and "format" in section:
+        section.refuse("a source has a format or a connector, not both", "format")
+    is_topic = connector is None and chosen == HEADWATER
+    key, value = _decodings(section, is_topic=is_topic)
+    is_table = section.flag("table")
+    if is_table and not is_topic:
+        section.refuse("only a topic can be read as a table of its latest values", "table")
+    watermark = read_watermark(section)
+    if is_table and watermark is not None:
+        section.refuse("a table has no watermark: it is what it is now", "watermark")
+    schema = _schema(section, is_topic=is_topic)
+    options = section.rest()
+    if connector is None and not is_topic and "path" in options:
+        options["path"] = str((folder / options["path"]).resolve())
+    return SourceSpec(
+        name=name,
+        place=section.place,
+        format=chosen,
+        connector=connector,
+        options=options,
+        schema=schema,
+        key=key,
+        value=value,
+        watermark=watermark,
+        is_table=is_table,
+    )
+
+
+def read_watermark(section: Section) -> Watermark | None:
+    inner = section.inner("watermark")
+    if inner is None:
+        return None
+    names = inner.names()
+    if len(names) != 1:
+        inner.refuse("watermark must be one column with a time, such as {ts: 10 minutes}")
+        return None
+    column = names[0]
+    text = inner.text(column)
+    delay_ms = None if text is None else duration_ms(text)
+    if delay_ms is None:
+        inner.refuse(f"the watermark of {column} must be a time such as 10 minutes", column)
+        return None
+    return Watermark(column=column, delay_ms=delay_ms)
+
+
+def _decodings(section: Section, *, is_topic: bool) -> tuple[Decoding | None, Decoding | None]:
+    inner = section.inner("decode")
+    if inner is None:
+        return None, None
+    if not is_topic:
+        section.refuse("only topics are decoded; a format or connector has its schema", "decode")
+    key, value = _decoding(inner, "key"), _decoding(inner, "value")
+    inner.refuse_unknown()
+    names = [each.name.lower() for decoding in (key, value) if decoding for each in decoding.fields]
+    for name in sorted(set(names)):
+        if names.count(name) > 1:
+            inner.refuse(f"the column {name} comes from the key and from the value")
+        if name == RECORD:
+            inner.refuse(f"no column can be called {RECORD}: that is what the record itself is")
+    return key, value
+
+
+def _decoding(section: Section, part: str) -> Decoding | None:
+    value = section.raw(part)
+    if value is None:
+        return None
+    if value == Coding.STRING.value:
+        return _string(part)
+    if not isinstance(value, dict) or len(value) != 1:
+        known = ", ".join(_CODINGS)
+        section.refuse(f"{part} is decoded by one of {known}, such as {{json: 'id bigint'}}", part)
+        return None
+    word, said = next(iter(value.items()))
+    coding = _CODINGS.get(word)
+    if coding is None:
+        section.refuse(f"nobody decodes {word}; there are {', '.join(_CODINGS)}", part, word)
+        return None
+    if not isinstance(said, str):
+        section.refuse(f"{word} must be followed by a text, not {said!r}", part, word)
+        return None
+    if coding is Coding.STRING:
+        return _string(said)
+    try:
+        fields = read_schema(said)
+    except BadSchema as error:
+        section.refuse(str(error), part, word)
+        return None
+    return Decoding(coding=coding, schema=said, fields=fields)
+
+
+def _string(name: str) -> Decoding:
+    field = Field(name=name, kind="string")
+    return Decoding(coding=Coding.STRING, schema=f"`{name}` string", fields=(field,))
+
+
+def _schema(section: Section, *, is_topic: bool) -> str | None:
+    text = section.text("schema")
+    if text is None:
+        return None
+    if is_topic:
+        section.refuse("a topic has no schema; decode its key and value", "schema")
+        return None
+    try:
+        read_schema(text)
+    except BadSchema as error:
+        section.refuse(str(error), "schema")
+    return text

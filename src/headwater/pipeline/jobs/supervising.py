@@ -1,0 +1,159 @@
+"""Watches over the queries of a pipeline: starts them, starts them again, and stops them gently.
+
+What a reader would get wrong: a stop waits for the batch that runs, but not for ever. A batch that
+is cut off is repeated by the next run, and a sink that is exactly once writes it once all the same.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from headwater.model.failures import HeadwaterError
+from headwater.pipeline.jobs.batch_progress import read_progress
+from headwater.pipeline.jobs.reasons import reason_of
+from headwater.pipeline.jobs.sink_life import ENDED, SinkLife, SinkState
+from headwater.pipeline.jobs.spec import Restarts
+
+_LOOK_EVERY_S: Final = 0.25
+
+
+class Query(Protocol):
+    """The part of Spark's `StreamingQuery` that is used here."""
+
+    @property
+    def isActive(self) -> bool: ...  # noqa: N802
+
+    @property
+    def lastProgress(self) -> Any: ...  # noqa: N802
+
+    @property
+    def status(self) -> Mapping[str, Any]: ...
+
+    def exception(self) -> Exception | None: ...
+
+    def stop(self) -> None: ...
+
+
+Start = Callable[[], Query]
+Tell = Callable[[list[SinkLife]], None]
+
+
+class Supervisor:
+    """Runs queries until they end, fail for good, or are asked to stop."""
+
+    def __init__(
+        self,
+        starts: Mapping[str, Start],
+        restarts: Restarts,
+        *,
+        refusals: tuple[type[Exception], ...],
+        hopeless: tuple[type[Exception], ...] = (),
+        steady_ms: Callable[[], int],
+        tell: Tell,
+        stop_patience_ms: int,
+    ) -> None:
+        """`refusals` are what starting a query may raise; what is `hopeless` is not tried again."""
+        self._starts = dict(starts)
+        self._restarts = restarts
+        self._refusals: tuple[type[Exception], ...] = (*refusals, HeadwaterError)
+        self._hopeless = hopeless
+        self._steady_ms = steady_ms
+        self._tell = tell
+        self._stop_patience_ms = stop_patience_ms
+        self._lives = {name: SinkLife(name=name) for name in starts}
+        self._queries: dict[str, Query] = {}
+        self._stop = threading.Event()
+
+    def ask_to_stop(self) -> None:
+        """From any thread, or a signal's handler."""
+        self._stop.set()
+
+    def run(self) -> list[SinkLife]:
+        """Until the end, which is how the sinks have ended."""
+        try:
+            while not self._stop.is_set() and not self._is_over():
+                self._look()
+                self._tell(self.lives())
+                self._stop.wait(_LOOK_EVERY_S)
+        finally:
+            self._stop_all()
+            self._tell(self.lives())
+        return self.lives()
+
+    def lives(self) -> list[SinkLife]:
+        return list(self._lives.values())
+
+    def _is_over(self) -> bool:
+        states = [each.state for each in self._lives.values()]
+        return SinkState.FAILED in states or all(each in ENDED for each in states)
+
+    def _look(self) -> None:
+        for name in self._lives:
+            if self._lives[name].is_due:
+                self._start_if_due(name)
+            if self._lives[name].state is SinkState.RUNNING:
+                self._watch(name)
+
+    def _start_if_due(self, name: str) -> None:
+        life = self._lives[name]
+        if self._steady_ms() < life.start_at_ms:
+            return
+        try:
+            self._queries[name] = self._starts[name]()
+        except self._refusals as error:
+            policy = Restarts(most=0) if isinstance(error, self._hopeless) else self._restarts
+            self._lives[name] = life.failed(reason_of(error), policy, self._steady_ms())
+        else:
+            self._lives[name] = life.started()
+
+    def _watch(self, name: str) -> None:
+        query = self._queries[name]
+        # First whether it runs, then how far it is: the last batch must not be missed.
+        is_active = query.isActive
+        told = query.lastProgress
+        life = self._lives[name]
+        if told:
+            life = life.progressed(read_progress(told))
+        if not is_active:
+            error = query.exception()
+            life = (
+                life.ended(was_stopped=False)
+                if error is None
+                else life.failed(reason_of(error), self._restarts, self._steady_ms())
+            )
+        self._lives[name] = life
+
+    def _stop_all(self) -> None:
+        running = {
+            name: query
+            for name, query in self._queries.items()
+            if self._lives[name].state is SinkState.RUNNING
+        }
+        deadline_ms = self._steady_ms() + self._stop_patience_ms
+        batches = {name: _batch_of(query) for name, query in running.items()}
+        waiting = dict(running)
+        while waiting and self._steady_ms() < deadline_ms:
+            for name in list(waiting):
+                if _is_between_batches(waiting[name], batches[name]):
+                    waiting.pop(name).stop()
+            if waiting:
+                threading.Event().wait(_LOOK_EVERY_S)
+        for query in waiting.values():
+            query.stop()
+        for name in running:
+            self._watch(name)
+        for name, life in self._lives.items():
+            was_running = life.state not in ENDED or name in running
+            if was_running and life.state is not SinkState.FAILED:
+                self._lives[name] = life.ended(was_stopped=True)
+
+
+def _batch_of(query: Query) -> int:
+    told = query.lastProgress
+    return int(told["batchId"]) if told else -1
+
+
+def _is_between_batches(query: Query, batch: int) -> bool:
+    if not query.isActive or _batch_of(query) != batch:
+        return True
+    return not query.status.get("isTriggerActive", False)

@@ -1,0 +1,120 @@
+"""What a user may ask of a mirror, checked before Spark is started."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.producer.producer_settings import read_producer_settings
+from headwater.client.settings import read_settings
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.mirror.naming import Naming, Wanted
+from headwater.pipeline.sink_options import Delivery
+
+_ALIAS: Final = re.compile(r"[a-zA-Z0-9_-]{1,100}")
+_NOT_TO_BE_SET: Final = {
+    "bootstrap.servers": "give the cluster as an argument",
+    "transactional.id": "each task has its own",
+    "group.id": "a mirror joins no group",
+    "compression.type": "batches keep the codec that they have",
+}
+# A task works through its partitions as fast as it can, so answers may be large.
+_READING: Final = {
+    "isolation.level": "read_committed",
+    "max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "fetch.max.bytes": str(64 * 1024 * 1024),
+}
+_WRITING: Final = {
+    "linger.ms": "0",
+    "buffer.memory": str(64 * 1024 * 1024),
+    "max.request.size": str(16 * 1024 * 1024),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorOptions:
+    """One mirror."""
+
+    source: str
+    target: str
+    wanted: Wanted
+    naming: Naming
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    # None follows no group.
+    groups: re.Pattern[str] | None = None
+    replication_factor: int = -1
+    refresh_ms: int = 5_000
+    idle_ms: int = 500
+    slice_ms: int = 5_000
+    chunk_bytes: int = 32 * 1024 * 1024
+    source_settings: Mapping[str, str] = field(default_factory=dict)
+    target_settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery is Delivery.EXACTLY_ONCE
+
+    def reading(self) -> dict[str, str]:
+        return {**_READING, **self.source_settings, "bootstrap.servers": self.source}
+
+    def writing(self) -> dict[str, str]:
+        return {**_WRITING, **self.target_settings, "bootstrap.servers": self.target}
+
+    def at_target(self) -> dict[str, str]:
+        """For reading notes; uncommitted ones are nobody's business."""
+        return {"bootstrap.servers": self.target, "isolation.level": "read_committed"}
+
+
+def mirror_options(
+    source: str,
+    target: str,
+    *,
+    topics: str,
+    exclude: str | None = None,
+    alias: str = "source",
+    is_identity: bool = False,
+    delivery: str = Delivery.AT_LEAST_ONCE.value,
+    groups: str | None = ".*",
+    replication_factor: int = -1,
+    refresh_s: float = 5.0,
+    source_settings: Mapping[str, str] | None = None,
+    target_settings: Mapping[str, str] | None = None,
+) -> MirrorOptions:
+    """`InvalidSetting`, with the reason in one line, where something is wrong."""
+    if not _ALIAS.fullmatch(alias):
+        raise OptionRefused(f"the name of a cluster has letters, digits, _ and -, not {alias}")
+    if delivery not in {each.value for each in Delivery}:
+        known = ", ".join(each.value for each in Delivery)
+        raise OptionRefused(f"delivery must be one of {known}, not {delivery}")
+    if refresh_s < 0:
+        raise OptionRefused(f"refresh must not be below 0, and is {refresh_s}")
+    for settings in (source_settings or {}, target_settings or {}):
+        for name, reason in _NOT_TO_BE_SET.items():
+            if name in settings:
+                raise OptionRefused(f"{name} cannot be set: {reason}")
+    options = MirrorOptions(
+        source=source,
+        target=target,
+        wanted=Wanted(
+            topics=_pattern("topics", topics),
+            exclude=None if exclude is None else _pattern("exclude", exclude),
+        ),
+        naming=Naming(prefix="" if is_identity else f"{alias}."),
+        delivery=Delivery(delivery),
+        groups=None if groups is None else _pattern("groups", groups),
+        replication_factor=replication_factor,
+        refresh_ms=int(refresh_s * 1000),
+        source_settings=dict(source_settings or {}),
+        target_settings=dict(target_settings or {}),
+    )
+    read_settings(ConsumerSettings, options.reading(), {})
+    read_producer_settings(options.writing(), {})
+    return options
+
+
+def _pattern(name: str, text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise OptionRefused(f"{name} is no regular expression: {error}") from None

@@ -1,0 +1,137 @@
+"""Which offset of a copy belongs to which offset of the original.
+
+Both count up by one from record to record, but for what only one of the logs has: markers of
+transactions, holes of compaction, records that were aborted or copied twice. So the relation is a
+list of *runs*, in which both count alike. It is kept in a compacted topic, under keys that are used
+again: all of the last runs, and of the older ones ever fewer.
+
+What a reader would get wrong: an offset between two runs is not an error. It is translated to the
+end of the run before it, and a consumer there reads at most something twice, and misses nothing.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+RECENT_RUNS: Final = 512
+_OLD_EVERY: Final = 64
+# More than that are thinned out: holes of compaction make many.
+RUNS_AT_ONCE: Final = 64
+
+
+class Place(NamedTuple):
+    """Records that lie together in both logs."""
+
+    source: int
+    target: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The offsets from `source` on are those from `target` on, for `count` records.
+
+    Runs of a partition are numbered, and a run that grows keeps its number.
+    """
+
+    number: int
+    source: int
+    target: int
+    count: int
+
+    @property
+    def source_end(self) -> int:
+        return self.source + self.count
+
+
+def runs_after(last: Run | None, places: Sequence[Place]) -> list[Run]:
+    """The runs that are new or have grown, now that records were copied to these places."""
+    merged = list(_merged(([] if last is None else [_place(last)]) + list(places)))
+    if last is not None and merged[0] == _place(last):
+        first_number, found = last.number + 1, merged[1:]
+    else:
+        first_number, found = (0 if last is None else last.number), merged
+    return [
+        Run(number=number, source=each.source, target=each.target, count=each.records)
+        for number, each in enumerate(_thinned(found), first_number)
+    ]
+
+
+def keys_of(number: int) -> list[str]:
+    """The keys under which a run is kept. Each is used again: one of many by the next runs, the
+    others, each half as often as the one before, by ever later ones.
+    """
+    keys = [f"recent-{number % RECENT_RUNS}"]
+    if number % _OLD_EVERY == 0:
+        rank = number // _OLD_EVERY
+        keys.append(f"old-{(rank & -rank).bit_length()}")
+    return keys
+
+
+@dataclass(slots=True)
+class OffsetMap:
+    """The runs of one partition, as far as they are known."""
+
+    _by_key: dict[str, Run] = field(default_factory=dict)
+    _runs: list[Run] | None = None
+
+    def put(self, key: str, run: Run) -> None:
+        self._by_key[key] = run
+        self._runs = None
+
+    @property
+    def last(self) -> Run | None:
+        runs = self._ordered()
+        return runs[-1] if runs else None
+
+    def translated(self, offset: int) -> int | None:
+        """Where the copy goes on for whoever has read the original up to an offset.
+
+        None if it is before all that is known.
+        """
+        runs = self._ordered()
+        place = bisect_right(runs, offset, key=lambda run: run.source)
+        if place == 0:
+            return None
+        run = runs[place - 1]
+        return run.target + min(offset - run.source, run.count)
+
+    def _ordered(self) -> list[Run]:
+        if self._runs is None:
+            by_number = {run.number: run for run in self._by_key.values()}
+            # The same number may be there twice, kept as an old one before it grew.
+            for run in self._by_key.values():
+                if run.count > by_number[run.number].count:
+                    by_number[run.number] = run
+            self._runs = [by_number[number] for number in sorted(by_number)]
+        return self._runs
+
+
+def _place(run: Run) -> Place:
+    return Place(run.source, run.target, run.count)
+
+
+def _merged(places: Iterable[Place]) -> Iterator[Place]:
+    open_: Place | None = None
+    for each in places:
+        if (
+            open_ is not None
+            and each.source == open_.source + open_.records
+            and each.target == open_.target + open_.records
+        ):
+            open_ = open_._replace(records=open_.records + each.records)
+            continue
+        if open_ is not None:
+            yield open_
+        open_ = each
+    if open_ is not None:
+        yield open_
+
+
+def _thinned(places: Sequence[Place]) -> list[Place]:
+    """Some of them, evenly, the first and the last among them."""
+    if len(places) <= RUNS_AT_ONCE:
+        return list(places)
+    last = len(places) - 1
+    return [places[number * last // (RUNS_AT_ONCE - 1)] for number in range(RUNS_AT_ONCE)]

@@ -1,0 +1,251 @@
+"""What a task does: copies ranges of partitions, batch by batch, and notes how far it is.
+
+Records go out in *chunks*. After each the task notes where it is, and in which places the records
+lie; exactly once means that chunk and notes are one transaction. The time of a task is limited, and
+it may stop before the end of its ranges: the notes say where the next one goes on.
+
+What a reader would get wrong: where to begin is asked after the transactional id was taken over,
+and not before. Only then is it certain that no former task writes another note.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headwater.client.consumer.offsets import OffsetAndTimestamp
+from headwater.client.consumer.range_reader import FetchedBatches
+from headwater.client.errors import KafkaError, OffsetOutOfRange
+from headwater.client.group_metadata import OffsetAndMetadata
+from headwater.model.ids import TopicPartition
+from headwater.pipeline.mirror.notes import (
+    REGISTRY,
+    Note,
+    committed_form,
+    group_of_notes,
+    note_of,
+    run_records,
+)
+from headwater.pipeline.mirror.offset_runs import Place, Run, runs_after
+from headwater.pipeline.mirror.sendable import is_dense, sendable
+from headwater.pipeline.mirror.slots import Copied, CopyRange
+from headwater.pipeline.topic_offsets import EARLIEST
+from headwater.records.header import BatchHeader, read_header
+
+
+class Placed(Protocol):
+    """Where a record lies."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+class Sending(Protocol):
+    """What becomes of a batch that was sent."""
+
+    def result(self, timeout: float | None = None) -> Placed:
+        """Wait until it is acknowledged, or raise why not."""
+
+
+class Sender(Protocol):
+    """The part of `client.Producer` that is used here."""
+
+    def send_batch(self, topic: str, partition: int, batch: bytearray) -> Sending: ...
+    def send(
+        self, topic: str, value: bytes, key: bytes, partition: int | None = None
+    ) -> Sending: ...
+    def init_transactions(self) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: str
+    ) -> None: ...
+    def commit_transaction(self) -> None: ...
+    def abort_transaction(self) -> None: ...
+
+
+class Source(Protocol):
+    """The part of `RangeReader` that reads the original."""
+
+    def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatches]: ...
+    def offsets(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]: ...
+
+
+class Notebook(Protocol):
+    """The part of `RangeReader` that has to do with groups, of the cluster with the copies."""
+
+    def committed(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]: ...
+    def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None: ...
+
+
+@dataclass(slots=True)
+class _PartitionCopy:
+    """One partition on its way."""
+
+    range: CopyRange
+    position: int
+    last_run: Run | None
+    records: int = 0
+    size_bytes: int = 0
+    lost: int = 0
+    # Of the chunk that is open: what was sent, with the offsets that it had.
+    sent: list[tuple[BatchHeader, int, int, Sending]] = field(default_factory=list)
+
+    def places(self) -> Iterator[Place]:
+        """Where the records of the chunk lie, once all are acknowledged."""
+        for header, first_offset, count, sending in self.sent:
+            target = sending.result().offset
+            if is_dense(header):
+                yield Place(first_offset, target, count)
+            else:
+                # Within it offsets do not count alike, so only its beginning and end are known.
+                yield Place(first_offset, target, 0)
+                yield Place(header.next_offset, target + count, 0)
+
+
+class SlotCopy:
+    """One task's work. `steady_ms` is a clock that never goes back."""
+
+    def __init__(
+        self,
+        source_cluster: str,
+        *,
+        source: Source,
+        producer: Sender,
+        notebook: Notebook,
+        is_exactly_once: bool,
+        chunk_bytes: int,
+        slice_ms: int,
+        steady_ms: Callable[[], int],
+    ) -> None:
+        self._cluster = source_cluster
+        self._group = group_of_notes(source_cluster)
+        self._source = source
+        self._producer = producer
+        self._notebook = notebook
+        self._is_exactly_once = is_exactly_once
+        self._chunk_limit_bytes = chunk_bytes
+        self._slice_ms = slice_ms
+        self._steady_ms = steady_ms
+        self._chunk_bytes = 0
+        self._touched: dict[TopicPartition, _PartitionCopy] = {}
+        self._is_open = False
+
+    def run(self, ranges: Iterable[CopyRange]) -> list[Copied]:
+        """Copy until all is copied, or the time is over."""
+        if self._is_exactly_once:
+            self._producer.init_transactions()
+        copies = self._begun(list(ranges))
+        until_ms = self._steady_ms() + self._slice_ms
+        try:
+            for copy in copies:
+                self._copy(copy, until_ms)
+                if self._steady_ms() >= until_ms:
+                    break
+            self._close_chunk()
+        except BaseException:
+            self._abort()
+            raise
+        return [
+            Copied(
+                source=copy.range.source,
+                position=copy.position,
+                records=copy.records,
+                size_bytes=copy.size_bytes,
+                lost=copy.lost,
+            )
+            for copy in copies
+        ]
+
+    def _begun(self, ranges: list[CopyRange]) -> list[_PartitionCopy]:
+        noted = self._notebook.committed(self._group, [each.target for each in ranges])
+        copies = []
+        for each in ranges:
+            note = note_of(noted.get(each.target), each.pair) or Note(position=-1)
+            copies.append(_PartitionCopy(each, max(each.start, note.position), note.last_run))
+        return copies
+
+    def _copy(self, copy: _PartitionCopy, until_ms: int) -> None:
+        while copy.position < copy.range.end:
+            try:
+                for fetched in self._source.read(copy.range.source, copy.position, copy.range.end):
+                    self._take(copy, fetched)
+                    if self._steady_ms() >= until_ms:
+                        return
+                return
+            except OffsetOutOfRange as error:
+                self._skip_what_is_gone(copy, error)
+
+    def _skip_what_is_gone(self, copy: _PartitionCopy, error: OffsetOutOfRange) -> None:
+        """Retention was faster."""
+        partition = copy.range.source
+        earliest = self._source.offsets({partition: EARLIEST})[partition].offset
+        if earliest <= copy.position:
+            raise error
+        copy.lost += earliest - copy.position
+        copy.position = earliest
+
+    def _take(self, copy: _PartitionCopy, fetched: FetchedBatches) -> None:
+        if not self._is_open:
+            self._is_open = True
+            if self._is_exactly_once:
+                self._producer.begin_transaction()
+        self._touched[copy.range.target] = copy
+        for position, header in fetched.batches:
+            batch = sendable(fetched.data, header, position, copy.position)
+            if batch is not None:
+                self._send(copy, header, batch)
+        copy.position = fetched.next_offset
+        if self._chunk_bytes >= self._chunk_limit_bytes:
+            self._close_chunk()
+
+    def _send(self, copy: _PartitionCopy, header: BatchHeader, batch: bytearray) -> None:
+        count, size_bytes = read_header(batch).record_count, len(batch)
+        sending = self._producer.send_batch(*copy.range.target, batch)
+        copy.sent.append((header, max(header.base_offset, copy.position), count, sending))
+        copy.records += count
+        copy.size_bytes += size_bytes
+        self._chunk_bytes += size_bytes
+
+    def _close_chunk(self) -> None:
+        """Wait until all has arrived, and write down that it has."""
+        if not self._is_open:
+            return
+        notes = {}
+        written: list[Sending] = []
+        for target, copy in self._touched.items():
+            pair = copy.range.pair
+            runs = runs_after(copy.last_run, list(copy.places()))
+            for run in runs:
+                written += [
+                    self._producer.send(REGISTRY, value, key, partition=0)
+                    for key, value in run_records(self._cluster, target, pair, run)
+                ]
+            copy.last_run = runs[-1] if runs else copy.last_run
+            copy.sent.clear()
+            notes[target] = committed_form(
+                Note(position=copy.position, last_run=copy.last_run), pair
+            )
+        for each in written:
+            each.result()
+        if self._is_exactly_once:
+            self._producer.send_offsets_to_transaction(notes, self._group)
+            self._producer.commit_transaction()
+        else:
+            self._notebook.commit(self._group, notes)
+        self._touched.clear()
+        self._chunk_bytes = 0
+        self._is_open = False
+
+    def _abort(self) -> None:
+        if not (self._is_open and self._is_exactly_once):
+            return
+        try:
+            self._producer.abort_transaction()
+        except KafkaError:
+            # Fenced, or out of reach: the next task has the coordinator do it.
+            return

@@ -1,0 +1,55 @@
+"""How partitions are dealt out to tasks: by slots, whose number never changes.
+
+What a reader would get wrong: a slot is also a transactional id. A task that takes over a slot
+fences whoever wrote for it before, so a partition must always be in the same slot; that is why
+their number is no setting.
+"""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.model.ids import TopicPartition
+
+SLOTS: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRange:
+    """Offsets of one partition that shall be copied, unless that was done before."""
+
+    source: TopicPartition
+    target: TopicPartition
+    start: int
+    end: int
+    # The ids of both topics, since names may be used again.
+    pair: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """What a task did for one partition."""
+
+    source: TopicPartition
+    position: int
+    records: int = 0
+    size_bytes: int = 0
+    # Offsets that were gone before they could be copied.
+    lost: int = 0
+
+
+def slot_of(partition: TopicPartition) -> int:
+    """The partitions of one topic are in different slots, as far as there are enough."""
+    return (zlib.crc32(partition.topic.encode()) + partition.partition) % SLOTS
+
+
+def by_slot(ranges: Iterable[CopyRange]) -> dict[int, tuple[CopyRange, ...]]:
+    found: dict[int, list[CopyRange]] = {}
+    for each in ranges:
+        found.setdefault(slot_of(each.target), []).append(each)
+    return {slot: tuple(found[slot]) for slot in sorted(found)}
+
+
+def transactional_id(source_cluster: str, slot: int) -> str:
+    return f"headwater-mirror.{source_cluster}.{slot}"

@@ -1,0 +1,47 @@
+"""How keys and values are written: `keyFormat` and `valueFormat`, options of source and sink alike.
+
+What a reader would get wrong: a format alone says nothing of types. It is the column of a schema
+that has the type, such as `value struct<id: bigint>`; the format says how it lies in the record.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.given_options import GivenOptions
+
+NAMES: Final = ("keyFormat", "valueFormat")
+
+# Each needs to know schemas by their number.
+_WITH_REGISTRY: Final = frozenset({"avro", "protobuf"})
+
+
+class ValueFormat(Enum):
+    """How a key or a value lies in its record."""
+
+    # As it is: bytes, or text.
+    BYTES = "bytes"
+    JSON = "json"
+
+
+def read_formats(options: GivenOptions) -> dict[str, ValueFormat]:
+    """The formats of the columns `key` and `value`, where they are more than bytes."""
+    found: dict[str, ValueFormat] = {}
+    for option in NAMES:
+        text = (options.get(option) or "").lower()
+        if text in _WITH_REGISTRY:
+            raise OptionRefused(f"{option}={text} needs a schema registry, and there is none yet")
+        chosen = options.choice(option, {each.value: each for each in ValueFormat}, "bytes")
+        if chosen is not ValueFormat.BYTES:
+            found[option.removesuffix("Format")] = chosen
+    return found
+
+
+def refuse_without_schema(given: Mapping[str, str]) -> None:
+    """A typed source has no columns by itself. Names are in lower case, as Spark has them."""
+    for option in NAMES:
+        if given.get(option.lower(), ValueFormat.BYTES.value).lower() == ValueFormat.JSON.value:
+            column = option.removesuffix("Format")
+            example = f'.schema("{column} struct<id: bigint, name: string>, offset bigint")'
+            raise OptionRefused(f"{option}=json needs a schema, such as {example}")

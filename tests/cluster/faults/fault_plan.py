@@ -1,0 +1,154 @@
+"""Which faults come in which order, from one integer.
+
+What a reader would get wrong: a seed gives the same faults in the same order and of the same
+length, and not the same run. What brokers and clients do in between is theirs.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from tests.cluster.faults.links import Cut, Ends
+
+SESSION_MS: Final = 3_000
+"""The brokers' zookeeper.session.timeout.ms."""
+
+LAG_MS: Final = 4_000
+"""The brokers' replica.lag.time.max.ms."""
+
+BROKERS: Final = (0, 1, 2)
+
+_SESSION_S: Final = SESSION_MS / 1_000
+
+
+class Kind(Enum):
+    KILL = "kill -9"
+    SLEEP = "SIGSTOP"
+    RESTART = "SIGTERM"
+    DISK_FULL = "disk full"
+    CUT = "cut"
+    ZOOKEEPER_KILLED = "kill -9 of ZooKeeper"
+    ZOOKEEPER_RESTART = "ZooKeeper stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong, and for how long."""
+
+    kind: Kind
+    # Whose process is hurt; one after the other if it is restarted.
+    victims: tuple[int, ...] = ()
+    links: tuple[Ends, ...] = ()
+    cut: Cut = Cut.HOLD
+    # Whether what was held is lost in the end, as after a router's restart.
+    drops: bool = False
+    # How many bytes of a file there is still room for.
+    room_bytes: int = 0
+    # A short while passes before it begins, beside another one.
+    delay_s: float = 0.0
+    lasting_s: float
+
+    def __str__(self) -> str:
+        words = [self.kind.value]
+        if self.victims:
+            words.append("broker " + ",".join(map(str, self.victims)))
+        if self.links:
+            ends = (f"{each.source}>{_name(each.target)}" for each in self.links)
+            words.append(f"{self.cut.value} {' '.join(ends)}{' and dropped' * self.drops}")
+        if self.kind is Kind.DISK_FULL:
+            words.append(f"room for {self.room_bytes} bytes")
+        return f"{', '.join(words)}, {self.lasting_s:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Faults that overlap, and how long all is well after them."""
+
+    faults: tuple[Fault, ...]
+    calm_s: float
+
+
+def rounds(seed: int) -> Iterator[Round]:
+    """Without end. Every kind comes once before any comes twice."""
+    dice = random.Random(seed)
+    kinds: list[Kind] = []
+    while True:
+        if not kinds:
+            kinds = list(Kind)
+            dice.shuffle(kinds)
+        faults = [_fault(dice, kinds.pop(), BROKERS)]
+        if dice.random() < 0.4:
+            # Another one of another place, so that they do not get into each other's way.
+            others = [each for each in BROKERS if each not in faults[0].victims]
+            beside = dice.choice([each for each in Kind if each not in _alike(faults[0])])
+            if others or beside is Kind.CUT:
+                faults.append(_fault(dice, beside, others, delay_s=dice.uniform(0, 2)))
+        calm_s = dice.choice((0.0, 0.5, 2.0, 5.0))
+        yield Round(tuple(faults), calm_s)
+
+
+def _alike(fault: Fault) -> tuple[Kind, ...]:
+    of_zookeeper = (Kind.ZOOKEEPER_KILLED, Kind.ZOOKEEPER_RESTART)
+    return of_zookeeper if fault.kind in of_zookeeper else (fault.kind,)
+
+
+def _fault(
+    dice: random.Random, kind: Kind, candidates: Sequence[int], *, delay_s: float = 0.0
+) -> Fault:
+    lasting_s = dice.choice((0.2, 0.6, 1.0, 1.6, 2.5)) * _SESSION_S
+    match kind:
+        case Kind.CUT:
+            return _cut(dice, lasting_s, delay_s)
+        case Kind.ZOOKEEPER_KILLED | Kind.ZOOKEEPER_RESTART:
+            return Fault(kind=kind, lasting_s=lasting_s, delay_s=delay_s)
+        case Kind.RESTART:
+            # As often as not a rolling one of all that are left.
+            count = dice.choice((1, len(candidates)))
+            lasting_s = dice.choice((0.0, 1.0))
+        case Kind.KILL:
+            count = dice.choice((1, 1, 1, 2, 3))
+        case Kind.SLEEP:
+            count = dice.choice((1, 1, 2))
+            lasting_s = dice.choice((1.5, 2.5)) * _SESSION_S
+        case Kind.DISK_FULL:
+            count = 1
+    victims = tuple(dice.sample(list(candidates), min(count, len(candidates))))
+    room_bytes = dice.choice((0, 3_000, 100_000)) if kind is Kind.DISK_FULL else 0
+    return Fault(
+        kind=kind, victims=victims, room_bytes=room_bytes, lasting_s=lasting_s, delay_s=delay_s
+    )
+
+
+def _cut(dice: random.Random, lasting_s: float, delay_s: float) -> Fault:
+    one, *others = dice.sample(BROKERS, len(BROKERS))
+    among_brokers = [Ends(one, each) for each in others] + [Ends(each, one) for each in others]
+    to_zookeeper = [Ends(one, None)]
+    links = dice.choice(
+        (
+            # A broker that is alone, with or without a session, and one that has no session.
+            among_brokers + to_zookeeper,
+            among_brokers,
+            to_zookeeper,
+            # It is heard, or hears, but not both.
+            among_brokers[: len(others)],
+            among_brokers[len(others) :],
+            # One pair.
+            [Ends(one, others[0]), Ends(others[0], one)],
+            # Everybody is alone.
+            [Ends(a, b) for a in BROKERS for b in BROKERS if a != b],
+        )
+    )
+    return Fault(
+        kind=Kind.CUT,
+        links=tuple(links),
+        cut=dice.choice((Cut.HOLD, Cut.HOLD, Cut.REFUSE, Cut.HOLD_ANSWERS, Cut.HOLD_REQUESTS)),
+        drops=dice.random() < 0.5,
+        lasting_s=max(lasting_s, dice.choice((0, 1.5 * LAG_MS / 1_000))),
+        delay_s=delay_s,
+    )
+
+
+def _name(target: int | None) -> str:
+    return "ZooKeeper" if target is None else str(target)

@@ -1,0 +1,22 @@
+"""A short run of the fault script; `make test-faults` has the long one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.faults.trial import Trial
+from tests.zookeeper_server import absence
+
+SECONDS = 60
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_cluster_keeps_its_promises_through_a_minute_of_faults(tmp_path: Path) -> None:
+    reason = absence()
+    if reason is not None:
+        pytest.skip(reason)
+    told: list[str] = []
+    outcome = Trial(tmp_path, told.append).run(seed=1, seconds=SECONDS)
+    assert outcome.complaints == [], told
+    assert outcome.acknowledged > 0

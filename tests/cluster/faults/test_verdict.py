@@ -1,0 +1,84 @@
+"""The checks of the fault script notice what they are there for, and a seed replays."""
+
+from itertools import islice
+
+from tests.cluster.faults.fault_plan import BROKERS, Kind, rounds
+from tests.cluster.faults.verdict import Acknowledged, Heard, Log, complaints, value_of
+
+VALUES = [value_of(0, number) for number in range(4)]
+WHOLE: Log = {0: list(enumerate(VALUES))}
+
+
+def heard() -> Heard:
+    """What clients hear of a cluster that keeps its promises."""
+    return Heard(
+        sent={0: list(VALUES)},
+        acknowledged=[
+            Acknowledged(partition=0, offset=offset, value=value)
+            for offset, value in enumerate(VALUES)
+        ],
+        seen=[(0, offset, value) for offset, value in enumerate(VALUES)],
+        handled=set(VALUES),
+        committed={0: 3},
+    )
+
+
+def said_of(log: Log, committed: int = 4) -> str:
+    return "\n".join(complaints(heard(), log, {0: committed}))
+
+
+def test_nothing_is_said_of_a_log_that_has_everything_once_and_in_order() -> None:
+    assert said_of(WHOLE) == ""
+
+
+def test_a_lost_record_is_noticed_as_acknowledged_and_as_seen() -> None:
+    said = said_of({0: WHOLE[0][:3]})
+    assert "value=b'0:3') is lost" in said
+    assert "b'0:3' was seen at 3 of partition 0, and now it is None" in said
+
+
+def test_a_record_that_took_anothers_offset_is_noticed() -> None:
+    other = heard()
+    other.sent[0].append(b"1:0")
+    log = {0: [*WHOLE[0][:3], (3, b"1:0")]}
+    assert any("but there is (3, b'1:0')" in said for said in complaints(other, log, {0: 4}))
+
+
+def test_a_doubled_record_is_noticed() -> None:
+    assert "b'0:3' is 2 times in partition 0" in said_of({0: [*WHOLE[0], (4, VALUES[3])]})
+
+
+def test_records_that_changed_places_are_noticed_though_nobody_was_told_their_offsets() -> None:
+    untold = Heard(sent={0: list(VALUES)}, handled=set(VALUES))
+    log = {0: [(0, VALUES[0]), (1, VALUES[2]), (2, VALUES[1]), (3, VALUES[3])]}
+    assert complaints(untold, log, {}) == [
+        "b'0:1' is behind a later one, at 2 of partition 0",
+    ]
+
+
+def test_a_hole_in_the_offsets_is_noticed() -> None:
+    assert "offset 3 where 2 should be" in said_of({0: [*WHOLE[0][:2], (3, VALUES[3])]})
+
+
+def test_a_commit_that_was_forgotten_is_noticed() -> None:
+    assert said_of(WHOLE, committed=2) == "offset 3 of partition 0 was committed, and now it is 2"
+
+
+def test_a_record_that_the_group_never_got_is_noticed() -> None:
+    idle = heard()
+    idle.handled.clear()
+    assert len(complaints(idle, WHOLE, {0: 4})) == len(VALUES)
+
+
+def test_a_seed_gives_the_same_faults_again() -> None:
+    assert list(islice(rounds(5), 50)) == list(islice(rounds(5), 50))
+    assert list(islice(rounds(5), 50)) != list(islice(rounds(6), 50))
+
+
+def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hurt_different_brokers() -> None:
+    for seed in range(50):
+        first = list(islice(rounds(seed), len(Kind)))
+        assert {fault.kind for each in first for fault in each.faults} == set(Kind)
+        for each in first:
+            hurt = [victim for fault in each.faults for victim in fault.victims]
+            assert sorted(hurt) == sorted(set(hurt) & set(BROKERS))

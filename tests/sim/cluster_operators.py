@@ -1,0 +1,180 @@
+"""People who change a simulated cluster while it is in trouble: they move, grow, make and delete.
+
+What a reader would get wrong: a wish whose answer got lost may come true later, and may come true
+twice. So whoever deletes names the topic by its id, and whoever has made a topic takes one of the
+same name for it if it is not one that has been deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.cluster.image import NO_LEADER
+from headwater.model.errors import ErrorCode
+from headwater.model.ids import NodeId, TopicId, TopicPartition
+from headwater.records.building import build_batch
+from headwater.records.record import Record
+from headwater.wire.lifting import Message
+from headwater.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headwater.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from headwater.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from headwater.wire.messages.elect_leaders import ElectLeadersRequest
+from tests.sim.cluster_clients import (
+    BACKOFF_MS,
+    PAUSE_MS,
+    TIMEOUT_MS,
+    TOPIC,
+    Client,
+    produce,
+    produced,
+)
+from tests.sim.cluster_lab import topic
+from tests.sim.cluster_told import Incarnation, Told
+from tests.sim.member_lab import MemberLab
+
+SHORT_LIVED: Final = "u"
+REPLICAS: Final = 3
+_MOST_PARTITIONS: Final = 5
+_MOVE_MS: Final = 2_500
+
+
+class Mover(Client):
+    """Moves partitions to other brokers, turns back, and gives the topic more of them."""
+
+    is_done = True
+
+    def turn(self) -> None:
+        if self.is_leaving:
+            return
+        chance = self._dice.random()
+        if chance < 0.1:
+            self._ask(self._some_broker(), self._growth(), self._answered)
+        elif chance < 0.2:
+            wanted = ElectLeadersRequest(topic_partitions=None, timeout_ms=TIMEOUT_MS)
+            self._ask(self._some_broker(), wanted, self._answered)
+        else:
+            self._ask(self._some_broker(), self._move(is_back=chance < 0.35), self._answered)
+
+    def _answered(self, _: Message) -> None:
+        self._rest(_MOVE_MS)
+
+    def _growth(self) -> Message:
+        count = len(self._lab.store.image.topics[TOPIC].partitions)
+        asked = CreatePartitionsTopic(
+            name=TOPIC, count=min(count + 1, _MOST_PARTITIONS), assignments=None
+        )
+        return CreatePartitionsRequest(topics=(asked,), timeout_ms=TIMEOUT_MS)
+
+    def _move(self, *, is_back: bool) -> Message:
+        """Of any topic, also of those that coordinators live on."""
+        topics = self._lab.store.image.topics
+        name = self._dice.choice(sorted(topics))
+        number = self._dice.randrange(len(topics[name].partitions))
+        nodes = [node.node_id for node in self._lab.nodes]
+        replicas = tuple(self._dice.sample(nodes, REPLICAS))
+        asked = ReassignablePartition(
+            partition_index=number, replicas=None if is_back else replicas
+        )
+        return AlterPartitionReassignmentsRequest(
+            timeout_ms=TIMEOUT_MS,
+            topics=(ReassignableTopic(name=name, partitions=(asked,)),),
+        )
+
+
+class Founder(Client):
+    """Makes a topic, writes to it, deletes it, and makes another one of the same name."""
+
+    def __init__(self, lab: MemberLab, told: Told, number: int) -> None:
+        self._current: Incarnation | None = None
+        self._is_asked = False
+        self._count = 0
+        super().__init__(lab, told, number)
+
+    @property
+    def is_done(self) -> bool:
+        return not self._is_asked
+
+    def turn(self) -> None:
+        if self.is_leaving and not self._is_asked:
+            return
+        if self._current is None:
+            self._is_asked = True
+            self._ask(self._some_broker(), _creation(), self._made)
+        elif self._is_asked or self._dice.random() < 0.1:
+            self._is_asked = True
+            self._current.is_going = True
+            self._ask(self._some_broker(), _deletion(self._current.topic_id), self._deleted)
+        else:
+            self._write(self._current)
+
+    def _made(self, response: Message) -> None:
+        assert isinstance(response, CreateTopicsResponse)
+        (answer,) = response.topics
+        topic_id = answer.topic_id
+        if answer.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            image = self._known()
+            known = None if image is None else image.topics.get(SHORT_LIVED)
+            is_usable = known is not None and known.topic_id not in self.told.incarnations
+            if known is None or not is_usable:
+                self._refused(answer.error_code)
+                return
+            topic_id = known.topic_id
+        elif answer.error_code:
+            self._refused(answer.error_code)
+            return
+        self._current = Incarnation(len(self.told.incarnations), topic_id)
+        self.told.incarnations[topic_id] = self._current
+        self._is_asked = False
+        self._rest(PAUSE_MS)
+
+    def _deleted(self, response: Message) -> None:
+        assert isinstance(response, DeleteTopicsResponse)
+        (answer,) = response.responses
+        if answer.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):
+            self._refused(answer.error_code)
+            return
+        assert self._current is not None
+        self._current.is_gone = True
+        self._current, self._is_asked = None, False
+        self._rest(4 * PAUSE_MS)
+
+    def _write(self, current: Incarnation) -> None:
+        place = TopicPartition(SHORT_LIVED, self._dice.randrange(2))
+        leader = self._leader_of(place)
+        if leader == NO_LEADER:
+            self._rest(BACKOFF_MS)
+            return
+        self._count += 1
+        value = b"u%d.%d" % (current.number, self._count)
+        batch = build_batch([Record(key=None, value=value, timestamp=1_000_000)])
+
+        def written(response: Message) -> None:
+            answer = produced(response)
+            if answer.error_code:
+                self._refused(answer.error_code)
+                return
+            current.places[place.partition, answer.base_offset] = value
+            self._rest(2 * PAUSE_MS)
+
+        request = produce(current.topic_id, place.partition, batch)
+        self._ask(NodeId(leader), request, written)
+
+
+def _creation() -> Message:
+    return CreateTopicsRequest(topics=(topic(SHORT_LIVED, 2, REPLICAS),), timeout_ms=TIMEOUT_MS)
+
+
+def _deletion(topic_id: TopicId) -> Message:
+    return DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic_id),), timeout_ms=TIMEOUT_MS)

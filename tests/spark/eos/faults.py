@@ -1,0 +1,190 @@
+"""A sink that strikes: at points of its batches it fails, or kills whom it is told to, once each.
+
+What a reader would get wrong: nothing of the sink is replaced. Its own writer writes, and this one
+only watches its rows go by and its answer come back. That a blow has fallen is a file, made before
+the blow, since nobody may live to make it afterwards.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
+
+from headwater.client.consumer.range_reader import RangeReader
+from headwater.model.ids import TopicPartition
+from headwater.pipeline.data_source import HeadwaterSource
+from headwater.pipeline.sink_options import SinkOptions
+from headwater.pipeline.writers import TopicStreamWriter, TopicWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+VARIABLE = "HEADWATER_TEST_FAULTS"
+_PATIENCE_S = 120.0
+
+
+class Victim(StrEnum):
+    """Who is hit. A task and the driver fail; the others are killed with SIGKILL."""
+
+    TASK = "task"
+    DRIVER = "driver"
+    WORKER = "worker"
+    JVM = "jvm"
+    BROKER = "broker"
+
+
+class Point(StrEnum):
+    """When a task is hit: with rows sent and none committed, or when it has just committed."""
+
+    WRITING = "writing"
+    COMMITTED = "committed"
+
+
+class Struck(Exception):
+    """The failure that was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One blow, in one batch."""
+
+    victim: Victim
+    point: Point
+    batch: int
+
+    def __str__(self) -> str:
+        return f"{self.victim}-{self.point}-{self.batch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """All blows of a run. `folder` has who is to be killed, and what has happened."""
+
+    folder: Path
+    planned: tuple[Fault, ...]
+
+    def to_text(self) -> str:
+        return json.dumps([str(self.folder), [asdict(fault) for fault in self.planned]])
+
+    def announce(self, victim: Victim, pid: int) -> None:
+        """Who to kill, if it comes to that."""
+        whole = self.folder / f"{victim}.new"
+        whole.write_text(str(pid))
+        # Read by others, who must not see half of it.
+        whole.rename(self.folder / f"{victim}.pid")
+
+    def has_struck(self, fault: Fault) -> bool:
+        return self._note(fault).exists()
+
+    def due(self, point: Point, batch: int, victims: tuple[Victim, ...]) -> Fault | None:
+        for fault in self.planned:
+            if (fault.point, fault.batch) == (point, batch) and fault.victim in victims:
+                return None if self.has_struck(fault) else fault
+        return None
+
+    def strike(self, fault: Fault) -> None:
+        try:
+            self._note(fault).touch(exist_ok=False)
+        except FileExistsError:
+            return
+        match fault.victim:
+            case Victim.TASK | Victim.DRIVER:
+                raise Struck(f"as planned: {fault}")
+            case Victim.WORKER:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case Victim.JVM | Victim.BROKER:
+                os.kill(int((self.folder / f"{fault.victim}.pid").read_text()), signal.SIGKILL)
+
+    def _note(self, fault: Fault) -> Path:
+        return self.folder / f"struck-{fault}"
+
+
+def faults_in(environment: Mapping[str, str]) -> Faults:
+    folder, planned = json.loads(environment[VARIABLE])
+    return Faults(
+        Path(folder),
+        tuple(
+            Fault(victim=Victim(told["victim"]), point=Point(told["point"]), batch=told["batch"])
+            for told in planned
+        ),
+    )
+
+
+class FaultySource(HeadwaterSource):
+    """Registered in the place of the source and sink that it is made of."""
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+        return FaultyWriter(self._sink_options(schema, is_streaming=False))
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        return FaultyStreamWriter(self._sink_options(schema, is_streaming=True))
+
+
+class FaultyWriter(TopicWriter):
+    """For what `foreachBatch` writes. Its driver does not know the batch, and is not hit."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        message = super().write(_watched(iterator, self._options))
+        _strike_committed()
+        return message
+
+
+class FaultyStreamWriter(TopicStreamWriter):
+    """For what `writeStream` writes."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        message = super().write(_watched(iterator, self._options))
+        _strike_committed()
+        return message
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        faults = faults_in(os.environ)
+        fault = faults.due(Point.COMMITTED, batchId, (Victim.DRIVER,))
+        if fault is not None:
+            faults.strike(fault)
+
+
+def _watched(rows: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[pa.RecordBatch]:
+    """All rows; once some are in the log, in a transaction that is open, the task may be hit."""
+    fault = _due(Point.WRITING)
+    if fault is None:
+        yield from rows
+        return
+    topic = options.topic
+    assert topic is not None
+    with RangeReader({"bootstrap.servers": options.client["bootstrap.servers"]}) as brokers:
+        ends = {
+            TopicPartition(topic, number): -1 for number in range(brokers.topics([topic])[topic])
+        }
+        before = brokers.offsets(ends)
+        yield from rows
+        until_s = time.monotonic() + _PATIENCE_S
+        while brokers.offsets(ends) == before:
+            assert time.monotonic() < until_s, "no row of the task comes to the log"
+    faults_in(os.environ).strike(fault)
+
+
+def _strike_committed() -> None:
+    fault = _due(Point.COMMITTED)
+    if fault is not None:
+        faults_in(os.environ).strike(fault)
+
+
+def _due(point: Point) -> Fault | None:
+    """The blow that this task is to suffer now. One task of several, so a batch is half written."""
+    context = TaskContext.get()
+    assert context is not None
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    if context.partitionId() != 0 or batch is None:
+        return None
+    return faults_in(os.environ).due(point, int(batch), tuple(set(Victim) - {Victim.DRIVER}))

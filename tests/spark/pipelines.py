@@ -1,0 +1,120 @@
+"""Runs pipelines to their end in the tests' session, and reads what they have written."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.client import Admin, ConsumedRecord, Consumer, NewTopic, Producer, TopicPartition
+from headwater.pipeline.jobs.connector_port import NoConnectors
+from headwater.pipeline.jobs.preparing import checked, only_once
+from headwater.pipeline.jobs.running import supervisor_of
+from headwater.pipeline.jobs.sink_life import SinkLife
+from headwater.pipeline.jobs.spec import PipelineSpec, Restarts
+from headwater.pipeline.jobs.supervising import Supervisor
+from headwater.testing import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE_S = 240
+
+Pair = tuple[str | None, str | None]
+
+
+def make(broker: EmbeddedBroker, *topics: str, partitions: int = 2) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(name=each, partitions=partitions) for each in topics])
+
+
+def send(
+    broker: EmbeddedBroker,
+    topic: str,
+    pairs: list[Pair],
+    headers: Mapping[str, bytes] | None = None,
+) -> None:
+    """Keys and values, in this order."""
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for key, value in pairs:
+            producer.send(
+                topic,
+                None if value is None else value.encode(),
+                key=None if key is None else key.encode(),
+                headers=list((headers or {}).items()),
+            )
+
+
+def read(broker: EmbeddedBroker, topic: str) -> list[ConsumedRecord]:
+    """All committed records, partition by partition."""
+    with Consumer(
+        bootstrap_servers=broker.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        partitions = [TopicPartition(topic, each) for each in consumer.partitions_for(topic)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        found: list[ConsumedRecord] = []
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            found += consumer.poll(1.0)
+    return sorted(found, key=lambda each: (each.partition, each.offset))
+
+
+def run_once(
+    spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
+) -> list[SinkLife]:
+    """A pipeline over all that is there now."""
+    return _supervisor(spark, only_once(_spec(broker, file, checkpoint))).run()
+
+
+@contextmanager
+def running(
+    spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
+) -> Iterator[Callable[[], list[SinkLife]]]:
+    """A pipeline that goes on until the end of the block, which stops it and tells how it ended."""
+    supervisor = _supervisor(spark, _spec(broker, file, checkpoint))
+    with ThreadPoolExecutor(1) as threads:
+        run = threads.submit(supervisor.run)
+
+        def stop() -> list[SinkLife]:
+            supervisor.ask_to_stop()
+            return run.result(PATIENCE_S)
+
+        try:
+            yield stop
+        finally:
+            supervisor.ask_to_stop()
+
+
+def await_records(broker: EmbeddedBroker, topic: str, count: int) -> list[ConsumedRecord]:
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        found = read(broker, topic)
+        if len(found) >= count:
+            return found
+        assert time.monotonic() < until_s, found
+
+
+def _spec(broker: EmbeddedBroker, file: Path, checkpoint: Path) -> PipelineSpec:
+    spec = checked(
+        file,
+        bootstrap=broker.bootstrap_servers,
+        connectors=NoConnectors(),
+        grammar=None,
+        topics=None,
+    )
+    return replace(spec, checkpoint=checkpoint, restarts=Restarts(most=0))
+
+
+def _supervisor(spark: "SparkSession", spec: PipelineSpec) -> Supervisor:
+    return supervisor_of(
+        spec,
+        spark,
+        connectors=NoConnectors(),
+        steady_ms=lambda: time.monotonic_ns() // 1_000_000,
+        tell=lambda _: None,
+        stop_patience_ms=PATIENCE_S * 1_000,
+    )

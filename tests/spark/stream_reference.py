@@ -1,0 +1,135 @@
+"""What streams must give, in plain Python: batches of events in, rows out.
+
+Batches are as Spark made them, read from the checkpoint. What a reader would get wrong is time. A
+batch is judged by the watermarks that its predecessors left: windows that end before the newest one
+are closed by it, and events are too late for windows that were closed before it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Offsets = Mapping[int, int]
+"""Of each partition, the first offset that is not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A record of the topic."""
+
+    user: str
+    at_ms: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one batch of a query has read, which may be nothing."""
+
+    events: tuple[Event, ...]
+
+
+def batches_of(checkpoint: Path, topic: str, log: Mapping[int, list[Event]]) -> Iterator[Batch]:
+    """The batches that a query has finished, from the offsets in its checkpoint."""
+    before: Offsets = dict.fromkeys(log, 0)
+    number = 0
+    while (checkpoint / "commits" / str(number)).exists():
+        lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
+        told = json.loads(lines[2])[topic]
+        until = {int(partition): int(offset) for partition, offset in told.items()}
+        yield Batch(
+            tuple(
+                event
+                for partition in sorted(log)
+                for event in log[partition][before[partition] : until[partition]]
+            )
+        )
+        before = until
+        number += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A window that was closed."""
+
+    user: str
+    start_ms: int
+    count: int
+    amount: int
+
+
+def tumbling(batches: list[Batch], *, size_ms: int, delay_ms: int) -> list[Window]:
+    """Windows by event time, each written once, when the watermark has passed its end."""
+    open_windows: dict[tuple[str, int], list[int]] = {}
+    closed: list[Window] = []
+    late_before_ms = watermark_ms = 0
+    newest_ms = 0
+    for batch in batches:
+        for event in batch.events:
+            start_ms = event.at_ms - event.at_ms % size_ms
+            if start_ms + size_ms <= late_before_ms:
+                continue
+            open_windows.setdefault((event.user, start_ms), []).append(event.amount)
+        for (user, start_ms), amounts in sorted(open_windows.items()):
+            if start_ms + size_ms <= watermark_ms:
+                del open_windows[user, start_ms]
+                closed.append(
+                    Window(user=user, start_ms=start_ms, count=len(amounts), amount=sum(amounts))
+                )
+        newest_ms = max([newest_ms, *(event.at_ms for event in batch.events)])
+        late_before_ms = watermark_ms
+        watermark_ms = max(watermark_ms, newest_ms - delay_ms)
+    return closed
+
+
+def sessions(batches: list[Batch], *, gap_ms: int, delay_ms: int) -> list[Window]:
+    """Sessions of events that are less than a gap apart, each written once, when it is over."""
+    # For each user, sessions as start, end, and amounts.
+    known: dict[str, list[tuple[int, int, list[int]]]] = {}
+    closed: list[Window] = []
+    late_before_ms = watermark_ms = newest_ms = 0
+    for batch in batches:
+        for event in batch.events:
+            if event.at_ms + gap_ms <= late_before_ms:
+                continue
+            known[event.user] = merged(
+                [*known.get(event.user, []), (event.at_ms, event.at_ms + gap_ms, [event.amount])]
+            )
+        for user, mine in sorted(known.items()):
+            for start_ms, end_ms, amounts in mine:
+                if end_ms <= watermark_ms:
+                    closed.append(
+                        Window(
+                            user=user, start_ms=start_ms, count=len(amounts), amount=sum(amounts)
+                        )
+                    )
+            known[user] = [each for each in mine if each[1] > watermark_ms]
+        newest_ms = max([newest_ms, *(event.at_ms for event in batch.events)])
+        late_before_ms = watermark_ms
+        watermark_ms = max(watermark_ms, newest_ms - delay_ms)
+    return closed
+
+
+def merged(sessions: list[tuple[int, int, list[int]]]) -> list[tuple[int, int, list[int]]]:
+    """Sessions that touch are one."""
+    found: list[tuple[int, int, list[int]]] = []
+    for start_ms, end_ms, amounts in sorted(sessions, key=lambda each: each[:2]):
+        if found and start_ms <= found[-1][1]:
+            first_ms, last_ms, before = found[-1]
+            found[-1] = (first_ms, max(last_ms, end_ms), before + amounts)
+        else:
+            found.append((start_ms, end_ms, amounts))
+    return found
+
+
+def totals(batches: list[Batch]) -> dict[str, list[int]]:
+    """Of each user the sums that were written: one for each batch that had an event of theirs."""
+    sums: dict[str, int] = {}
+    written: dict[str, list[int]] = {}
+    for batch in batches:
+        for event in batch.events:
+            sums[event.user] = sums.get(event.user, 0) + event.amount
+        for user in sorted({event.user for event in batch.events}):
+            written.setdefault(user, []).append(sums[user])
+    return written

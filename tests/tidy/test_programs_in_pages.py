@@ -1,0 +1,51 @@
+"""The programs in the pages run, in the order in which they are read."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from headwater.testing import EmbeddedBroker
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 240
+
+
+def programs(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_the_page_about_clients_can_be_typed_in_from_top_to_bottom(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker:
+        code = "\n".join(programs("CLIENTS.md")).replace("localhost:9092", broker.bootstrap_servers)
+        (tmp_path / "page.py").write_text(code, encoding="utf-8")
+        printed = run(["page.py"], tmp_path)
+    assert "not sent" not in printed
+    assert "brewing b'oolong'" in printed
+    assert "deleted: ['coffee'] not deleted: ['cocoa']" in printed
+
+
+def test_the_tests_in_the_page_about_testing_pass(tmp_path: Path) -> None:
+    """Those with confluent-kafka; Django and FastAPI are no dependencies of ours."""
+    shown = [code for code in programs("TESTING.md") if "kafka_topic" in code][:3]
+    assert all("django" not in code and "fastapi" not in code for code in shown)
+    (tmp_path / "test_orders.py").write_text("\n\n".join(shown), encoding="utf-8")
+    printed = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path)
+    assert "3 passed" in printed

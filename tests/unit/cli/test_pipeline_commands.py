@@ -1,0 +1,141 @@
+"""`headwater pipeline`: what it finds wrong with a file, and how it looks after runs."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.cli.main import app
+from headwater.pipeline.java import NoJava, find_java
+from headwater.pipeline.jobs.run_files import RunFile, RunReport
+from headwater.testing import EmbeddedBroker
+
+PIPELINE = """\
+version: 1
+name: big-orders
+sources:
+  orders: {subscribe: orders, decode: {value: {json: "amount double"}}}
+steps:
+  big:
+    sql: |
+      select *
+      from orders wher amount > 100
+sinks:
+  - {from: big, topic: big-orders, value: "amount +"}
+"""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as opened:
+        yield opened
+
+
+def test_check_tells_everything_with_file_and_line(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """SQL is judged by Spark's grammar, topics by the broker."""
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+    file = tmp_path / "big.yaml"
+    file.write_text(PIPELINE, encoding="utf-8")
+    words = ["pipeline", "check", str(file), "-b", broker.bootstrap_servers]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{file}:4: there is no topic orders",
+        f"{file}:9: this is no SQL: syntax error near 'amount'",
+        f"{file}:11: this is no SQL: syntax error at its end",
+        f"{file}:11: there is no topic big-orders",
+    ]
+    told = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
+    assert json.loads(told[0]) == {"file": str(file), "line": 4, "text": "there is no topic orders"}
+
+
+def test_check_offline_needs_no_broker(tmp_path: Path) -> None:
+    file = tmp_path / "copy.yaml"
+    file.write_text(
+        "name: copy\nbootstrap: nowhere:1\nsources: {a: {subscribe: a}}\n"
+        "sinks:\n  - {from: a, topic: b}\n",
+        encoding="utf-8",
+    )
+    result = CliRunner().invoke(app, ["pipeline", "check", str(file), "--offline"])
+    assert (result.exit_code, result.stdout) == (0, "nothing wrong found\n")
+
+
+def told(name: str, pid: int, state: str) -> RunReport:
+    sink = {
+        "sink": "s",
+        "state": "running",
+        "batch": 3,
+        "rows": 10,
+        "rows_per_second": 5.0,
+        "lag": 7,
+        "batch_ms": 200,
+        "restarts": 0,
+        "error": None,
+    }
+    return RunReport(
+        name=name, file="/p.yaml", pid=pid, started_ms=1, told_ms=2, state=state, sinks=[sink]
+    )
+
+
+def rows(*words: str) -> list[dict[str, object]]:
+    result = CliRunner().invoke(app, ["pipeline", *words, "--json"])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_runs_are_listed_and_one_that_was_killed_is_known_to_be_dead(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "lost") as file:
+        file.tell(told("lost", 1, "running"))
+    with RunFile(tmp_path, "orders") as file:
+        file.tell(told("orders", 42, "running"))
+        found = rows("list", "--runs", str(tmp_path))
+        assert [(each["pipeline"], each["state"], each["pid"]) for each in found] == [
+            ("lost", "died", None),
+            ("orders", "running", 42),
+        ]
+        (sink,) = rows("status", "orders", "--runs", str(tmp_path))
+        assert (sink["sink"], sink["lag"], sink["run"]) == ("s", 7, "running")
+
+
+def test_what_does_not_run_cannot_be_stopped(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "orders") as file:
+        file.tell(told("orders", os.getpid(), "finished"))
+    result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "headwater: the pipeline orders does not run\n",
+    )
+    result = CliRunner().invoke(app, ["pipeline", "stop", "other", "--runs", str(tmp_path)])
+    assert result.stderr == "headwater: no pipeline other has been run here\n"
+
+
+HOLDER = """
+import os, signal, sys
+from pathlib import Path
+from headwater.pipeline.jobs.run_files import RunFile, RunReport
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+with RunFile(Path(sys.argv[1]), "orders") as file:
+    told = {"name": "orders", "file": "", "pid": os.getpid(), "state": "running"}
+    file.tell(RunReport(**told, started_ms=0, told_ms=0))
+    print("there", flush=True)
+    signal.pause()
+"""
+
+
+def test_stop_waits_for_the_end_of_the_run(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "there\n"
+        result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
+        assert result.exit_code == 0, result.output
+        assert run.wait(60) == 0

@@ -1,0 +1,335 @@
+"""An admin client at a broker that dies, stalls, talks garbage or refuses, at every API it speaks.
+
+It goes on as if nothing had been, or raises an error that has a name; and never waits without end.
+"""
+
+import ast
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater.client.admin
+from headwater.client import Acl, Admin, ConfigResource, Producer, TopicPartition
+from headwater.client.errors import KafkaError, KafkaTimeout
+from headwater.model.errors import ErrorCode
+from headwater.wire.api_key import ApiKey
+from headwater.wire.lifting import Message
+from headwater.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from headwater.wire.translation import response_shape
+from tests.sim.error_answers import saying
+from tests.sim.faulty_front import FaultyFront
+from tests.sim.mock_broker import Fate, Garbage, HangUp, Instead, MockBroker, Stall
+from tests.sim.mock_cluster import MockCluster
+
+PATIENCE_S = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of the admin client, and an API that it speaks."""
+
+    api: ApiKey
+    make: Callable[[Admin, str], object]
+
+    def __str__(self) -> str:
+        return self.api.name.lower()
+
+
+def place(topic: str) -> TopicPartition:
+    return TopicPartition(topic, 0)
+
+
+CALLS = [
+    Call(api=ApiKey.METADATA, make=lambda admin, topic: topic in admin.list_topics()),
+    Call(
+        api=ApiKey.CREATE_TOPICS, make=lambda admin, topic: bool(admin.create_topic(f"{topic}-2"))
+    ),
+    Call(api=ApiKey.DELETE_TOPICS, make=lambda admin, topic: admin.delete_topics([topic])),
+    Call(
+        api=ApiKey.CREATE_PARTITIONS, make=lambda admin, topic: admin.create_partitions({topic: 2})
+    ),
+    Call(
+        api=ApiKey.DELETE_RECORDS,
+        make=lambda admin, topic: admin.delete_records({place(topic): 1})[place(topic)],
+    ),
+    Call(
+        api=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        make=lambda admin, topic: admin.alter_partition_reassignments({place(topic): [0]}),
+    ),
+    Call(
+        api=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        make=lambda admin, _: admin.list_partition_reassignments(),
+    ),
+    Call(
+        api=ApiKey.ELECT_LEADERS,
+        make=lambda admin, topic: len(admin.elect_leaders([place(topic)])),
+    ),
+    Call(
+        api=ApiKey.DESCRIBE_CONFIGS,
+        make=lambda admin, topic: len(
+            admin.describe_configs([ConfigResource.topic(topic), ConfigResource.broker(0)])
+        ),
+    ),
+    Call(
+        api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        make=lambda admin, topic: admin.alter_configs(
+            {ConfigResource.topic(topic): {"retention.ms": "5000"}}
+        ),
+    ),
+    Call(
+        api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        make=lambda admin, _: admin.alter_configs(
+            {ConfigResource.broker(0): {"log.cleaner.threads": "1"}}, validate_only=True
+        ),
+    ),
+    Call(
+        api=ApiKey.LIST_GROUPS,
+        make=lambda admin, topic: topic in [each.group_id for each in admin.list_groups()],
+    ),
+    Call(
+        api=ApiKey.CONSUMER_GROUP_DESCRIBE,
+        make=lambda admin, topic: admin.describe_groups([topic])[topic].state,
+    ),
+    Call(
+        api=ApiKey.DESCRIBE_GROUPS,
+        make=lambda admin, topic: admin.describe_groups([topic])[topic].state,
+    ),
+    Call(api=ApiKey.DELETE_GROUPS, make=lambda admin, topic: admin.delete_groups([topic])),
+    Call(api=ApiKey.LEAVE_GROUP, make=lambda admin, topic: admin.remove_members(topic, [])),
+    Call(
+        api=ApiKey.OFFSET_FETCH,
+        make=lambda admin, topic: admin.list_group_offsets(topic)[place(topic)].offset,
+    ),
+    Call(
+        api=ApiKey.OFFSET_COMMIT,
+        make=lambda admin, topic: admin.alter_group_offsets(topic, {place(topic): 0}),
+    ),
+    Call(
+        api=ApiKey.OFFSET_DELETE,
+        make=lambda admin, topic: admin.delete_group_offsets(topic, [place(topic)]),
+    ),
+    Call(
+        api=ApiKey.LIST_OFFSETS,
+        make=lambda admin, topic: admin.list_offsets({place(topic): -1})[place(topic)].offset,
+    ),
+    Call(
+        api=ApiKey.FIND_COORDINATOR,
+        make=lambda admin, topic: admin.describe_groups([topic])[topic].state,
+    ),
+    Call(api=ApiKey.DESCRIBE_CLUSTER, make=lambda admin, _: len(admin.describe_cluster().brokers)),
+    Call(
+        api=ApiKey.UPDATE_FEATURES,
+        make=lambda admin, _: admin.update_features({"transaction.version": 2}, validate_only=True),
+    ),
+    Call(api=ApiKey.DESCRIBE_LOG_DIRS, make=lambda admin, _: len(admin.describe_log_dirs())),
+    Call(
+        api=ApiKey.ALTER_REPLICA_LOG_DIRS,
+        make=lambda admin, topic: admin.alter_replica_log_dirs(0, {place(topic): "/nowhere"}),
+    ),
+    Call(api=ApiKey.DESCRIBE_ACLS, make=lambda admin, _: admin.describe_acls(Acl())),
+    Call(api=ApiKey.CREATE_ACLS, make=lambda admin, _: admin.create_acls([Acl()])),
+    Call(api=ApiKey.DELETE_ACLS, make=lambda admin, _: admin.delete_acls([Acl()])),
+    Call(
+        api=ApiKey.LIST_TRANSACTIONS,
+        make=lambda admin, topic: (
+            topic in [each.transactional_id for each in admin.list_transactions()]
+        ),
+    ),
+    Call(
+        api=ApiKey.DESCRIBE_TRANSACTIONS,
+        make=lambda admin, topic: admin.describe_transactions([topic])[topic].producer_epoch,
+    ),
+    Call(
+        api=ApiKey.DESCRIBE_PRODUCERS,
+        make=lambda admin, topic: len(admin.describe_producers([place(topic)])[place(topic)]),
+    ),
+    Call(
+        api=ApiKey.WRITE_TXN_MARKERS,
+        make=lambda admin, topic: admin.abort_transaction(
+            place(topic), producer_id=9, producer_epoch=0, coordinator_epoch=0
+        ),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def front() -> Iterator[FaultyFront]:
+    with FaultyFront() as opened:
+        yield opened
+
+
+QUICK: dict[str, object] = {
+    "retry.backoff.ms": 1,
+    "retry.backoff.max.ms": 5,
+    "reconnect.backoff.ms": 1,
+    "reconnect.backoff.max.ms": 5,
+}
+
+
+def admin_at(servers: str, **settings: object) -> Admin:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    return Admin({"bootstrap.servers": servers, **QUICK, **given})
+
+
+class Stage:
+    """Topics with two records, a group and a transactional id, all of one name; one per act."""
+
+    def __init__(self, front: FaultyFront, name: str) -> None:
+        self.front = front
+        self._name = name
+        self._acts = 0
+
+    def prepared(self) -> str:
+        """A name under which all of them are there."""
+        self._acts += 1
+        topic = f"{self._name}-{self._acts}"
+        servers = self.front.bootstrap_servers
+        with admin_at(servers) as admin:
+            admin.create_topic(topic, partitions=1)
+            admin.alter_group_offsets(topic, {place(topic): 1})
+        with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(topic, b"green")
+            producer.send(topic, b"black")
+            producer.commit_transaction()
+        return topic
+
+    def outcome(self, call: Call, *fates: Fate, **settings: object) -> object:
+        """What a call gives, or the class of what it raises, when its API meets these fates."""
+        topic = self.prepared()
+        with admin_at(self.front.bootstrap_servers, **settings) as admin:
+            return self.outcome_of(call, admin, topic, *fates)
+
+    def outcome_of(self, call: Call, admin: Admin, topic: str, *fates: Fate) -> object:
+        self.front.script(call.api, *fates)
+        try:
+            return call.make(admin, topic)
+        except KafkaError as error:
+            raised = error
+        finally:
+            self.front.node.scripts[call.api].clear()
+        assert not str(raised).endswith("None")
+        return type(raised)
+
+
+@pytest.fixture
+def stage(front: FaultyFront, request: pytest.FixtureRequest) -> Stage:
+    name = str(request.node.name).partition("[")[2].rstrip("]")
+    return Stage(front, f"{name}-{len(request.session.items)}-{request.node.originalname[5:25]}")
+
+
+def test_every_api_that_the_admin_client_speaks_is_in_the_table() -> None:
+    """ApiVersions is asked on every connection, where `describe_features` gets its answer too."""
+    imported: set[str] = set()
+    for path in Path(headwater.client.admin.__path__[0]).glob("*_calls.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.ImportFrom(module="headwater.wire.messages", names=names):
+                    imported |= {each.name for each in names}
+                case ast.ImportFrom(module=str(module)) if "wire.messages." in module:
+                    imported.add(module.rpartition(".")[2])
+    unspoken = {ApiKey[name.upper()] for name in imported} - {call.api for call in CALLS}
+    assert unspoken == {ApiKey.API_VERSIONS}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_a_connection_that_breaks_and_garbage_change_nothing(stage: Stage, call: Call) -> None:
+    usual = stage.outcome(call)
+    assert stage.outcome(call, HangUp()) == usual
+    assert stage.outcome(call, Garbage()) == usual
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_a_broker_that_stalls_once_changes_nothing(stage: Stage, call: Call) -> None:
+    assert stage.outcome(call, Stall(), request_timeout_ms=3_000) == stage.outcome(call)
+
+
+def check_codes(stage: Stage, call: Call, codes: list[ErrorCode]) -> None:
+    topic = stage.prepared()
+    limit_ms = 20_000
+    with admin_at(stage.front.bootstrap_servers, default_api_timeout_ms=limit_ms) as admin:
+        for code in codes:
+            began_s = time.monotonic()
+            stage.outcome_of(call, admin, topic, saying(code))
+            assert time.monotonic() - began_s < PATIENCE_S, code
+
+
+SOME_CODES = [
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_an_error_is_cured_or_raised_by_its_name(stage: Stage, call: Call) -> None:
+    check_codes(stage, call, SOME_CODES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_every_error_there_is_is_cured_or_raised_by_its_name(stage: Stage, call: Call) -> None:
+    check_codes(stage, call, [code for code in ErrorCode if code is not ErrorCode.NONE])
+
+
+NONE_IS_AN_ANSWER = {
+    ApiKey.METADATA,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.LIST_TRANSACTIONS,
+}
+"""Where there may be nothing to list, or where a broker says only what did not succeed."""
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_silence_about_what_was_asked_is_an_error_with_a_name_and_not_success(
+    stage: Stage, call: Call
+) -> None:
+    """A commit that the answer does not speak of is not known to have happened."""
+    fate = Instead(lambda request: response_shape(request.api)())
+    outcome = stage.outcome(call, fate, default_api_timeout_ms=20_000)
+    has_failed = isinstance(outcome, type) and issubclass(outcome, KafkaError)
+    assert has_failed != (call.api in NONE_IS_AN_ANSWER), outcome
+
+
+def test_a_broker_that_is_gone_ends_every_call_at_its_time_limit(front: FaultyFront) -> None:
+    with admin_at(front.bootstrap_servers, default_api_timeout_ms=50) as admin:
+        front.stop()
+        try:
+            for call in CALLS:
+                with pytest.raises(KafkaTimeout):
+                    call.make(admin, "tea")
+        finally:
+            front.start()
+
+
+def test_a_controller_that_dies_is_followed_to_its_successor() -> None:
+    """The old one never says that it is not the controller any more."""
+    with MockCluster(nodes=2) as cluster:
+        created: list[int] = []
+
+        def create(broker: MockBroker, request: Any, _: int) -> Message:
+            created.append(broker.node_id)
+            (topic,) = request.topics
+            return CreateTopicsResponse(topics=(CreatableTopicResult(name=topic.name),))
+
+        cluster.handlers[ApiKey.CREATE_TOPICS] = create
+        with admin_at(cluster.bootstrap_servers) as admin:
+            admin.create_topic("tea")
+            cluster.on_loop(lambda: setattr(cluster, "controller_id", 1))
+            cluster.stop(0)
+            admin.create_topic("coffee")
+        assert created == [0, 1]

@@ -1,0 +1,31 @@
+"""The package `headwater.client` itself: its names, and what each of them loads."""
+
+import subprocess
+import sys
+
+import pytest
+
+import headwater.client
+
+
+@pytest.mark.parametrize("name", headwater.client.__all__)
+def test_every_name_that_the_package_promises_can_be_had(name: str) -> None:
+    assert name in dir(headwater.client)
+    assert getattr(headwater.client, name).__name__ == name
+
+
+def test_a_name_that_the_package_does_not_have_is_refused_as_any_module_does() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'KafkaProducer'"):
+        headwater.client.KafkaProducer  # noqa: B018
+
+
+def test_an_admin_client_is_not_made_to_wait_for_the_others() -> None:
+    """`headwater topics list` feels slow when it loads a consumer and Arrow first."""
+    code = (
+        "import sys; from headwater.client import Admin;"
+        "heavy = ('pyarrow', 'headwater.client.consumer.blocking_consumer',"
+        " 'headwater.client.producer.blocking_producer', 'headwater.records._kernel');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

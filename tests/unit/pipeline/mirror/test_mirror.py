@@ -1,0 +1,214 @@
+"""Whole mirrors between real brokers, whose tasks run in this process instead of Spark's."""
+
+import uuid
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+
+from headwater.client import Admin, ConfigResource, Consumer, Producer, TopicPartition
+from headwater.client.admin.descriptions import ConfigEntry
+from headwater.pipeline.mirror.mirror import Event, Mirror, WouldGoInCircles
+from headwater.pipeline.mirror.mirror_options import mirror_options
+from headwater.pipeline.mirror.slot_task import SlotTask, run_task
+from headwater.pipeline.mirror.slots import Copied
+from headwater.testing import EmbeddedBroker
+
+PATIENCE_S = 60.0
+DELIVERIES = pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[tuple[str, str]]:
+    with EmbeddedBroker() as west, EmbeddedBroker() as east:
+        yield west.bootstrap_servers, east.bootstrap_servers
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"tea-{uuid.uuid4().hex[:8]}"
+
+
+def in_this_process(tasks: list[SlotTask]) -> list[Copied]:
+    return [copied for task in tasks for copied in run_task(task)]
+
+
+def mirrored(source: str, target: str, topics: str, **options: object) -> list[Event]:
+    """Copy what is there, and give what was told."""
+    told: list[Event] = []
+    chosen = mirror_options(source, target, topics=topics, **options)  # type: ignore[arg-type]
+    Mirror(chosen, in_this_process, tell=told.append).run(once=True)
+    return told
+
+
+def fill(servers: str, topic: str, first: int, count: int, codec: str = "none") -> None:
+    numbers = range(first, first + count)
+    table = pa.table(
+        {
+            "key": [b"%d" % number for number in numbers],
+            "value": [b"%d" % number for number in numbers],
+            "timestamp": pa.array([1_700_000_000_000 + number for number in numbers], pa.int64()),
+        }
+    )
+    with Producer(bootstrap_servers=servers, compression_type=codec) as producer:
+        producer.send_table(topic, table).result(PATIENCE_S)
+
+
+def seen(servers: str, topic: str) -> list[tuple[int, int]]:
+    """Values and timestamps of all partitions, in order of values."""
+    with Consumer(
+        bootstrap_servers=servers, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as consumer:
+        places = [TopicPartition(topic, each) for each in consumer.partitions_for(topic)]
+        consumer.assign(places)
+        ends = consumer.end_offsets(places)
+        found = []
+        while any(consumer.position(each) < ends[each] for each in places):
+            found += [(int(each.value or b""), each.timestamp) for each in consumer.poll(1.0)]
+    return sorted(found)
+
+
+def expected(count: int) -> list[tuple[int, int]]:
+    return [(number, 1_700_000_000_000 + number) for number in range(count)]
+
+
+def settings_of(admin: Admin, topic: str) -> dict[str, ConfigEntry]:
+    return admin.describe_configs([ConfigResource.topic(topic)])[ConfigResource.topic(topic)]
+
+
+@DELIVERIES
+def test_a_mirror_goes_on_where_the_last_one_ended(
+    clusters: tuple[str, str], topic: str, delivery: str
+) -> None:
+    west, east = clusters
+    with Admin(bootstrap_servers=west) as admin:
+        admin.create_topic(topic, partitions=3)
+    fill(west, topic, 0, 500, codec="zstd")
+    mirrored(west, east, topic, delivery=delivery)
+    fill(west, topic, 500, 300)
+    told = mirrored(west, east, topic, delivery=delivery)
+    assert seen(east, f"source.{topic}") == expected(800)
+    assert [each["records"] for each in told if each["event"] == "progress"] == [300]
+
+
+@DELIVERIES
+def test_aborted_records_are_not_copied(
+    clusters: tuple[str, str], topic: str, delivery: str
+) -> None:
+    west, east = clusters
+    with Producer(bootstrap_servers=west, transactional_id=topic) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            producer.send(topic, b"%d" % number, timestamp=1_700_000_000_000 + number)
+            if number % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+    mirrored(west, east, topic, delivery=delivery)
+    assert [value for value, _ in seen(east, f"source.{topic}")] == [0, 2, 4]
+
+
+def test_topics_grow_and_change_their_settings_like_the_originals(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    with Admin(bootstrap_servers=west) as original, Admin(bootstrap_servers=east) as there:
+        configs = {"retention.ms": "12345678", "message.timestamp.type": "LogAppendTime"}
+        original.create_topic(topic, partitions=1, configs=configs)
+        mirrored(west, east, topic)
+        copy = f"source.{topic}"
+        assert settings_of(there, copy)["retention.ms"].value == "12345678"
+        assert settings_of(there, copy)["message.timestamp.type"].value == "CreateTime"
+        original.create_partitions({topic: 3})
+        changes = {"retention.ms": None, "cleanup.policy": "compact"}
+        original.alter_configs({ConfigResource.topic(topic): changes})
+        fill(west, topic, 0, 90)
+        mirrored(west, east, topic)
+        assert len(there.describe_topics([copy])[copy].partitions) == 3
+        assert settings_of(there, copy)["cleanup.policy"].value == "compact"
+        assert settings_of(there, copy)["retention.ms"].is_default
+    # The broker's clock, as the original shows it, and not that of the copy's broker.
+    assert seen(east, copy) == seen(west, topic)
+
+
+@DELIVERIES
+def test_a_group_moves_over_and_goes_on_where_it_was(
+    clusters: tuple[str, str], topic: str, delivery: str
+) -> None:
+    west, east = clusters
+    with Admin(bootstrap_servers=west) as admin:
+        admin.create_topic(topic, partitions=2)
+    for first in range(0, 1_000, 100):
+        fill(west, topic, first, 100)
+        mirrored(west, east, topic, delivery=delivery, groups="nobody")
+    group = f"group-{topic}"
+    settings = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with Consumer(bootstrap_servers=west, max_poll_records=123, **settings) as consumer:
+        consumer.subscribe([topic])
+        before: list[int] = []
+        while len(before) < 369:
+            before += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
+        consumer.commit()
+    mirrored(west, east, topic, delivery=delivery, groups=group)
+    with Consumer(bootstrap_servers=east, isolation_level="read_committed", **settings) as consumer:
+        consumer.subscribe([f"source.{topic}"])
+        after: list[int] = []
+        while len(after) < 1_000 - len(before):
+            after += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
+        assert sorted(before + after) == list(range(1_000))
+        # It is there now: what it commits here is not overwritten by the original's offsets.
+        consumer.commit()
+        told = mirrored(west, east, topic, delivery=delivery, groups=group)
+    assert not [each for each in told if each["event"] == "group"]
+
+
+def test_mirrors_in_both_directions_do_not_copy_copies(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    pattern = f".*{topic}.*"
+    for servers in clusters:
+        fill(servers, topic, 0, 10)
+    for _ in range(3):
+        mirrored(west, east, pattern, alias="west")
+        mirrored(east, west, pattern, alias="east")
+    found = []
+    for servers in clusters:
+        with Admin(bootstrap_servers=servers) as admin:
+            found.append([name for name in admin.list_topics() if topic in name])
+    assert found == [[f"east.{topic}", topic], [topic, f"west.{topic}"]]
+
+
+def test_under_the_same_names_a_way_back_is_refused(clusters: tuple[str, str], topic: str) -> None:
+    west, east = clusters
+    fill(west, topic, 0, 10)
+    mirrored(west, east, topic, is_identity=True)
+    with pytest.raises(WouldGoInCircles, match=f"{topic} has come from the target cluster"):
+        mirrored(east, west, topic, is_identity=True)
+    assert len(seen(west, topic)) == 10
+    with pytest.raises(WouldGoInCircles, match="the same cluster"):
+        mirrored(west, west, topic, is_identity=True)
+
+
+def test_no_topic_comes_back_over_a_third_cluster(clusters: tuple[str, str], topic: str) -> None:
+    with EmbeddedBroker() as north:
+        ring = [*clusters, north.bootstrap_servers]
+        fill(ring[0], topic, 0, 10)
+        for source, target in pairwise([*ring, ring[0]]):
+            told = mirrored(source, target, f".*{topic}", alias="x")
+        assert [each["event"] for each in told] == ["left out"]
+
+
+def test_a_topic_that_was_made_anew_is_copied_from_its_beginning(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    with Admin(bootstrap_servers=west) as admin:
+        fill(west, topic, 0, 50)
+        mirrored(west, east, topic)
+        admin.delete_topics([topic])
+        fill(west, topic, 50, 10)
+        mirrored(west, east, topic)
+    assert seen(east, f"source.{topic}") == expected(60)

@@ -1,0 +1,79 @@
+"""Offsets of a copy and of its original."""
+
+from headwater.pipeline.mirror.offset_runs import (
+    RECENT_RUNS,
+    RUNS_AT_ONCE,
+    OffsetMap,
+    Place,
+    Run,
+    keys_of,
+    runs_after,
+)
+
+
+def run(number: int, source: int, target: int, count: int) -> Run:
+    return Run(number=number, source=source, target=target, count=count)
+
+
+def offset_map(*runs: Run) -> OffsetMap:
+    found = OffsetMap()
+    for each in runs:
+        for key in keys_of(each.number):
+            found.put(key, each)
+    return found
+
+
+def test_places_that_follow_each_other_in_both_logs_are_one_run() -> None:
+    assert runs_after(None, [Place(0, 10, 5), Place(5, 15, 2)]) == [run(0, 0, 10, 7)]
+
+
+def test_a_hole_in_either_log_begins_a_run() -> None:
+    places = [Place(0, 0, 5), Place(6, 5, 1), Place(7, 8, 1)]
+    assert runs_after(None, places) == [run(0, 0, 0, 5), run(1, 6, 5, 1), run(2, 7, 8, 1)]
+
+
+def test_the_last_run_grows_and_keeps_its_number() -> None:
+    assert runs_after(run(3, 0, 0, 5), [Place(5, 5, 2)]) == [run(3, 0, 0, 7)]
+
+
+def test_a_run_that_did_not_grow_is_not_written_again() -> None:
+    assert runs_after(run(3, 0, 0, 5), [Place(5, 6, 2)]) == [run(4, 5, 6, 2)]
+    assert runs_after(run(3, 0, 0, 5), []) == []
+
+
+def test_very_many_runs_are_thinned_and_the_last_one_is_kept() -> None:
+    places = [Place(2 * number, number, 1) for number in range(1_000)]
+    found = runs_after(None, places)
+    assert len(found) == RUNS_AT_ONCE
+    assert found[0] == run(0, 0, 0, 1)
+    assert found[-1] == run(RUNS_AT_ONCE - 1, 1998, 999, 1)
+
+
+def test_an_offset_is_translated_within_its_run_or_to_the_end_of_the_one_before() -> None:
+    known = offset_map(run(0, 10, 0, 5), run(1, 20, 6, 5))
+    assert [known.translated(each) for each in (9, 10, 12, 15, 19, 20, 24, 25, 99)] == [
+        None,
+        0,
+        2,
+        5,
+        5,
+        6,
+        10,
+        11,
+        11,
+    ]
+
+
+def test_keys_are_used_again_and_still_reach_far_back() -> None:
+    count = 30_000
+    known = offset_map(*(run(number, number * 10, number * 11, 10) for number in range(count)))
+    assert known.last == run(count - 1, (count - 1) * 10, (count - 1) * 11, 10)
+    for number in range(count - RECENT_RUNS, count):
+        assert known.translated(number * 10 + 3) == number * 11 + 3
+    for lag in (1_000, 5_000, 9_000):
+        number = count - lag
+        place = known.translated(number * 10)
+        # Never too far, and not more than about twice as far back.
+        assert place is not None
+        assert (count - 3 * lag) * 11 <= place <= number * 11
+    assert len(known._by_key) < RECENT_RUNS + 20
