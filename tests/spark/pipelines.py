@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.client import Admin, ConsumedRecord, Consumer, NewTopic, Producer, TopicPartition
-from headwater.pipeline.jobs.connector_port import NoConnectors
+from headwater.pipeline.connect.in_pipelines import InstalledConnectors
 from headwater.pipeline.jobs.preparing import checked, only_once
 from headwater.pipeline.jobs.running import supervisor_of
 from headwater.pipeline.jobs.sink_life import SinkLife
@@ -102,7 +102,7 @@ def _spec(broker: EmbeddedBroker, file: Path, checkpoint: Path) -> PipelineSpec:
     spec = checked(
         file,
         bootstrap=broker.bootstrap_servers,
-        connectors=NoConnectors(),
+        connectors=InstalledConnectors(),
         grammar=None,
         topics=None,
     )
@@ -113,7 +113,7 @@ def _supervisor(spark: "SparkSession", spec: PipelineSpec) -> Supervisor:
     return supervisor_of(
         spec,
         spark,
-        connectors=NoConnectors(),
+        connectors=InstalledConnectors(),
         steady_ms=lambda: time.monotonic_ns() // 1_000_000,
         tell=lambda _: None,
         stop_patience_ms=PATIENCE_S * 1_000,

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from headwater.net.system import SystemClock
+
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
@@ -29,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 # Whoever looks at a file or a screen does not need it more often.
 _TELL_EVERY_MS: Final = 1_000
+_CLOCK: Final = SystemClock()
 _COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "error")
 
 
@@ -38,6 +41,7 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
     from headwater.pipeline.connect.in_pipelines import InstalledConnectors
     from headwater.pipeline.jobs.run_files import RunFile
     from headwater.pipeline.jobs.running import exit_code, supervisor_of
+    from headwater.pipeline.jobs.spark_failures import SparkFailed, in_one_line
 
     with RunFile(folder, spec.name) as file:
         reporter = Reporter(spec, file, as_json=as_json)
@@ -46,28 +50,28 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
         spark = session(spec.master, spec.conf, app_name=f"headwater-{spec.name}")
         spark.sparkContext.setLogLevel("ERROR")
         try:
-            supervisor = supervisor_of(
-                spec,
-                spark,
-                connectors=InstalledConnectors(),
-                steady_ms=steady_ms,
-                tell=reporter.tell,
-            )
-            _hear_signals(supervisor.ask_to_stop)
-            with reporter:
-                lives = supervisor.run()
+            with in_one_line():
+                supervisor = supervisor_of(
+                    spec,
+                    spark,
+                    connectors=InstalledConnectors(),
+                    steady_ms=_CLOCK.steady_ms,
+                    tell=reporter.tell,
+                )
+                _hear_signals(supervisor.ask_to_stop)
+                with reporter:
+                    lives = supervisor.run()
             code = exit_code(lives)
             reporter.tell_state("failed" if code else _how_it_ended(lives))
+        except SparkFailed:
+            reporter.tell_state("failed")
+            raise
         finally:
             spark.stop()
     for each in lives:
         if each.error is not None:
             typer.echo(f"headwater: {each.name}: {each.error}", err=True)
     return code
-
-
-def steady_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 def _how_it_ended(lives: "list[SinkLife]") -> str:
@@ -114,8 +118,8 @@ class Reporter:
         rows = [_row(each) for each in lives]
         changed = [each["state"] for each in rows] != [each["state"] for each in self._rows]
         self._rows = rows
-        if changed or steady_ms() >= self._next_ms:
-            self._next_ms = steady_ms() + _TELL_EVERY_MS
+        if changed or _CLOCK.steady_ms() >= self._next_ms:
+            self._next_ms = _CLOCK.steady_ms() + _TELL_EVERY_MS
             try:
                 self.tell_state("running")
                 self._print()

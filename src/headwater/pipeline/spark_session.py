@@ -85,18 +85,11 @@ def session(
 
 def register(spark: "SparkSession") -> None:
     """Make `format("headwater")`, and that of connectors, known to a session."""
-    from pyspark.errors import AnalysisException
-
     from headwater.pipeline.connect.spark_connect import ConnectSource
     from headwater.pipeline.data_source import HeadwaterSource
 
-    for source in (HeadwaterSource, ConnectSource):
-        try:
-            spark.dataSource.register(source)
-        except AnalysisException as error:
-            # A session that was made from another one knows some of its formats, and not others.
-            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-                raise
+    spark.dataSource.register(HeadwaterSource)
+    spark.dataSource.register(ConnectSource)
 
 
 def tuned(master: str, cores: int) -> dict[str, str]:

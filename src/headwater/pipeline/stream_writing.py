@@ -21,11 +21,12 @@ from headwater.pipeline.sink_options import ASK_SPARK, Delivery, read_sink_optio
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 MODES: Final = ("append", "update", "complete")
 
 # Adapting would deal rows out by what is seen at run time, and differently on a repetition.
-_FIXED: Final = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
+FIXED_ROUTES: Final = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
 # A plan is cut short in the middle of its columns otherwise.
 _WHOLE_PLANS: Final = {"spark.sql.debug.maxToStringFields": "100000"}
 
@@ -58,21 +59,31 @@ def write_stream(
         "delivery": delivery,
         **({} if topic is None else {"topic": topic}),
     }
-    chosen = read_sink_options(given, is_streaming=True)
+    is_exact = delivery == Delivery.EXACTLY_ONCE.value
+    # A query keeps the settings that the session has when it is started.
+    with _settings(frame.sparkSession, FIXED_ROUTES if is_exact else {}):
+        writer = topic_writer(frame, given, mode).option("checkpointLocation", str(checkpoint))
+        if name is not None:
+            writer = writer.queryName(name)
+        if trigger is not None:
+            writer = writer.trigger(**trigger)
+        return writer.start()
+
+
+def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "DataStreamWriter":
+    """A writer of a stream's rows to topics, after all that can be checked was checked.
+
+    The session must have `FIXED_ROUTES` while an exactly-once query is started from it.
+    """
+    chosen = read_sink_options(options, is_streaming=True)
     refuse_unwritable(frame.schema, chosen)
     is_exact = chosen.delivery is Delivery.EXACTLY_ONCE
-    # A query keeps the settings that the session has when it is started.
-    with _settings(frame.sparkSession, _FIXED if is_exact else {}):
-        if is_exact:
-            refuse_unstable(explained(frame))
-        started = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint))
-        if name is not None:
-            started = started.queryName(name)
-        if trigger is not None:
-            started = started.trigger(**trigger)
-        if mode == "update":
-            return started.foreachBatch(_batch_writer(given, is_exact=is_exact)).start()
-        return started.format("headwater").options(**given).start()
+    if is_exact:
+        refuse_unstable(explained(frame))
+    writer = frame.writeStream.outputMode(mode)
+    if mode == "update":
+        return writer.foreachBatch(_batch_writer(options, is_exact=is_exact))
+    return writer.format("headwater").options(**options)
 
 
 def explained(frame: "DataFrame") -> str:

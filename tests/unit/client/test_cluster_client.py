@@ -88,7 +88,7 @@ async def tea(made: ClusterClient, deadline_ms: int) -> int:
 def test_metadata_comes_in_the_end_whatever_the_first_answer_was(fate: Fate) -> None:
     with MockCluster(topics={"tea": 3}) as cluster:
         cluster.script(ApiKey.METADATA, fate)
-        assert ask(cluster.bootstrap_servers, tea, request_timeout_ms=300) == 3
+        assert ask(cluster.bootstrap_servers, tea, request_timeout_ms=1_000) == 3
 
 
 def test_a_bootstrap_server_that_is_down_is_passed_over() -> None:

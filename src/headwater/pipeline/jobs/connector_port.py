@@ -62,19 +62,3 @@ class Connectors(Protocol):
 
     def sink(self, name: str) -> SinkConnector:
         """`KeyError` if there is none of that name."""
-
-
-class NoConnectors:
-    """For a pipeline that has only topics and Spark's own formats."""
-
-    def source_names(self) -> list[str]:
-        return []
-
-    def sink_names(self) -> list[str]:
-        return []
-
-    def source(self, name: str) -> SourceConnector:
-        raise KeyError(name)
-
-    def sink(self, name: str) -> SinkConnector:
-        raise KeyError(name)

@@ -1,8 +1,8 @@
 """A sink as a streaming query: shaped for its target, with its trigger and its checkpoint.
 
-What a reader would get wrong: Spark's Python sinks know no update mode, so updates and connectors
-are written batch by batch from `foreachBatch`. They say which batch of which query they are, and so
-are exactly once in the same way.
+What a reader would get wrong: connectors are written batch by batch from `foreachBatch`, and get
+the same batch again after a crash. They are told which batch of which query it is, and so can be
+exactly once all the same.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,8 @@ from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.jobs.checking import topic_options
 from headwater.pipeline.jobs.connector_port import Connectors, SinkBatch
 from headwater.pipeline.jobs.outgoing_records import as_records
-from headwater.pipeline.jobs.spec import HEADWATER, Mode, PipelineSpec, SinkSpec, Trigger
+from headwater.pipeline.jobs.spec import HEADWATER, PipelineSpec, SinkSpec, Trigger
+from headwater.pipeline.stream_writing import topic_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +43,8 @@ def start_sink(
     elif sink.format != HEADWATER:
         writer = frame.writeStream.format(sink.format).options(**sink.options)
     else:
-        writer = _topic_writer(as_records(frame, sink.record), sink, spec)
+        records = as_records(frame, sink.record)
+        writer = topic_writer(records, topic_options(spec, sink.options), sink.mode.value)
     return _start(writer, sink, spec)
 
 
@@ -53,7 +55,7 @@ def start_dead_letters(
     assert spec.dead_letter is not None
     options = topic_options(spec, {"topic": spec.dead_letter, "delivery": "exactly-once"})
     sink = SinkSpec(name=name, place=(), source=name, options=options, trigger=trigger)
-    return _start(_topic_writer(frame, sink, spec), sink, spec)
+    return _start(topic_writer(frame, options, sink.mode.value), sink, spec)
 
 
 def query_id_of(rows: "DataFrame") -> str:
@@ -66,18 +68,6 @@ def query_id_of(rows: "DataFrame") -> str:
 
 def checkpoint_of(spec: PipelineSpec, name: str) -> Path:
     return spec.checkpoint / spec.name / name
-
-
-def _topic_writer(records: "DataFrame", sink: SinkSpec, spec: PipelineSpec) -> "DataStreamWriter":
-    options = topic_options(spec, sink.options)
-    if sink.mode is not Mode.UPDATE:
-        return records.writeStream.format(HEADWATER).options(**options)
-
-    def write(rows: "DataFrame", batch_id: int) -> None:
-        said = {**options, "queryId": query_id_of(rows), "batchId": str(batch_id)}
-        rows.write.format(HEADWATER).options(**said).mode("append").save()
-
-    return records.writeStream.foreachBatch(write)
 
 
 def _start(writer: "DataStreamWriter", sink: SinkSpec, spec: PipelineSpec) -> "StreamingQuery":

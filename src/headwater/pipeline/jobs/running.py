@@ -9,25 +9,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from headwater.pipeline.failures import OptionRefused, WrongColumns
+from headwater.pipeline.failures import OptionRefused, RoutesDiffer, WrongColumns
 from headwater.pipeline.jobs.connector_port import Connectors
 from headwater.pipeline.jobs.document import PipelineRefused
 from headwater.pipeline.jobs.frames import Frames
 from headwater.pipeline.jobs.new_topics import create_topics
 from headwater.pipeline.jobs.queries import start_dead_letters, start_sink
 from headwater.pipeline.jobs.sink_life import SinkLife, SinkState
+from headwater.pipeline.jobs.spark_failures import spark_errors
 from headwater.pipeline.jobs.spec import PipelineSpec, SinkSpec, Trigger
 from headwater.pipeline.jobs.supervising import Query, Start, Supervisor, Tell
 from headwater.pipeline.spark_session import register
+from headwater.pipeline.stream_writing import FIXED_ROUTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOP_PATIENCE_MS: Final = 30_000
+_HOPELESS: Final = (PipelineRefused, OptionRefused, WrongColumns, RoutesDiffer)
 
-# Adapting deals rows out by what is seen at run time: a batch that is repeated would not go through
-# the same tasks, and exactly once rests on that.
-_ADAPTS: Final = "spark.sql.adaptive.streaming.stateless.enabled"
 _DEAD_LETTERS: Final = "dead-letters-of-"
 
 
@@ -41,19 +41,22 @@ def supervisor_of(
     stop_patience_ms: int = STOP_PATIENCE_MS,
 ) -> Supervisor:
     """Ready to run. Makes the topics that may be made."""
-    from pyspark.errors import AnalysisException, ParseException, PySparkException
+    from pyspark.errors import AnalysisException, ParseException
 
     create_topics(spec)
     # Its views and settings are its own, its executors are everybody's.
     own = spark.newSession()
-    own.conf.set(_ADAPTS, "false")
+    for name, value in FIXED_ROUTES.items():
+        own.conf.set(name, value)
+    # Whether a format is known already is looked up in the session of the thread.
+    _make_active(own)
     register(own)
     return Supervisor(
         _starts(own, spec, connectors),
         spec.restarts,
-        refusals=(PySparkException,),
+        refusals=spark_errors(),
         # A column that is not there will not be there in ten seconds either.
-        hopeless=(AnalysisException, ParseException, PipelineRefused, OptionRefused, WrongColumns),
+        hopeless=(AnalysisException, ParseException, *_HOPELESS),
         steady_ms=steady_ms,
         tell=tell,
         stop_patience_ms=stop_patience_ms,

@@ -26,9 +26,8 @@ _MODES: Final = {each.value: each for each in Mode}
 def read_sink(section: Section, folder: Path) -> SinkSpec:
     source = section.text("from", is_needed=True) or ""
     connector = section.text("connector")
-    chosen = section.text("format") or HEADWATER
-    if connector is not None and "format" in section:
-        section.refuse("a sink has a format or a connector, not both", "format")
+    # The format is the connector's, where there is one.
+    chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
     is_topic = connector is None and chosen == HEADWATER
     name = section.text("name")
     mode = section.choice("mode", _MODES, Mode.APPEND)

@@ -20,18 +20,17 @@ _CODINGS: Final = {each.value: each for each in Coding}
 
 def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     connector = section.text("connector")
-    chosen = section.text("format") or HEADWATER
-    if connector is not None and "format" in section:
-        section.refuse("a source has a format or a connector, not both", "format")
+    # Words such as `format` and `table` are the connector's, where there is one.
+    chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
     is_topic = connector is None and chosen == HEADWATER
     key, value = _decodings(section, is_topic=is_topic)
-    is_table = section.flag("table")
+    is_table = connector is None and section.flag("table")
     if is_table and not is_topic:
         section.refuse("only a topic can be read as a table of its latest values", "table")
     watermark = read_watermark(section)
     if is_table and watermark is not None:
         section.refuse("a table has no watermark: it is what it is now", "watermark")
-    schema = _schema(section, is_topic=is_topic)
+    schema = None if connector is not None else _schema(section, is_topic=is_topic)
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
         options["path"] = str((folder / options["path"]).resolve())

@@ -284,7 +284,7 @@ def test_full_memory_blocks_for_max_block_ms_and_no_longer(open_producer: OpenPr
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers,
             buffer_memory=40_000,
-            max_block_ms=300,
+            max_block_ms=2_000,
             batch_size=10_000,
         )
         taken = []
@@ -312,14 +312,14 @@ def test_memory_that_is_freed_lets_callers_go_on(open_producer: OpenProducer) ->
 
 def test_a_topic_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
     with MockCluster() as cluster:
-        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=200)
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000)
         with pytest.raises(KafkaTimeout, match="UNKNOWN_TOPIC_OR_PARTITION"):
             producer.send("tea", b"green")
 
 
 def test_a_partition_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
-        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=200)
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000)
         with pytest.raises(KafkaTimeout, match="2 partitions"):
             producer.send("tea", b"green", partition=2)
 

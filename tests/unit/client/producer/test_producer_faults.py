@@ -276,7 +276,7 @@ def test_what_is_never_confirmed_fails_after_the_delivery_timeout(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
-        producer = small_batches(open_producer, cluster, delivery_timeout_ms=700)
+        producer = small_batches(open_producer, cluster, delivery_timeout_ms=5_000)
         producer.result(producer.send("tea", b"first"))
         cluster.stop(0)
         future = producer.send("tea", b"lost")
@@ -293,8 +293,8 @@ def test_a_late_answer_to_a_batch_that_was_given_up_harms_nobody(
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers,
-            request_timeout_ms=500,
-            delivery_timeout_ms=505,
+            request_timeout_ms=4_000,
+            delivery_timeout_ms=4_005,
         )
         producer.result(producer.send("tea", b"first"))
         cluster.script(ApiKey.PRODUCE, Stall(is_done=True))

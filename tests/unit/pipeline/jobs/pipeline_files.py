@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headwater.pipeline.jobs.checking import Grammar, Topics, check_pipeline
-from headwater.pipeline.jobs.connector_port import Connectors, NoConnectors
+from headwater.pipeline.jobs.connector_port import Connectors, SinkConnector, SourceConnector
 from headwater.pipeline.jobs.preparing import read_file
 
 GOOD = """\
@@ -41,6 +41,22 @@ def written(folder: Path, text: str, name: str = "pipeline.yaml") -> Path:
     file = folder / name
     file.write_text(text, encoding="utf-8")
     return file
+
+
+class NoConnectors:
+    """For a pipeline that has only topics and Spark's own formats."""
+
+    def source_names(self) -> list[str]:
+        return []
+
+    def sink_names(self) -> list[str]:
+        return []
+
+    def source(self, name: str) -> SourceConnector:
+        raise KeyError(name)
+
+    def sink(self, name: str) -> SinkConnector:
+        raise KeyError(name)
 
 
 def problems_of(

@@ -9,12 +9,11 @@ import pytest
 from headwater.client.errors import KafkaTimeout
 from headwater.pipeline.jobs.checking import SqlError
 from headwater.pipeline.jobs.connector_port import (
-    NoConnectors,
     Options,
     SinkBatch,
     SinkConnector,
 )
-from tests.unit.pipeline.jobs.pipeline_files import GOOD, problems_of, written
+from tests.unit.pipeline.jobs.pipeline_files import GOOD, NoConnectors, problems_of, written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -113,6 +113,27 @@ def test_a_pipeline_says_what_is_read_made_and_written(tmp_path: Path) -> None:
     assert spec.restarts == Restarts(most=3, backoff_ms=2_000)
 
 
+def test_the_words_beside_a_connector_are_its_own(tmp_path: Path) -> None:
+    text = """\
+version: 1
+name: shelf
+bootstrap: 127.0.0.1:9092
+checkpoint: ./ck
+sources:
+  shelf: {connector: files, path: in, format: csv, schema: "id bigint"}
+  orders: {connector: postgresql, uri: "postgresql://h/d", table: orders}
+sinks:
+  - {from: shelf, connector: files, path: out, format: json}
+"""
+    _, spec, problems = read_file(written(tmp_path, text))
+    assert problems == []
+    shelf, orders = spec.sources
+    assert shelf.options == {"path": "in", "format": "csv", "schema": "id bigint"}
+    assert orders.options == {"uri": "postgresql://h/d", "table": "orders"}
+    assert not orders.is_table
+    assert spec.sinks[0].options == {"path": "out", "format": "json"}
+
+
 def test_toml_says_the_same_as_yaml(tmp_path: Path) -> None:
     _, in_yaml, _ = read_file(written(tmp_path, GOOD))
     _, in_toml, problems = read_file(written(tmp_path, TOML, "pipeline.toml"))
