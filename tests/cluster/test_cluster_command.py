@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.net.free_ports import free_ports
-from tests.cluster.cluster_clients import PATIENCE_S, Clients
+from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true
 from tests.zookeeper_server import absence
 
 HEADWATER = [sys.executable, "-P", "-m", "headwater"]
@@ -90,11 +89,13 @@ def test_a_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -
         described = json.loads((tmp_path / "cluster.json").read_text())
         os.kill(described["zookeeper"]["pid"], signal.SIGKILL)
         assert process.stderr.readline() == "headwater: ZooKeeper has ended; the brokers serve on\n"
+        logs = [tmp_path / f"broker-{node_id}.log" for node_id in (0, 1)]
+        await_true(lambda: all("to ZooKeeper is lost" in log.read_text() for log in logs))
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
-    for node_id in (0, 1):
-        assert "stops without handing over" in (tmp_path / f"broker-{node_id}.log").read_text()
+    for log in logs:
+        assert "stops without handing over" in log.read_text()
 
 
 def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown_as_such(tmp_path: Path) -> None:
@@ -160,12 +161,11 @@ def test_a_cluster_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> No
 def test_a_broker_says_that_its_zookeeper_does_not_answer(tmp_path: Path) -> None:
     if importlib.util.find_spec("kazoo") is None:
         pytest.skip("kazoo is not installed")
-    (port,) = free_ports("127.0.0.1", 1)
     command = [*HEADWATER, "start", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
-    command += ["--zookeeper", f"127.0.0.1:{port}", "-o", "zookeeper.connection.timeout.ms=300"]
+    command += ["--zookeeper", "127.0.0.1:1", "-o", "zookeeper.connection.timeout.ms=300"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 2
-    assert f"ZooKeeper at 127.0.0.1:{port} does not answer within 300 ms" in done.stderr
+    assert "ZooKeeper at 127.0.0.1:1 does not answer within 300 ms" in done.stderr
 
 
 def test_a_directory_of_a_lone_broker_is_not_taken_into_a_cluster(tmp_path: Path) -> None:

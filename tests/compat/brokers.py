@@ -1,6 +1,5 @@
 """Brokers for foreign clients, and what all of them must leave behind: a log without a failure."""
 
-import socket
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,13 +23,6 @@ def checked_broker(
 def check_log(text: str) -> None:
     assert "Traceback" not in text, text
     assert " ERROR " not in text, text
-
-
-def free_port() -> int:
-    """A port that nobody had a moment ago, for settings that must name one beforehand."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port
 
 
 def scrape(broker: EmbeddedBroker) -> dict[str, float]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.brokers import checked_broker, free_port
+from headwater.net.free_ports import free_ports
+from tests.compat.brokers import checked_broker
 from tests.compat.clients import PATIENCE_S, Client, Sent, read, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import admin_of, create_topic
@@ -29,7 +30,7 @@ def test_clients_come_by_ipv6(topic: str, client: Client) -> None:
 
 def test_each_listener_tells_its_own_advertised_address(topic: str, client: Client) -> None:
     """TO-7. All listeners lead to the same topics."""
-    inside, outside = free_port(), free_port()
+    inside, outside = free_ports("127.0.0.1", 2)
     settings = {
         "listeners": f"INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}",
         "advertised.listeners": f"INSIDE://127.0.0.1:{inside},OUTSIDE://localhost:{outside}",

@@ -23,7 +23,7 @@ SETTINGS: Mapping[str, Value] = {
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 1_000,
     "group.consumer.min.session.timeout.ms": 1_000,
-    "group.consumer.session.timeout.ms": 3_000,
+    "group.consumer.session.timeout.ms": 6_000,
     "group.consumer.min.heartbeat.interval.ms": 100,
     "group.consumer.heartbeat.interval.ms": 300,
     "headwater.metrics.listener": "127.0.0.1:0",

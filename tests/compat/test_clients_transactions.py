@@ -140,7 +140,7 @@ def test_offsets_of_a_transaction_hold_with_it(
 def test_a_transaction_that_takes_too_long_is_aborted(servers: str, topic: str) -> None:
     """TX-9: nobody has to come for it, and its producer is fenced."""
     create_topic(servers, topic)
-    producer = Confluent().open(servers, f"id-of-{topic}", timeout_ms=1_000)
+    producer = Confluent().open(servers, f"id-of-{topic}", timeout_ms=5_000)
     producer.begin()
     producer.send(topic, b"too slow")
     producer.flush()

@@ -32,7 +32,6 @@ from headwater.client.errors import (
 )
 from headwater.model.config_terms import ConfigOperation, ConfigSource
 from headwater.model.errors import ErrorCode
-from tests.compat.brokers import free_port
 from tests.compat.clients import PATIENCE_S, Deadline, Sending, Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import admin_of
@@ -210,7 +209,7 @@ def test_producers_of_a_partition_are_described(ours: Admin, servers: str, topic
 
 def test_without_a_broker_a_call_ends_in_time() -> None:
     with (
-        Admin(bootstrap_servers=f"127.0.0.1:{free_port()}") as admin,
+        Admin(bootstrap_servers="127.0.0.1:1") as admin,
         pytest.raises(KafkaTimeout),
     ):
         admin.list_topics(timeout=0.3)

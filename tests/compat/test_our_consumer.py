@@ -211,7 +211,7 @@ def test_a_record_that_cannot_be_deserialized_is_met_until_it_is_passed_over(
         assert values(take(consumer, 1)) == [1]
         for _ in range(2):
             with pytest.raises(SerializationFailed, match="at offset 1"):
-                consumer.poll(1)
+                consumer.poll(PATIENCE_S)
         assert consumer.position(place) == 1
         consumer.seek(place, 2)
         assert values(take(consumer, 1)) == [3]

@@ -53,11 +53,21 @@ def test_what_the_broker_knows_is_read_at_each_scrape() -> None:
     assert text_of(family).endswith("reads_total 2\n")
 
 
+def values_of(text: str) -> dict[str, str]:
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+
+
+def are_descriptors_counted() -> bool:
+    told = int(values_of(text_of(*process_families()))["process_open_fds"])
+    return told == len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208
+
+
 def test_the_process_tells_of_itself() -> None:
     text = text_of(*process_families())
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    values = values_of(text)
     assert float(values["process_resident_memory_bytes"]) > 1_000_000
-    assert int(values["process_open_fds"]) == len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208
+    # Threads that other tests have left behind may open or close one in between.
+    assert any(are_descriptors_counted() for _ in range(100))
     assert int(values["process_max_fds"]) > 0
     age_s = process_age_s()
     assert age_s is not None

@@ -35,6 +35,8 @@ from tests.sim.mock_broker import Fate, Garbage, HangUp, Instead, Stall, Usual
 from tests.sim.mock_cluster import MockCluster
 
 PATIENCE_MS = 30_000
+# Long enough to be refused in the meantime, on a busy machine too.
+SOON_MS = 2_000
 T = TypeVar("T")
 
 
@@ -99,7 +101,7 @@ def test_a_bootstrap_server_that_is_down_is_passed_over() -> None:
 
 def test_a_topic_that_does_not_exist_is_waited_for_until_the_deadline() -> None:
     async def soon(made: ClusterClient, _: int) -> None:
-        await made.topic("coffee", deadline_ms=made.clock.steady_ms() + 200)
+        await made.topic("coffee", deadline_ms=made.clock.steady_ms() + SOON_MS)
 
     with MockCluster() as cluster, pytest.raises(KafkaTimeout, match="UNKNOWN_TOPIC"):
         ask(cluster.bootstrap_servers, soon)
@@ -118,7 +120,7 @@ def test_a_name_that_can_never_be_a_topic_is_refused_at_once() -> None:
 
 def test_without_any_broker_the_deadline_ends_the_wait() -> None:
     async def soon(made: ClusterClient, _: int) -> None:
-        await made.topic("tea", deadline_ms=made.clock.steady_ms() + 200)
+        await made.topic("tea", deadline_ms=made.clock.steady_ms() + SOON_MS)
 
     with MockCluster() as cluster:
         servers = cluster.bootstrap_servers

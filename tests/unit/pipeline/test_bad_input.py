@@ -43,7 +43,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 def source(**options: str) -> HeadwaterSource:
     """As Spark makes it, with names in lower case."""
-    given = {"kafka.bootstrap.servers": NOWHERE, "kafka.default.api.timeout.ms": "500"} | options
+    given = {"kafka.bootstrap.servers": NOWHERE} | options
     return HeadwaterSource({name.lower(): value for name, value in given.items()})
 
 
@@ -112,10 +112,11 @@ def test_a_topic_cannot_be_overwritten() -> None:
 
 
 def test_brokers_that_cannot_be_reached_are_named() -> None:
+    asked = {"subscribe": "t", "kafka.default.api.timeout.ms": "2000"}
     with pytest.raises(KafkaTimeout, match=f"{NOWHERE}: cannot connect"):
-        source(subscribe="t").reader(ROW).partitions()
+        source(**asked).reader(ROW).partitions()
     with pytest.raises(KafkaTimeout, match=f"{NOWHERE}: cannot connect"):
-        source(subscribe="t").streamReader(ROW).initialOffset()
+        source(**asked).streamReader(ROW).initialOffset()
 
 
 def test_a_missing_topic_is_told_to_its_reader(broker: EmbeddedBroker) -> None:

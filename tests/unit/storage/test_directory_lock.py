@@ -1,6 +1,7 @@
 """One process per log directory."""
 
 import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -87,7 +88,13 @@ def test_a_directory_that_cannot_be_locked_is_a_storage_error(tmp_path: Path) ->
 
 def test_a_refused_lock_leaves_no_descriptor_behind(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path):
-        before = len(list(Path("/dev/fd").iterdir()))
         with pytest.raises(DirectoryInUse):
             DirectoryLock(tmp_path)
-        assert len(list(Path("/dev/fd").iterdir())) == before
+        assert opened(tmp_path / ".lock") == 1
+    assert opened(tmp_path / ".lock") == 0
+
+
+def opened(path: Path) -> int:
+    """How many descriptors of this process lead to a file. Others come and go with other tests."""
+    links = (os.path.realpath(each) for each in Path("/proc/self/fd").iterdir())
+    return sum(link == str(path) for link in links)

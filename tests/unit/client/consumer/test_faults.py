@@ -38,7 +38,6 @@ from tests.sim.mock_reading import MockReading
 
 PATIENCE_S = 60
 QUICK = {
-    "request.timeout.ms": 500,
     "retry.backoff.ms": 5,
     "retry.backoff.max.ms": 20,
     "reconnect.backoff.ms": 5,
@@ -69,6 +68,11 @@ def reading(cluster: MockCluster) -> MockReading:
 def consumer_of(cluster: MockCluster, **settings: object) -> Consumer:
     given = {name.replace("_", "."): value for name, value in settings.items()}
     return Consumer({"bootstrap.servers": cluster.bootstrap_servers, **QUICK, **given})
+
+
+def enough_for(fate: Fate) -> dict[str, object]:
+    """How long to wait for answers: not long where none will come, else very long."""
+    return {"request_timeout_ms": 500} if isinstance(fate, Stall) else {}
 
 
 def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
@@ -194,7 +198,7 @@ def test_a_broken_connection_loses_nothing_and_doubles_nothing(
     del reading
     for node_id in range(2):
         cluster.script(api, fate, node_id=node_id)
-    with consumer_of(cluster) as consumer:
+    with consumer_of(cluster, **enough_for(fate)) as consumer:
         consumer.assign([PLACE, TopicPartition("tea", 1)])
         assert offsets_by_partition(take(consumer, 24)) == EVERYTHING
 
@@ -222,7 +226,7 @@ def test_a_group_survives_a_broken_connection_to_its_coordinator(
     del reading
     for node_id in range(2):
         cluster.script(api, fate, node_id=node_id)
-    with consumer_of(cluster, group_id="g") as consumer:
+    with consumer_of(cluster, group_id="g", **enough_for(fate)) as consumer:
         consumer.subscribe(["tea"])
         assert offsets_by_partition(take(consumer, 24)) == EVERYTHING
 

@@ -25,7 +25,7 @@ from headwater.wire.messages.txn_offset_commit import (
 from tests.sim.mock_broker import PATIENCE_S, Fate, Garbage, HangUp, Instead, Stall
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.producer_faces import Face, OpenProducer
-from tests.unit.client.producer.test_producer_faults import refusing
+from tests.unit.client.producer.test_producer_faults import enough_for, refusing
 
 PLACE = TopicPartition("tea", 0)
 
@@ -40,7 +40,6 @@ def ready(open_producer: OpenProducer, cluster: MockCluster, **settings: object)
     producer = open_producer(
         bootstrap_servers=cluster.bootstrap_servers,
         transactional_id="till",
-        request_timeout_ms=500,
         **settings,
     )
     producer.do("init_transactions")
@@ -146,12 +145,13 @@ def test_a_fault_that_passes_only_delays(
 ) -> None:
     with cluster:
         cluster.script(api, fault)
-        producer = ready(open_producer, cluster)
+        producer = ready(open_producer, cluster, **enough_for(fault))
         producer.do("begin_transaction")
         producer.send("tea", b"green", partition=0)
         producer.do("send_offsets_to_transaction", {PLACE: 42}, "drinkers")
         producer.do("commit_transaction")
-        assert [what for what, _, _ in cluster.transactions.diary] == ["commit"]
+        # Perhaps twice, where the answer came too late.
+        assert {what for what, _, _ in cluster.transactions.diary} == {"commit"}
         assert [record.value for record in cluster.topics["tea"][0].records] == [b"green"]
 
 
@@ -198,16 +198,17 @@ def test_a_commit_that_took_too_long_can_be_continued(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     with cluster:
-        producer = ready(open_producer, cluster)
+        producer = ready(open_producer, cluster, request_timeout_ms=2_000)
         producer.do("begin_transaction")
         producer.send("tea", b"green", partition=0)
+        producer.do("flush", PATIENCE_S)
         cluster.script(ApiKey.END_TXN, Stall())
         with pytest.raises(KafkaTimeout):
-            producer.do("commit_transaction", 0.3)
+            producer.do("commit_transaction", 1.0)
         with pytest.raises(KafkaError):
             producer.do("abort_transaction")
         producer.do("commit_transaction")
-        assert [what for what, _, _ in cluster.transactions.diary] == ["commit"]
+        assert {what for what, _, _ in cluster.transactions.diary} == {"commit"}
 
 
 def test_a_lost_record_leaves_only_the_abort(

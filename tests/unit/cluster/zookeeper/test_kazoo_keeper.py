@@ -43,7 +43,7 @@ from tests.zookeeper_server import real_zookeeper
 T = TypeVar("T")
 
 PATIENCE_S = 60
-SESSION_MS = 2_000
+SESSION_MS = 30_000
 
 
 @pytest.fixture(scope="module")
@@ -55,18 +55,24 @@ def server() -> Iterator[EmbeddedZooKeeper]:
 class RealStore:
     """A store over a real connection, and what it has told."""
 
-    def __init__(self, server: EmbeddedZooKeeper, root: str, node_id: int = 0) -> None:
+    def __init__(
+        self,
+        server: EmbeddedZooKeeper,
+        root: str,
+        node_id: int = 0,
+        session_ms: int = SESSION_MS,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.node_id = NodeId(node_id)
         self.facts: asyncio.Queue[Fact | str] = asyncio.Queue()
         self.keeper = KazooKeeper(
-            f"{server.connect}/{root}", session_timeout_ms=SESSION_MS, post=posting_to(loop)
+            f"{server.connect}/{root}", session_timeout_ms=session_ms, post=posting_to(loop)
         )
         self.store = ZooKeeperStore(
             self.keeper,
             clock=SystemClock(),
             later=lambda ms, work: loop.call_later(ms / 1_000, work),
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=session_ms,
         )
         self.store.listen(self)
         self.keeper.start()
@@ -161,7 +167,8 @@ def test_a_controllers_life_from_its_election_to_its_successor(server: EmbeddedZ
 def test_a_session_that_expires_is_told_and_replaced(server: EmbeddedZooKeeper) -> None:
     async def test() -> None:
         root = fresh_root()
-        store = RealStore(server, root)
+        # It is noticed when it is next used, and so within a part of this.
+        store = RealStore(server, root, session_ms=4_000)
         await store.lead()
         before = await store.register()
         other = RealStore(server, root, 1)
