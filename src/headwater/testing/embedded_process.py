@@ -1,0 +1,195 @@
+"""A process of a test's own, with a folder of its own: what brokers and ZooKeepers have in common.
+
+What a reader would get wrong: the folder outlives the process. After `stop` or `kill` it is started
+again on what it left there; only `close` removes the folder, or the end of the process that we are
+in, however that comes: see `headwater.testing.child`.
+"""
+
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from headwater.model.failures import BrokerDidNotStart
+
+
+class EmbeddedProcess(ABC):
+    """Started by `with` or `start`, gone after `close` or with this process."""
+
+    def __init__(self, *, name: str, folder_prefix: str, log_name: str, patience_s: float) -> None:
+        self._name = name
+        self._folder_prefix = folder_prefix
+        self._log_name = log_name
+        self._patience_s = patience_s
+        self._folder: Path | None = None
+        self._remove_folder: Callable[[], object] | None = None
+        self._child: Child | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._child is not None and self._child.is_running
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None, f"{self._name} was never started"
+        return self._child.pid
+
+    @property
+    def log_text(self) -> str:
+        """What it has logged since the first start, and complained of."""
+        if self._folder is None:
+            return ""
+        log_file = self._folder / self._log_name
+        return log_file.read_text(encoding="utf-8", errors="replace")
+
+    def start(self) -> Self:
+        """Return when it serves. `BrokerDidNotStart` has its log if it does not."""
+        assert not self.is_running, f"{self._name} is running"
+        folder = self._folder or self._make_folder()
+        self._child = Child(self._arguments(folder), folder, folder / self._log_name)
+        weakref.finalize(self, Child.kill, self._child)
+        try:
+            line = self._child.ready_line(self._patience_s)
+        except BrokerDidNotStart as failure:
+            self._child.kill()
+            raise BrokerDidNotStart(f"{self._name} {failure}; it says:\n{self.log_text}") from None
+        self._serves(line)
+        return self
+
+    def stop(self) -> None:
+        """Stop it as SIGTERM does: everything is on disk. Its folder stays."""
+        if self._child is not None:
+            self._child.stop(self._patience_s)
+
+    def kill(self) -> None:
+        """Let it die as by a crash. Its folder stays."""
+        if self._child is not None:
+            self._child.kill()
+
+    def restart(self) -> None:
+        """Start it again, on the same port and folder; stop it first if it runs."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """End it and remove its folder. May be called again."""
+        self.kill()
+        if self._remove_folder is not None:
+            self._remove_folder()
+        self._folder = None
+
+    def __enter__(self) -> Self:
+        return self if self.is_running else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def _arguments(self, folder: Path) -> list[str]:
+        """Of the `headwater` command."""
+
+    @abstractmethod
+    def _serves(self, line: str) -> None:
+        """It has said this on its standard output, and so it is ready."""
+
+    def _make_folder(self) -> Path:
+        self._folder = Path(tempfile.mkdtemp(prefix=self._folder_prefix))
+        self._remove_folder = weakref.finalize(self, _remove_tree, self._folder, os.getpid())
+        return self._folder
+
+
+class Child:
+    """One run of the process."""
+
+    def __init__(self, arguments: list[str], folder: Path, log_file: Path) -> None:
+        self._owner_pid = os.getpid()
+        command = [sys.executable, "-P", "-m", "headwater.testing.child"]
+        with log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, str(os.getpid()), str(folder), *arguments],
+                # Held open for as long as we live.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                # Ctrl-C is for the tests, which then end the process.
+                process_group=0,
+            )
+        assert self._process.stdout is not None
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(
+            target=_pass_on, args=(self._process.stdout, self._lines), daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def ready_line(self, patience_s: float) -> str:
+        try:
+            line = self._lines.get(timeout=patience_s)
+        except queue.Empty:
+            raise BrokerDidNotStart(f"is not ready after {patience_s} s") from None
+        if not line:
+            code = self._process.wait()
+            raise BrokerDidNotStart(f"ended with exit code {code}")
+        return line
+
+    def stop(self, patience_s: float) -> None:
+        if self.is_running:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+        self._tidy()
+
+    def kill(self) -> None:
+        # A process that was forked from the owner has a copy of this object, but not the child; and
+        # the copy of the pipe is locked for ever, by a reader that was not forked along.
+        if os.getpid() != self._owner_pid:
+            return
+        if self.is_running:
+            self._process.kill()
+            self._process.wait()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def _pass_on(output: IO[str], lines: queue.SimpleQueue[str]) -> None:
+    """Hand over what comes, and an empty text at the end, so that the child never waits for us."""
+    for line in output:
+        lines.put(line)
+    lines.put("")
+
+
+def _remove_tree(folder: Path, owner_pid: int) -> None:
+    # A process that was forked from the owner has a copy of the object, but not of the folder.
+    if os.getpid() == owner_pid:
+        shutil.rmtree(folder, ignore_errors=True)
