@@ -32,7 +32,7 @@ __all__ = [
     "by_topic",
     "checked",
     "only",
-    "refusal",
+    "outcome",
     "settle",
 ]
 
@@ -146,16 +146,28 @@ class Calls:
         response: type[R],
         deadline_ms: int,
         code: Callable[[R], ErrorCode],
-    ) -> dict[int, R]:
-        """The answer of every broker."""
+    ) -> list[R]:
+        """The answers of all brokers, in order of their ids. Raises what one says instead."""
         metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
 
         async def ask(node_id: int) -> R:
-            return await self._of_broker(node_id, request, response, deadline_ms, code)
+            answer = await self._of_broker(node_id, request, response, deadline_ms, code)
+            checked(code(answer), None, f"broker {node_id}")
+            return answer
 
-        nodes = sorted(metadata.brokers)
-        answers = await asyncio.gather(*(ask(node_id) for node_id in nodes))
-        return dict(zip(nodes, answers, strict=True))
+        return await asyncio.gather(*(ask(node_id) for node_id in sorted(metadata.brokers)))
+
+    async def _for_each(
+        self, keys: Iterable[str], ask: Callable[[str], Awaitable[T]]
+    ) -> dict[str, T]:
+        """What is asked for one by one; that one fails does not keep the others from it."""
+        outcomes: dict[str, T | KafkaError] = {}
+        for key in keys:
+            try:
+                outcomes[key] = await ask(key)
+            except KafkaError as error:
+                outcomes[key] = error
+        return settle(outcomes)
 
     async def _of_leaders(
         self,
@@ -167,26 +179,27 @@ class Calls:
     ) -> dict[TopicPartition, T]:
         """What the leader of each partition says of it. One that has moved is looked for."""
         wanted = list(partitions)
-        results: dict[TopicPartition, T] = {}
-        errors: dict[TopicPartition, KafkaError] = {}
+        outcomes: dict[TopicPartition, T | KafkaError] = {}
 
         async def attempt() -> None:
-            left = [each for each in wanted if each not in results and each not in errors]
+            left = [each for each in wanted if each not in outcomes]
             moved: KafkaError | None = None
             for node_id, theirs in (await self._leaders(left, deadline_ms)).items():
-                for partition, outcome in (await ask(node_id, theirs)).items():
-                    if not isinstance(outcome, KafkaError):
-                        results[partition] = outcome
-                    elif outcome.is_retriable and outcome.code.needs_refresh:
-                        moved = outcome
+                for partition, said in (await ask(node_id, theirs)).items():
+                    if (
+                        isinstance(said, KafkaError)
+                        and said.is_retriable
+                        and said.code.needs_refresh
+                    ):
+                        moved = said
                     else:
-                        errors[partition] = outcome
+                        outcomes[partition] = said
             if moved is not None:
                 self._cluster.want_refresh()
                 raise moved
 
         await self._retried(deadline_ms, attempt)
-        return settle(results, errors, asked=wanted)
+        return settle(outcomes, asked=wanted)
 
     async def _call(self, node_id: int, request: Message, response: type[R]) -> R:
         """One try. A broker that does not answer may be gone, and others may have its tasks."""
@@ -219,20 +232,24 @@ class Calls:
         return by_node
 
 
-def settle(
-    results: Mapping[K, T], errors: Mapping[K, KafkaError], *, asked: Iterable[K] = ()
-) -> dict[K, T]:
+def outcome(code: ErrorCode, message: str | None, what: object, result: T) -> T | KafkaError:
+    """What came of something: the result, unless the broker refused."""
+    return refusal(code, message, what) if code else result
+
+
+def settle(outcomes: Mapping[K, T | KafkaError], *, asked: Iterable[K] = ()) -> dict[K, T]:
     """The results, if nothing failed, and if nothing was asked for that no answer speaks of."""
-    failed = dict(errors)
+    results = {key: each for key, each in outcomes.items() if not isinstance(each, KafkaError)}
+    failed = {key: each for key, each in outcomes.items() if isinstance(each, KafkaError)}
     for each in asked:
-        if each not in results and each not in failed:
+        if each not in outcomes:
             text = "the broker says nothing about it"
             failed[each] = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, each)
     if not failed:
-        return dict(results)
+        return results
     if len(failed) == 1 and not results:
         raise next(iter(failed.values()))
-    raise SomeFailed(dict(results), failed)
+    raise SomeFailed(results, failed)
 
 
 def only(items: Sequence[T]) -> T:

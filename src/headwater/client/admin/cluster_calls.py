@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from headwater import __version__
 from headwater.client.addresses import Address
-from headwater.client.admin.calls import Calls, by_topic, checked, refusal, settle
+from headwater.client.admin.calls import Calls, by_topic, checked, outcome, settle
 from headwater.client.admin.descriptions import (
     Acl,
     ClusterDescription,
@@ -13,7 +13,7 @@ from headwater.client.admin.descriptions import (
     ReplicaInfo,
 )
 from headwater.client.cluster_metadata import BrokerNode
-from headwater.client.errors import KafkaError, error_for
+from headwater.client.errors import error_for
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages import create_acls, delete_acls, describe_acls
 from headwater.wire.messages.alter_replica_log_dirs import (
@@ -109,11 +109,9 @@ class ClusterCalls(Calls):
         )
         checked(answer.error_code, answer.error_message, "features")
         settle(
-            {each.feature: None for each in answer.results if not each.error_code},
             {
-                each.feature: refusal(each.error_code, each.error_message, each.feature)
+                each.feature: outcome(each.error_code, each.error_message, each.feature, None)
                 for each in answer.results
-                if each.error_code
             },
             # Since version 2 a broker says only of the whole that it went well.
             asked=levels if answer.results else (),
@@ -186,16 +184,15 @@ class ClusterCalls(Calls):
         answer = await self._of_broker(
             broker_id, request, AlterReplicaLogDirsResponse, self._deadline_ms(timeout)
         )
-        results: dict[TopicPartition, None] = {}
-        errors: dict[TopicPartition, KafkaError] = {}
-        for topic in answer.results:
-            for each in topic.partitions:
-                place = TopicPartition(topic.topic_name, each.partition_index)
-                if each.error_code:
-                    errors[place] = refusal(each.error_code, None, place)
-                else:
-                    results[place] = None
-        settle(results, errors, asked=[TopicPartition(*each) for each in paths])
+        codes = {
+            TopicPartition(topic.topic_name, each.partition_index): each.error_code
+            for topic in answer.results
+            for each in topic.partitions
+        }
+        settle(
+            {place: outcome(code, None, place, None) for place, code in codes.items()},
+            asked=[TopicPartition(*each) for each in paths],
+        )
 
     # Rights.
 
@@ -251,13 +248,10 @@ class ClusterCalls(Calls):
             self._deadline_ms(timeout),
             lambda answer: [each.error_code for each in answer.results],
         )
-        pairs = list(zip(wanted, answer.results, strict=False))
         settle(
-            {acl: None for acl, each in pairs if not each.error_code},
             {
-                acl: error_for(each.error_code, each.error_message)
-                for acl, each in pairs
-                if each.error_code
+                acl: error_for(each.error_code, each.error_message) if each.error_code else None
+                for acl, each in zip(wanted, answer.results, strict=False)
             },
             asked=wanted,
         )
@@ -286,13 +280,12 @@ class ClusterCalls(Calls):
             self._deadline_ms(timeout),
             lambda answer: [each.error_code for each in answer.filter_results],
         )
-        pairs = list(zip(wanted, answer.filter_results, strict=False))
         return settle(
-            {acl: len(each.matching_acls) for acl, each in pairs if not each.error_code},
             {
                 acl: error_for(each.error_code, each.error_message)
-                for acl, each in pairs
                 if each.error_code
+                else len(each.matching_acls)
+                for acl, each in zip(wanted, answer.filter_results, strict=False)
             },
             asked=wanted,
         )

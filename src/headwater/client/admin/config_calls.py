@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headwater.client.admin.calls import Calls, refusal, settle
+from headwater.client.admin.calls import Calls, outcome, settle
 from headwater.client.admin.descriptions import ConfigEntry, ConfigResource
 from headwater.client.errors import KafkaError
 from headwater.model.config_terms import ConfigOperation, ConfigSource, ResourceType
@@ -42,8 +42,7 @@ class ConfigCalls(Calls):
         """All configs of each resource, or those with these names."""
         deadline_ms = self._deadline_ms(timeout)
         keys = None if names is None else tuple(names)
-        results: dict[ConfigResource, dict[str, ConfigEntry]] = {}
-        errors: dict[ConfigResource, KafkaError] = {}
+        outcomes: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
         chosen = list(resources)
         known = {(int(each.type), each.name): each for each in chosen}
         for node_id, wanted in _by_node(chosen).items():
@@ -63,15 +62,12 @@ class ConfigCalls(Calls):
                 )
             for result in response.results:
                 resource = known.get((result.resource_type, result.resource_name))
-                if resource is None:
-                    continue
-                if result.error_code:
-                    errors[resource] = refusal(
-                        result.error_code, result.error_message, resource.name
+                if resource is not None:
+                    entries = {each.name: _entry(each) for each in result.configs}
+                    outcomes[resource] = outcome(
+                        result.error_code, result.error_message, resource.name, entries
                     )
-                else:
-                    results[resource] = {each.name: _entry(each) for each in result.configs}
-        return settle(results, errors, asked=chosen)
+        return settle(outcomes, asked=chosen)
 
     async def alter_configs(
         self,
@@ -82,8 +78,7 @@ class ConfigCalls(Calls):
     ) -> None:
         """Change some configs and leave the others. A text sets, None goes back to the default."""
         deadline_ms = self._deadline_ms(timeout)
-        results: dict[ConfigResource, None] = {}
-        errors: dict[ConfigResource, KafkaError] = {}
+        outcomes: dict[ConfigResource, KafkaError | None] = {}
         known = {(int(each.type), each.name): each for each in changes}
         for node_id, wanted in _by_node(changes).items():
             request = IncrementalAlterConfigsRequest(
@@ -112,15 +107,11 @@ class ConfigCalls(Calls):
                 )
             for result in response.responses:
                 resource = known.get((result.resource_type, result.resource_name))
-                if resource is None:
-                    continue
-                if result.error_code:
-                    errors[resource] = refusal(
-                        result.error_code, result.error_message, resource.name
+                if resource is not None:
+                    outcomes[resource] = outcome(
+                        result.error_code, result.error_message, resource.name, None
                     )
-                else:
-                    results[resource] = None
-        settle(results, errors, asked=changes)
+        settle(outcomes, asked=changes)
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:

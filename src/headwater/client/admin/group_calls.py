@@ -9,7 +9,7 @@ from headwater.client.admin.calls import (
     by_topic,
     checked,
     only,
-    refusal,
+    outcome,
     settle,
 )
 from headwater.client.admin.descriptions import (
@@ -21,7 +21,6 @@ from headwater.client.cluster_client import ClusterClient
 from headwater.client.consumer.offsets import OffsetAndTimestamp, Offsets
 from headwater.client.errors import (
     GroupIdNotFound,
-    KafkaError,
     UnsupportedVersion,
     error_for,
 )
@@ -70,16 +69,16 @@ class GroupCalls(Calls):
             self._deadline_ms(timeout),
             lambda answer: answer.error_code,
         )
-        found: dict[str, GroupListing] = {}
-        for node_id, answer in answers.items():
-            checked(answer.error_code, None, f"broker {node_id}")
-            for each in answer.groups:
-                found[each.group_id] = GroupListing(
-                    group_id=each.group_id,
-                    protocol_type=each.protocol_type,
-                    state=each.group_state,
-                    type=each.group_type,
-                )
+        found = {
+            each.group_id: GroupListing(
+                group_id=each.group_id,
+                protocol_type=each.protocol_type,
+                state=each.group_state,
+                type=each.group_type,
+            )
+            for answer in answers
+            for each in answer.groups
+        }
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_groups(
@@ -87,14 +86,9 @@ class GroupCalls(Calls):
     ) -> dict[str, GroupDescription]:
         """Groups and their members, whichever protocol they follow."""
         deadline_ms = self._deadline_ms(timeout)
-        results: dict[str, GroupDescription] = {}
-        errors: dict[str, KafkaError] = {}
-        for group_id in group_ids:
-            try:
-                results[group_id] = await self._describe_group(group_id, deadline_ms)
-            except KafkaError as error:
-                errors[group_id] = error
-        return settle(results, errors)
+        return await self._for_each(
+            group_ids, lambda group_id: self._describe_group(group_id, deadline_ms)
+        )
 
     async def _describe_group(self, group_id: str, deadline_ms: int) -> GroupDescription:
         """First as a consumer group; one that is none, or an old broker, is asked the old way."""
@@ -132,23 +126,19 @@ class GroupCalls(Calls):
     ) -> None:
         """Delete groups that have no members."""
         deadline_ms = self._deadline_ms(timeout)
-        results: dict[str, None] = {}
-        errors: dict[str, KafkaError] = {}
-        for group_id in group_ids:
-            try:
-                answer = await self._of_coordinator(
-                    GROUP,
-                    group_id,
-                    DeleteGroupsRequest(groups_names=(group_id,)),
-                    DeleteGroupsResponse,
-                    deadline_ms,
-                    lambda answer: only(answer.results).error_code,
-                )
-                checked(only(answer.results).error_code, None, group_id)
-                results[group_id] = None
-            except KafkaError as error:
-                errors[group_id] = error
-        settle(results, errors)
+
+        async def delete(group_id: str) -> None:
+            answer = await self._of_coordinator(
+                GROUP,
+                group_id,
+                DeleteGroupsRequest(groups_names=(group_id,)),
+                DeleteGroupsResponse,
+                deadline_ms,
+                lambda answer: only(answer.results).error_code,
+            )
+            checked(only(answer.results).error_code, None, group_id)
+
+        await self._for_each(group_ids, delete)
 
     async def remove_members(
         self, group_id: str, instance_ids: Iterable[str], *, timeout: float | None = None
@@ -169,11 +159,9 @@ class GroupCalls(Calls):
         )
         checked(answer.error_code, None, group_id)
         settle(
-            {each.group_instance_id: None for each in answer.members if not each.error_code},
             {
-                each.group_instance_id: refusal(each.error_code, None, each.group_instance_id)
+                each.group_instance_id: outcome(each.error_code, None, each.group_instance_id, None)
                 for each in answer.members
-                if each.error_code
             },
             asked=instances,
         )
@@ -240,14 +228,13 @@ class GroupCalls(Calls):
             lambda answer: answer.error_code,
         )
         checked(answer.error_code, None, group_id)
-        outcomes = {
+        codes = {
             TopicPartition(topic.name, each.partition_index): each.error_code
             for topic in answer.topics
             for each in topic.partitions
         }
         settle(
-            {place: None for place, code in outcomes.items() if not code},
-            {place: refusal(code, None, place) for place, code in outcomes.items() if code},
+            {place: outcome(code, None, place, None) for place, code in codes.items()},
             asked=wanted,
         )
 

@@ -1,18 +1,11 @@
-"""Topics, partitions and records: make, list, describe, grow, delete, move, elect."""
+"""Topics: make, list, describe, grow, delete."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.client.admin.calls import Calls, by_topic, checked, refusal, settle
-from headwater.client.admin.descriptions import NewTopic, Reassignment, TopicDescription
+from headwater.client.admin.calls import Calls, outcome, settle
+from headwater.client.admin.descriptions import NewTopic, TopicDescription
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import KafkaError, error_for
-from headwater.model.ids import TopicId, TopicPartition
-from headwater.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
+from headwater.model.ids import TopicId
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -26,26 +19,10 @@ from headwater.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headwater.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
 from headwater.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
-)
-from headwater.wire.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    TopicPartitions,
-)
-from headwater.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ListPartitionReassignmentsTopics,
 )
 from headwater.wire.messages.metadata import (
     MetadataRequest,
@@ -53,8 +30,6 @@ from headwater.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-
-PREFERRED, UNCLEAN = 0, 1
 
 
 class TopicCalls(Calls):
@@ -82,11 +57,9 @@ class TopicCalls(Calls):
             lambda answer: [each.error_code for each in answer.topics],
         )
         return settle(
-            {each.name: each.topic_id for each in response.topics if not each.error_code},
             {
-                each.name: refusal(each.error_code, each.error_message, each.name)
+                each.name: outcome(each.error_code, each.error_message, each.name, each.topic_id)
                 for each in response.topics
-                if each.error_code
             },
             asked=[each.name for each in wanted],
         )
@@ -127,14 +100,12 @@ class TopicCalls(Calls):
             deadline_ms,
             lambda answer: [each.error_code for each in answer.responses],
         )
-        names = {each: each.name or str(each.topic_id) for each in response.responses}
+        named = {each.name or str(each.topic_id): each for each in response.responses}
         by_id = {str(each.topic_id) for each in response.responses}
         settle(
-            {names[each]: None for each in response.responses if not each.error_code},
             {
-                names[each]: refusal(each.error_code, each.error_message, names[each])
-                for each in response.responses
-                if each.error_code
+                name: outcome(each.error_code, each.error_message, name, None)
+                for name, each in named.items()
             },
             # Who asks by the id is told the name.
             asked=[str(each) for each in chosen if str(each) not in by_id],
@@ -167,11 +138,9 @@ class TopicCalls(Calls):
             self._deadline_ms(timeout),
         )
         return settle(
-            {each.name or "": _described(each) for each in response.topics if not each.error_code},
             {
-                each.name or "": refusal(each.error_code, None, each.name)
+                each.name or "": outcome(each.error_code, None, each.name, _described(each))
                 for each in response.topics
-                if each.error_code
             },
             asked=names,
         )
@@ -210,170 +179,12 @@ class TopicCalls(Calls):
             lambda answer: [each.error_code for each in answer.results],
         )
         settle(
-            {each.name: None for each in response.results if not each.error_code},
             {
-                each.name: refusal(each.error_code, each.error_message, each.name)
+                each.name: outcome(each.error_code, each.error_message, each.name, None)
                 for each in response.results
-                if each.error_code
             },
             asked=counts,
         )
-
-    async def delete_records(
-        self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Delete what lies before each offset (-1: everything). The first offsets that are left."""
-        deadline_ms = self._deadline_ms(timeout)
-        offsets = {TopicPartition(*each): offset for each, offset in before.items()}
-
-        async def ask(
-            node_id: int, partitions: list[TopicPartition]
-        ) -> dict[TopicPartition, int | KafkaError]:
-            request = DeleteRecordsRequest(
-                topics=tuple(
-                    DeleteRecordsTopic(
-                        name=topic,
-                        partitions=tuple(
-                            DeleteRecordsPartition(
-                                partition_index=number,
-                                offset=offsets[TopicPartition(topic, number)],
-                            )
-                            for number in numbers
-                        ),
-                    )
-                    for topic, numbers in by_topic(partitions).items()
-                ),
-                timeout_ms=self._left_ms(deadline_ms),
-            )
-            response = await self._call(node_id, request, DeleteRecordsResponse)
-            answers = {
-                TopicPartition(topic.name, each.partition_index): each
-                for topic in response.topics
-                for each in topic.partitions
-            }
-            return {
-                place: refusal(each.error_code, None, place)
-                if each.error_code
-                else each.low_watermark
-                for place, each in answers.items()
-            }
-
-        return await self._of_leaders(offsets, ask, deadline_ms)
-
-    async def alter_partition_reassignments(
-        self,
-        replicas: Mapping[TopicPartition, Sequence[int] | None],
-        *,
-        timeout: float | None = None,
-    ) -> None:
-        """Move partitions to other brokers; None calls a move off."""
-        deadline_ms = self._deadline_ms(timeout)
-        wanted = {TopicPartition(*each): brokers for each, brokers in replicas.items()}
-        topics = []
-        for name, numbers in by_topic(wanted).items():
-            partitions = []
-            for number in numbers:
-                brokers = wanted[TopicPartition(name, number)]
-                partitions.append(
-                    ReassignablePartition(
-                        partition_index=number,
-                        replicas=None if brokers is None else tuple(brokers),
-                    )
-                )
-            topics.append(ReassignableTopic(name=name, partitions=tuple(partitions)))
-        response = await self._of_controller(
-            AlterPartitionReassignmentsRequest(
-                topics=tuple(topics), timeout_ms=self._left_ms(deadline_ms)
-            ),
-            AlterPartitionReassignmentsResponse,
-            deadline_ms,
-            lambda answer: [answer.error_code],
-        )
-        checked(response.error_code, response.error_message, "reassignment")
-        outcomes = {
-            TopicPartition(topic.name, each.partition_index): each
-            for topic in response.responses
-            for each in topic.partitions
-        }
-        settle(
-            {place: None for place, each in outcomes.items() if not each.error_code},
-            {
-                place: refusal(each.error_code, each.error_message, place)
-                for place, each in outcomes.items()
-                if each.error_code
-            },
-            asked=wanted,
-        )
-
-    async def list_partition_reassignments(
-        self,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        timeout: float | None = None,
-    ) -> dict[TopicPartition, Reassignment]:
-        """Which partitions are on the move, of these or of all."""
-        deadline_ms = self._deadline_ms(timeout)
-        topics = None
-        if partitions is not None:
-            topics = tuple(
-                ListPartitionReassignmentsTopics(name=name, partition_indexes=tuple(numbers))
-                for name, numbers in by_topic(partitions).items()
-            )
-        response = await self._of_controller(
-            ListPartitionReassignmentsRequest(topics=topics, timeout_ms=self._left_ms(deadline_ms)),
-            ListPartitionReassignmentsResponse,
-            deadline_ms,
-            lambda answer: [answer.error_code],
-        )
-        checked(response.error_code, response.error_message, "reassignments")
-        return {
-            TopicPartition(topic.name, each.partition_index): Reassignment(
-                replicas=each.replicas,
-                adding_replicas=each.adding_replicas,
-                removing_replicas=each.removing_replicas,
-            )
-            for topic in response.topics
-            for each in topic.partitions
-        }
-
-    async def elect_leaders(
-        self,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        is_unclean: bool = False,
-        timeout: float | None = None,
-    ) -> dict[TopicPartition, KafkaError | None]:
-        """Have the preferred replicas lead, or any that lives. What came of it, for each partition.
-
-        That an election was not needed is among the errors, because it says that nothing changed.
-        """
-        deadline_ms = self._deadline_ms(timeout)
-        topics = None
-        if partitions is not None:
-            topics = tuple(
-                TopicPartitions(topic=name, partitions=tuple(numbers))
-                for name, numbers in by_topic(partitions).items()
-            )
-        response = await self._of_controller(
-            ElectLeadersRequest(
-                election_type=UNCLEAN if is_unclean else PREFERRED,
-                topic_partitions=topics,
-                timeout_ms=self._left_ms(deadline_ms),
-            ),
-            ElectLeadersResponse,
-            deadline_ms,
-            lambda answer: [answer.error_code],
-        )
-        checked(response.error_code, None, "election")
-        return {
-            TopicPartition(topic.topic, each.partition_id): error_for(
-                each.error_code, each.error_message
-            )
-            if each.error_code
-            else None
-            for topic in response.replica_election_results
-            for each in topic.partition_result
-        }
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -8,8 +8,7 @@ from headwater.client.admin.calls import (
     by_topic,
     checked,
     only,
-    refusal,
-    settle,
+    outcome,
 )
 from headwater.client.admin.descriptions import (
     ProducerDescription,
@@ -63,15 +62,15 @@ class TransactionCalls(Calls):
             self._deadline_ms(timeout),
             lambda answer: answer.error_code,
         )
-        found: dict[str, TransactionListing] = {}
-        for node_id, answer in answers.items():
-            checked(answer.error_code, None, f"broker {node_id}")
-            for each in answer.transaction_states:
-                found[each.transactional_id] = TransactionListing(
-                    transactional_id=each.transactional_id,
-                    producer_id=each.producer_id,
-                    state=each.transaction_state,
-                )
+        found = {
+            each.transactional_id: TransactionListing(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                state=each.transaction_state,
+            )
+            for answer in answers
+            for each in answer.transaction_states
+        }
         return [found[each] for each in sorted(found)]
 
     async def describe_transactions(
@@ -79,14 +78,9 @@ class TransactionCalls(Calls):
     ) -> dict[str, TransactionDescription]:
         """Each transactional id, and what its transaction has touched."""
         deadline_ms = self._deadline_ms(timeout)
-        results: dict[str, TransactionDescription] = {}
-        errors: dict[str, KafkaError] = {}
-        for each in transactional_ids:
-            try:
-                results[each] = await self._describe_transaction(each, deadline_ms)
-            except KafkaError as error:
-                errors[each] = error
-        return settle(results, errors)
+        return await self._for_each(
+            transactional_ids, lambda each: self._describe_transaction(each, deadline_ms)
+        )
 
     async def _describe_transaction(
         self, transactional_id: str, deadline_ms: int
@@ -140,9 +134,12 @@ class TransactionCalls(Calls):
                 for each in topic.partitions
             }
             return {
-                place: refusal(each.error_code, each.error_message, place)
-                if each.error_code
-                else [_producer(one) for one in each.active_producers]
+                place: outcome(
+                    each.error_code,
+                    each.error_message,
+                    place,
+                    [_producer(one) for one in each.active_producers],
+                )
                 for place, each in told.items()
             }
 
@@ -179,9 +176,9 @@ class TransactionCalls(Calls):
                 node_id, WriteTxnMarkersRequest(markers=(marker,)), WriteTxnMarkersResponse
             )
             return {
-                TopicPartition(each.name, one.partition_index): refusal(one.error_code, None, place)
-                if one.error_code
-                else None
+                TopicPartition(each.name, one.partition_index): outcome(
+                    one.error_code, None, place, None
+                )
                 for result in answer.markers
                 for each in result.topics
                 for one in each.partitions
