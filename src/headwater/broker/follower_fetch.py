@@ -11,6 +11,7 @@ from typing import Final
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.fetch_delivery import FetchDelivery
+from headwater.broker.waiting_fetch import WaitingFetch
 from headwater.model.broker_settings import RACK_AWARE_SELECTOR
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId
@@ -61,21 +62,10 @@ def handle_follower(
     return None
 
 
-class _FollowerFetch:
-    """See the module: `headwater.replication.deadlines.Waiter`."""
+class _FollowerFetch(WaitingFetch):
+    """See the module."""
 
-    __slots__ = (
-        "_broker",
-        "_call",
-        "_fetching",
-        "_is_due",
-        "_max_bytes",
-        "_may",
-        "_min_bytes",
-        "_missing_bytes",
-        "_session",
-        "is_done",
-    )
+    __slots__ = ("_max_bytes", "_may", "_session")
 
     def __init__(
         self,
@@ -85,16 +75,10 @@ class _FollowerFetch:
         fetching: Fetching,
         session: FollowerSession,
     ) -> None:
-        self._broker = broker
-        self._call = call
-        self._fetching = fetching
+        super().__init__(broker, call, fetching, min(request.min_bytes, request.max_bytes))
         self._session = session
         self._max_bytes = request.max_bytes
-        self._min_bytes = min(request.min_bytes, request.max_bytes)
         self._may = broker.may(call, Operation.CLUSTER_ACTION, CLUSTER)
-        self._missing_bytes = 0
-        self._is_due = False
-        self.is_done = False
 
     def begin(self, max_wait_ms: int) -> None:
         # Before it looks: what the follower has now may release a commit, and with it new records,
@@ -105,52 +89,15 @@ class _FollowerFetch:
             self.is_done = True
             self._session.awaits_no_more()
             self._answer(reads)
-            return
-        self._missing_bytes = self._min_bytes - reads.size_bytes
-        broker = self._broker
-        broker.deadlines.add(broker.clock.steady_ms() + max_wait_ms, self)
-
-    # What it hears while it waits.
-
-    def more_to_read(self, size_bytes: int) -> None:
-        """Look again once the present callbacks have run: more may come within this turn."""
-        self._missing_bytes -= size_bytes
-        if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
-            self._is_due = True
-            self._broker.soon(self._look_again)
-
-    @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+        else:
+            self._wait(reads, max_wait_ms)
 
     def hurry(self) -> None:
         self.expire()
 
-    def expire(self) -> None:
-        self._stop_waiting()
-        if self._call.is_gone:
-            self._call.finish()
-        else:
-            self._answer(self._look())
-
-    def _look_again(self) -> None:
-        self._is_due = False
-        if self.is_done:
-            return
-        if self._call.is_gone:
-            self.expire()
-            return
-        reads = self._look()
-        if self._is_enough(reads):
-            self._stop_waiting()
-            self._answer(reads)
-        else:
-            self._missing_bytes = self._min_bytes - reads.size_bytes
-
     def _stop_waiting(self) -> None:
-        self.is_done = True
+        super()._stop_waiting()
         self._session.awaits_no_more()
-        self._broker.deadlines.ended()
 
     def _look(self) -> Reads:
         if not self._may:
@@ -160,9 +107,6 @@ class _FollowerFetch:
             ]
             return Reads(refused, 0, is_final=True)
         return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
-
-    def _is_enough(self, reads: Reads) -> bool:
-        return reads.is_final or reads.size_bytes >= self._min_bytes
 
     def _answer(self, reads: Reads) -> None:
         FetchDelivery(self._call, self._fetching, reads.partitions).begin(self._broker.ranges)

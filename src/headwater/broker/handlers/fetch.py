@@ -1,8 +1,8 @@
 """Fetch: read batches, at once or when there are some (FT-1 to FT-12).
 
 A fetch that finds too little waits: it is an entry at each of its partitions and in the table of
-deadlines. What a reader would get wrong: what it found before it waited is forgotten. When it wakes
-it looks again, and answers with what is there then.
+deadlines (`headwater.broker.waiting_fetch`). What a reader would get wrong: followers fetch by the
+same request, and are served elsewhere (`headwater.broker.follower_fetch`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from headwater.broker.call import Call
 from headwater.broker.fetch_delivery import FetchDelivery
 from headwater.broker.follower_fetch import handle_follower, replica_of
 from headwater.broker.leader_hints import FETCH_SINCE, hint_consumer
+from headwater.broker.waiting_fetch import WaitingFetch
 from headwater.cluster.decision import Refusal
 from headwater.model.broker_settings import RACK_AWARE_SELECTOR
 from headwater.model.ids import NO_TOPIC_ID, NodeId
@@ -100,29 +101,17 @@ def _preference(
     return prefer
 
 
-class _Fetch:
+class _Fetch(WaitingFetch):
     """One fetch, from its first look to its answer."""
 
-    __slots__ = (
-        "_broker",
-        "_call",
-        "_fetching",
-        "_is_due",
-        "_limits",
-        "_min_bytes",
-        "_missing_bytes",
-        "_waits_at",
-        "is_done",
-    )
+    __slots__ = ("_limits", "_waits_at")
 
     def __init__(
         self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
     ) -> None:
         max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
         committed_only = request.isolation_level == _READ_COMMITTED
-        self._broker = broker
-        self._call = call
-        self._fetching = fetching
+        super().__init__(broker, call, fetching, min(request.min_bytes, max_bytes))
         self._limits = Limits(
             max_bytes=max_bytes,
             bound=ReadBound.LAST_STABLE if committed_only else ReadBound.HIGH_WATERMARK,
@@ -130,71 +119,28 @@ class _Fetch:
             may_follow=call.version >= _RACKS_SINCE,
             prefer=_preference(broker, request.rack_id),
         )
-        self._min_bytes = min(request.min_bytes, max_bytes)
-        self._missing_bytes = 0
         self._waits_at: Sequence[HostedPartition] = ()
-        self._is_due = False
-        self.is_done = False
 
     def begin(self, max_wait_ms: int) -> None:
         reads = self._look()
         if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
             self._answer(reads)
             return
-        self._missing_bytes = self._min_bytes - reads.size_bytes
         self._waits_at = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
         for hosted in self._waits_at:
             hosted.readers[self] = None
-        broker = self._broker
-        broker.deadlines.add(broker.clock.steady_ms() + max_wait_ms, self)
+        self._wait(reads, max_wait_ms)
 
-    # What it hears while it waits.
-
-    def more_to_read(self, size_bytes: int) -> None:
-        """Look again once the present callbacks have run: more may come within this turn."""
-        self._missing_bytes -= size_bytes
-        if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
-            self._is_due = True
-            self._broker.soon(self._look_again)
-
-    @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
-
-    def expire(self) -> None:
-        self._stop_waiting()
-        if self._call.is_gone:
-            self._call.finish()
-        else:
-            self._answer(self._look())
-
-    def _look_again(self) -> None:
-        self._is_due = False
-        if self.is_done:
-            return
-        if self._call.is_gone:
-            self.expire()
-            return
-        reads = self._look()
-        # Nothing will ever come of a partition that was deleted meanwhile.
-        if self._is_enough(reads) or any(each.is_deleted for each in self._waits_at):
-            self._stop_waiting()
-            self._answer(reads)
-        else:
-            # What was appended lies beyond what this reader may see.
-            self._missing_bytes = self._min_bytes - reads.size_bytes
+    def _waits_in_vain(self) -> bool:
+        return any(each.is_deleted for each in self._waits_at)
 
     def _stop_waiting(self) -> None:
-        self.is_done = True
-        self._broker.deadlines.ended()
+        super()._stop_waiting()
         for hosted in self._waits_at:
             hosted.readers.pop(self, None)
 
     def _look(self) -> Reads:
         return read_partitions(self._fetching.wanted, self._broker.partitions, self._limits)
-
-    def _is_enough(self, reads: Reads) -> bool:
-        return reads.is_final or reads.size_bytes >= self._min_bytes
 
     def _answer(self, reads: Reads) -> None:
         call, broker = self._call, self._broker
