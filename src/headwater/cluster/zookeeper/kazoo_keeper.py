@@ -1,20 +1,18 @@
-"""`Keeper` on kazoo: a thread of kazoo's holds the connection, the loop hears of everything.
+"""`Keeper` on kazoo: what waits for a connection, what ZooKeeper was asked, what became of both.
 
-What a reader would get wrong: kazoo would call back from two threads of its own, one for answers
-and one for watches, and so lose their order. Its handler is replaced by one that hands both to the
-loop, from the only thread that reads the socket; so the loop hears everything as ZooKeeper said it.
-kazoo is an extra, and is loaded when a keeper is made.
+All of it is for the loop's thread, where kazoo's answers and watches come in order (see
+`kazoo_client`). What a reader would get wrong: a read whose connection was lost is asked again, and
+a write is not. Whether it happened is for the caller to find out.
 """
 
-import importlib
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from headwater.cluster.zookeeper.kazoo_client import Post, new_client
 from headwater.cluster.zookeeper.keeper import (
     Check,
     Create,
@@ -29,19 +27,13 @@ from headwater.cluster.zookeeper.keeper import (
     Watch,
 )
 from headwater.cluster.zookeeper.multi_read import NO_NODE, MultiRead
-from headwater.model.failures import InvalidSetting
 
 _log = logging.getLogger(__name__)
-
-Post = Callable[[Callable[[], None]], object]
-"""Runs something on the loop; may be called from any thread."""
 
 # kazoo wakes its thread through a pipe that holds few bytes, one for each request not yet sent, and
 # would hold up the loop when it is full. Reads that share one count as many.
 WINDOW: Final = 128
 SHARED: Final = 200
-
-_RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 
 _PROBLEMS: Final = {
     "NoNodeError": Problem.NO_NODE,
@@ -78,7 +70,7 @@ class KazooKeeper:
         hosts, slash, root = connect.partition("/")
         self._root = f"/{root.strip('/')}" if slash and root.strip("/") else ""
         self._post = post
-        self._client = client or _new_client(hosts, session_timeout_ms / 1_000, post)
+        self._client = client or new_client(hosts, session_timeout_ms / 1_000, post)
         self._client.add_listener(self._on_state)
         self._listener: KeeperListener | None = None
         self._waiting: deque[_Request] = deque()
@@ -368,67 +360,6 @@ class KazooKeeper:
                 case Check():
                     transaction.check(path, each.version)
         return transaction.commit_async()
-
-
-class _Posting:
-    """A queue of kazoo's whose other end is the loop."""
-
-    def __init__(self, post: Post) -> None:
-        self._post = post
-
-    def put(self, call: Callable[[], None]) -> None:
-        try:
-            self._post(call)
-        except RuntimeError:
-            # The loop is closed: nobody is left to hear it.
-            return
-
-
-class LoopHandler:
-    """kazoo's handler for threads, but all callbacks run on the loop. See the module."""
-
-    def __init__(self, post: Post) -> None:
-        threads = importlib.import_module("kazoo.handlers.threading")
-        utils = importlib.import_module("kazoo.handlers.utils")
-        self._threads = threads.SequentialThreadingHandler()
-        self._new_result = utils.AsyncResult
-        self.completion_queue = _Posting(post)
-        self.running = True
-
-    def start(self) -> None:
-        """There are no workers to start."""
-
-    def stop(self) -> None:
-        """Nor to stop: whatever comes last is for the loop too."""
-
-    def async_result(self) -> Any:
-        return self._new_result(self, threading.Condition, self._threads.timeout_exception)
-
-    def dispatch_callback(self, callback: Any) -> None:
-        self.completion_queue.put(partial(callback.func, *callback.args))
-
-    def __getattr__(self, name: str) -> Any:
-        """Sockets, locks and events are as they are for threads."""
-        return getattr(self._threads, name)
-
-
-def _new_client(hosts: str, timeout_s: float, post: Post) -> Any:
-    try:
-        kazoo = importlib.import_module("kazoo.client")
-    except ModuleNotFoundError as error:
-        raise InvalidSetting(
-            "zookeeper.connect needs kazoo, which is not installed: pip install headwater[cluster]"
-        ) from error
-    # What there is to say of the connection is said above.
-    quiet = logging.getLogger("headwater.kazoo")
-    quiet.setLevel(logging.ERROR)
-    return kazoo.KazooClient(
-        hosts=hosts,
-        timeout=timeout_s,
-        handler=LoopHandler(post),
-        connection_retry=_RECONNECT,
-        logger=quiet,
-    )
 
 
 def _stat(stat: Any) -> Stat:
