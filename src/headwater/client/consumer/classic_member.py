@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final
 
-from headwater.client.assignors import Assignor, GroupMember, RebalanceProtocol
+from headwater.client.assignors import Assignor, RebalanceProtocol
 from headwater.client.assignors.racks import Racks
+from headwater.client.consumer.classic_leader import ClassicLeader
 from headwater.client.consumer.membership import (
     COORDINATOR_GONE,
     Ask,
@@ -30,13 +31,10 @@ from headwater.model.failures import ProtocolError
 from headwater.model.ids import TopicPartition
 from headwater.wire.consumer_protocol import (
     PROTOCOL_TYPE,
-    ConsumerAssignment,
     Subscription,
     named_partitions,
     partitions_of,
     read_assignment,
-    read_subscription,
-    write_assignment,
     write_subscription,
 )
 from headwater.wire.lifting import Message
@@ -45,7 +43,6 @@ from headwater.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
-    JoinGroupResponseMember,
 )
 from headwater.wire.messages.leave_group import (
     LeaveGroupRequest,
@@ -89,9 +86,8 @@ class ClassicMember:
         self._member_id = ""
         self._generation_id = _NO_GENERATION
         self._protocol_name = ""
-        self._members: tuple[JoinGroupResponseMember, ...] = ()
+        self._leader: ClassicLeader | None = None
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
-        self._assigned_counts: dict[str, int] | None = None
         self._must_join = False
         self._is_prepared = False
         self._is_asking = False
@@ -123,7 +119,8 @@ class ClassicMember:
         """Of a leader that must assign now: whose partition counts it needs."""
         if self._stage is not Stage.JOINED:
             return None
-        return frozenset(topic for each in self._group_members() for topic in each.topics)
+        assert self._leader is not None
+        return self._leader.topics
 
     # What the consumer tells.
 
@@ -149,11 +146,8 @@ class ClassicMember:
 
     def partition_counts_seen(self, counts: Mapping[str, int]) -> None:
         """Of a leader: what it assigned has grown, or shrunk, so it must assign anew."""
-        assigned = self._assigned_counts
-        if assigned is not None and any(
-            counts.get(topic, 0) != assigned[topic] for topic in assigned
-        ):
-            self._assigned_counts = None
+        if self._leader is not None and self._leader.is_outdated(counts):
+            self._leader = None
             self._must_join = True
 
     def rebalance_done(self) -> None:
@@ -161,24 +155,8 @@ class ClassicMember:
 
     def assign(self, partition_counts: Mapping[str, int], racks: Racks | None = None) -> None:
         """The leader's work. Counts of the topics in `topics_to_assign` that exist."""
-        members = self._group_members()
-        wanted = {topic for member in members for topic in member.topics}
-        counts = {topic: partition_counts[topic] for topic in wanted if topic in partition_counts}
-        assignor = self._assignors[self._protocol_name]
-        if racks and assignor.assign_near is not None:
-            dealt = assignor.assign_near(counts, members, racks)
-        else:
-            dealt = assignor.assign(counts, members)
-        self._assigned_counts = {topic: partition_counts.get(topic, 0) for topic in wanted}
-        self._assignments = tuple(
-            SyncGroupRequestAssignment(
-                member_id=member_id,
-                assignment=write_assignment(
-                    ConsumerAssignment(assigned_partitions=named_partitions(partitions))
-                ),
-            )
-            for member_id, partitions in sorted(dealt.items())
-        )
+        assert self._leader is not None
+        self._assignments = self._leader.assign(partition_counts, racks)
         self._stage = Stage.SYNCING
 
     # What the shell asks.
@@ -225,7 +203,7 @@ class ClassicMember:
         member_id, self._member_id = self._member_id, ""
         self._generation_id = _NO_GENERATION
         self._stage = Stage.OUT
-        self._assigned_counts = None
+        self._leader = None
         return self._leave_ask(member_id, "the consumer is being closed") if is_known else None
 
     def _leave_ask(self, member_id: str, reason: str) -> Ask:
@@ -353,10 +331,11 @@ class ClassicMember:
         self._protocol_name = response.protocol_name or ""
         self._is_prepared = False
         self._assignments = ()
-        self._assigned_counts = None
-        self._members = response.members
-        is_leading = response.leader == response.member_id and not response.skip_assignment
-        self._stage = Stage.JOINED if is_leading else Stage.SYNCING
+        self._leader = None
+        self._stage = Stage.SYNCING
+        if response.leader == response.member_id and not response.skip_assignment:
+            self._leader = ClassicLeader(response.members, self._assignors[self._protocol_name])
+            self._stage = Stage.JOINED
 
     def _synced(self, response: SyncGroupResponse, now_ms: int) -> None:
         if response.error_code is not ErrorCode.NONE:
@@ -406,26 +385,6 @@ class ClassicMember:
         self._generation_id = _NO_GENERATION
         self._stage = Stage.OUT
         self._is_prepared = False
-        self._assigned_counts = None
+        self._leader = None
         self._must_join = True
         self._queue.lose_all()
-
-    def _group_members(self) -> list[GroupMember]:
-        return [_group_member(each) for each in self._members]
-
-
-def _group_member(member: JoinGroupResponseMember) -> GroupMember:
-    try:
-        said = read_subscription(member.metadata)
-    except ProtocolError:
-        # Nobody can tell what it wants; the others must not suffer.
-        said = Subscription()
-    return GroupMember(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        topics=frozenset(said.topics),
-        owned=tuple(partitions_of(said.owned_partitions)),
-        generation_id=said.generation_id,
-        user_data=said.user_data,
-        rack_id=said.rack_id,
-    )
