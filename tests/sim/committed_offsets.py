@@ -9,7 +9,7 @@ import traceback
 from dataclasses import dataclass
 
 from headwater.coordinator.effects import TransactionalProducer
-from headwater.coordinator.hosted_shard import Outcome as Answered
+from headwater.coordinator.pending_answers import Outcome as Answered
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import ProducerId
 from headwater.wire.messages.offset_commit import (

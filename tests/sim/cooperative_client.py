@@ -13,7 +13,7 @@ from headwater.coordinator.groups.consumer_protocol import (
     read_assignment,
     read_subscription,
 )
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.wire.layout import layout_of
 from headwater.wire.lifting import Message

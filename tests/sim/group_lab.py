@@ -12,7 +12,8 @@ from headwater.coordinator.groups.consumer_group_settings import ConsumerGroupSe
 from headwater.coordinator.groups.group_events import TopicsDeleted
 from headwater.coordinator.groups.group_shard import GroupShard, OffsetSettings
 from headwater.coordinator.groups.known_groups import GroupMaking
-from headwater.coordinator.hosted_shard import HostedShard, Outcome, ShardTools
+from headwater.coordinator.hosted_shard import HostedShard, ShardTools
+from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.records.codec import GROUP_RECORDS
 from headwater.replication.deadlines import Deadlines
 from headwater.wire.lifting import Message

@@ -8,7 +8,8 @@ from headwater.coordinator.effects import (
     SendMarkers,
     TakeProducerId,
 )
-from headwater.coordinator.hosted_shard import HostedShard, Outcome, ShardTools
+from headwater.coordinator.hosted_shard import HostedShard, ShardTools
+from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.records.codec import TRANSACTION_RECORDS
 from headwater.coordinator.transactions.transaction_shard import Told, TransactionShard
 from headwater.model.ids import ProducerId

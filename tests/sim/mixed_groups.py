@@ -17,7 +17,7 @@ from headwater.cluster.image import Partition, Topic
 from headwater.coordinator.groups.classic_group import ClassicGroup
 from headwater.coordinator.groups.consumer_group_settings import ConsumerGroupSettings
 from headwater.coordinator.groups.known_groups import Machine
-from headwater.coordinator.hosted_shard import ShardState
+from headwater.coordinator.shard_state import ShardState
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId, TopicId
 from headwater.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

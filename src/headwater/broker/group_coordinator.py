@@ -12,7 +12,8 @@ from headwater.cluster.image import ClusterImage
 from headwater.cluster.topic_names import CONSUMER_OFFSETS
 from headwater.coordinator.effects import Effect
 from headwater.coordinator.groups.group_events import TopicsDeleted
-from headwater.coordinator.hosted_shard import Answer, HostedShard, ShardTools
+from headwater.coordinator.hosted_shard import HostedShard, ShardTools
+from headwater.coordinator.pending_answers import Answer
 from headwater.coordinator.records.codec import GROUP_RECORDS
 from headwater.coordinator.runtime import CoordinatorRuntime
 from headwater.coordinator.shard import Shard

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import Operation, Resource, ResourceKind
 from headwater.wire.lifting import Message

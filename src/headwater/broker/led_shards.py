@@ -10,8 +10,9 @@ from typing import Generic, TypeVar
 
 from headwater.broker.call import Call
 from headwater.cluster.image import ClusterImage
-from headwater.coordinator.hosted_shard import Answer, HostedShard, ShardTools
+from headwater.coordinator.hosted_shard import HostedShard, ShardTools
 from headwater.coordinator.partition_of_key import partition_of_key
+from headwater.coordinator.pending_answers import Answer
 from headwater.coordinator.runtime import CoordinatorRuntime
 from headwater.coordinator.shard_log import PartitionShardLog, ShardLog
 from headwater.model.errors import ErrorCode

@@ -13,7 +13,7 @@ from typing import Final
 from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.cluster.topic_names import CONSUMER_OFFSETS
 from headwater.coordinator.effects import TransactionalProducer
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.record_batches import marker_of
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, StorageError

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headwater.broker.transaction_questions import Codes, FirstBatches
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages.add_partitions_to_txn import (

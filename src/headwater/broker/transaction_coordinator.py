@@ -27,7 +27,8 @@ from headwater.coordinator.effects import (
     SendMarkers,
     TakeProducerId,
 )
-from headwater.coordinator.hosted_shard import Answer, HostedShard, ShardTools
+from headwater.coordinator.hosted_shard import HostedShard, ShardTools
+from headwater.coordinator.pending_answers import Answer
 from headwater.coordinator.records.codec import TRANSACTION_RECORDS
 from headwater.coordinator.shard import Shard
 from headwater.coordinator.transactions.transaction_settings import TransactionSettings

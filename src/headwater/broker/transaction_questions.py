@@ -16,7 +16,7 @@ from headwater.cluster.effective import StaticConfig
 from headwater.cluster.image import NO_LEADER, ClusterImage
 from headwater.cluster.topic_names import TRANSACTION_STATE
 from headwater.coordinator.effects import TransactionalProducer
-from headwater.coordinator.hosted_shard import Answer, Outcome
+from headwater.coordinator.pending_answers import Answer, Outcome
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError

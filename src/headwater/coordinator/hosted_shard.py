@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
-from itertools import count
 from typing import Final, Generic, TypeVar
 
-from headwater.coordinator.append_errors import ends_leadership, told_to_client
+from headwater.coordinator.append_errors import ends_leadership
 from headwater.coordinator.effects import (
     Append,
     Asked,
@@ -35,12 +33,15 @@ from headwater.coordinator.effects import (
     TransactionalProducer,
 )
 from headwater.coordinator.overdue import Overdue
+from headwater.coordinator.pending_answers import Answer, PendingAnswers
 from headwater.coordinator.record_batches import batch_of, marker_of
 from headwater.coordinator.records.codec import RecordCodec
 from headwater.coordinator.shard import Shard
 from headwater.coordinator.shard_loading import ShardLoading
 from headwater.coordinator.shard_log import ShardLog
+from headwater.coordinator.shard_state import REFUSALS, TRANSITIONS, ShardState
 from headwater.coordinator.shard_timers import ShardTimers
+from headwater.coordinator.turns import Turns
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, TooMuchWork
 from headwater.model.ports import Clock
@@ -52,38 +53,10 @@ from headwater.wire.lifting import Message
 _log = logging.getLogger(__name__)
 
 Told = TypeVar("Told")
-Outcome = Message | ErrorCode
-Answer = Callable[[Outcome], None]
 
 _RELOAD: Final[TimerKey] = ("load again",)
 _RELOAD_MS: Final = 1_000
 _SAID_EVERY_MS: Final = 60_000
-
-
-class ShardState(Enum):
-    """Where a shard is in its life, and what a request hears then."""
-
-    QUEUED = "queued"
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
-    CLOSED = "closed"
-
-
-TRANSITIONS: Final[Mapping[ShardState, tuple[ShardState, ...]]] = {
-    ShardState.QUEUED: (ShardState.LOADING, ShardState.CLOSED),
-    ShardState.LOADING: (ShardState.ACTIVE, ShardState.FAILED, ShardState.CLOSED),
-    ShardState.ACTIVE: (ShardState.FAILED, ShardState.CLOSED),
-    ShardState.FAILED: (ShardState.LOADING, ShardState.CLOSED),
-    ShardState.CLOSED: (),
-}
-
-_REFUSALS: Final[Mapping[ShardState, ErrorCode]] = {
-    ShardState.QUEUED: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
-    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +73,6 @@ class ShardTools(Generic[Told]):
     """Carries out effects that reach beyond the shard, once all before them is committed."""
     write_timeout_ms: int | None = None
     """How long an answer may wait for replicas that have yet to take what it tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A request that has no answer yet."""
-
-    api: ApiKey
-    answer: Answer
 
 
 class HostedShard(Generic[Told]):
@@ -134,17 +99,13 @@ class HostedShard(Generic[Told]):
             tools.deadlines,
             tools.clock,
             tools.write_timeout_ms,
-            lambda: self._run(self._answer_late),
+            lambda: self._turns.run(self._answer_late),
         )
         self._holds_slot = False
-        self._callers = count()
-        self._waiting: dict[Caller, _Waiting] = {}
+        self._pending = PendingAnswers()
         # What waits for an offset to be committed, in the order of the offsets.
         self._held: deque[tuple[int, Callable[[], None]]] = deque()
-        self._steps: deque[Callable[[], None]] = deque()
-        # Answers that may leave as soon as the present step is done.
-        self._leaving: deque[Callable[[], None]] = deque()
-        self._is_busy = False
+        self._turns = Turns(step_failed=self._step_failed, departure_failed=self._delivery_failed)
         self._asking: Caller | None = None
         self._ticket: Ticket | None = None
         # Why nothing could be written last, and when that was said.
@@ -162,12 +123,12 @@ class HostedShard(Generic[Told]):
     @property
     def waiting_count(self) -> int:
         """Requests without an answer."""
-        return len(self._waiting)
+        return len(self._pending)
 
     def load(self) -> None:
         """Begin with an empty machine, and replay the log into it."""
         self._holds_slot = True
-        self._run(self._begin_load)
+        self._turns.run(self._begin_load)
 
     def ask(
         self,
@@ -183,7 +144,7 @@ class HostedShard(Generic[Told]):
 
         A ticket lets it write into a producer's transaction that is not open here yet (TX-13).
         """
-        caller = self._note(request.api, answer)
+        caller = self._pending.note(request.api, answer)
 
         def step() -> None:
             self._asking, self._ticket = caller, ticket
@@ -199,7 +160,7 @@ class HostedShard(Generic[Told]):
             )
             self._asking = self._ticket = None
 
-        self._run(partial(self._if_active, caller, step))
+        self._turns.run(partial(self._if_active, caller, step))
 
     def tell(self, event: Told) -> None:
         """Something has happened that the machine should know, if it is there to hear it."""
@@ -208,7 +169,7 @@ class HostedShard(Generic[Told]):
             if self.state is ShardState.ACTIVE:
                 self._decide(event)
 
-        self._run(step)
+        self._turns.run(step)
 
     def hearing(self) -> Callable[[Told], None]:
         """As `tell`, for answers to what the present machine has ordered, and for it only."""
@@ -230,7 +191,7 @@ class HostedShard(Generic[Told]):
         answer: Answer,
     ) -> None:
         """Write a transaction's marker and obey it; ErrorCode.NONE when it is committed (TX-6)."""
-        caller = self._note(ApiKey.WRITE_TXN_MARKERS, answer)
+        caller = self._pending.note(ApiKey.WRITE_TXN_MARKERS, answer)
 
         def step() -> None:
             now_ms = self._tools.clock.now_ms()
@@ -238,16 +199,16 @@ class HostedShard(Generic[Told]):
             outcome = self._serving_log.append_marker(marker, producer, client_version, now_ms)
             if isinstance(outcome, ErrorCode):
                 self._append_failed(outcome)
-                self._answer(caller, outcome)
+                self._pending.give(caller, outcome)
                 return
             self._machine.end_transaction(producer.producer_id, is_commit=is_commit)
-            self._hold(partial(self._answer, caller, ErrorCode.NONE))
+            self._hold(partial(self._pending.give, caller, ErrorCode.NONE))
 
-        self._run(partial(self._if_active, caller, step))
+        self._turns.run(partial(self._if_active, caller, step))
 
     def close(self) -> None:
         """Another broker coordinates from now on, or none (GR-17)."""
-        self._run(partial(self._leave, ShardState.CLOSED))
+        self._turns.run(partial(self._leave, ShardState.CLOSED))
 
     # Loading, and the end.
 
@@ -264,7 +225,7 @@ class HostedShard(Generic[Told]):
         shard = self._tools.make(self.number, log.leader_epoch)
         self._log, self._shard = log, shard
         self._loading = ShardLoading(
-            self.name, log, shard, lambda error: self._run(partial(self._load_over, error))
+            self.name, log, shard, lambda error: self._turns.run(partial(self._load_over, error))
         )
         self._loading.advance()
 
@@ -296,9 +257,8 @@ class HostedShard(Generic[Told]):
         self._timers.clear()
         self._held.clear()
         self._overdue.clear()
-        for caller in self._waiting:
-            refusal = partial(self._answer, caller, ErrorCode.NOT_COORDINATOR)
-            self._leaving.append(refusal)
+        for caller in self._pending:
+            self._turns.let_go(partial(self._pending.give, caller, ErrorCode.NOT_COORDINATOR))
         self._free_slot()
 
     def _free_slot(self) -> None:
@@ -325,35 +285,14 @@ class HostedShard(Generic[Told]):
 
     # Events, one at a time.
 
-    def _run(self, step: Callable[[], None]) -> None:
-        self._steps.append(step)
-        if self._is_busy:
-            return
-        self._is_busy = True
-        try:
-            while self._steps or self._leaving:
-                while self._leaving:
-                    self._guarded(self._leaving.popleft(), self._delivery_failed)
-                if self._steps:
-                    self._guarded(self._steps.popleft(), self._step_failed)
-        finally:
-            self._is_busy = False
-
-    def _guarded(self, action: Callable[[], None], failed: Callable[[], None]) -> None:
-        """The top of the shell's loop: our own faults end here."""
-        try:
-            action()
-        except Exception:  # noqa: BLE001
-            failed()
-
     def _delivery_failed(self) -> None:
         _log.exception("an answer of %s could not be given", self.name)
 
     def _step_failed(self) -> None:
         _log.exception("%s failed, and is thrown away", self.name)
         if self._asking is not None:
-            self._leaving.append(
-                partial(self._answer, self._asking, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._turns.let_go(
+                partial(self._pending.give, self._asking, ErrorCode.UNKNOWN_SERVER_ERROR)
             )
             self._asking = self._ticket = None
         if self.state is ShardState.ACTIVE:
@@ -366,7 +305,7 @@ class HostedShard(Generic[Told]):
         if self.state is ShardState.ACTIVE:
             step()
         else:
-            self._answer(caller, _REFUSALS[self.state])
+            self._pending.give(caller, REFUSALS[self.state])
 
     def _timer_fired(self, key: TimerKey) -> None:
         def step() -> None:
@@ -375,12 +314,12 @@ class HostedShard(Generic[Told]):
             elif self.state is ShardState.FAILED and key == _RELOAD:
                 self._begin_load()
 
-        self._run(step)
+        self._turns.run(step)
 
     def _moved(self) -> None:
         """Something more is committed."""
         if self._held:
-            self._run(self._release)
+            self._turns.run(self._release)
 
     # Effects, in their order.
 
@@ -398,7 +337,7 @@ class HostedShard(Generic[Told]):
                     failure = failure or self._append(effect)
                 case Reply():
                     outcome = effect.response if failure is None else failure
-                    if self._hold(partial(self._answer, effect.to, outcome)):
+                    if self._hold(partial(self._pending.give, effect.to, outcome)):
                         self._overdue.add(effect.to)
                 case SetTimer():
                     self._timers.set(effect.key, effect.deadline_ms)
@@ -444,34 +383,20 @@ class HostedShard(Generic[Told]):
             assert log is not None
             self._held.append((log.end_offset, action))
             return True
-        self._leaving.append(action)
+        self._turns.let_go(action)
         return False
 
     def _release(self) -> None:
         if self._log is not None:
             committed = self._log.committed_offset
             while self._held and self._held[0][0] <= committed:
-                self._leaving.append(self._held.popleft()[1])
+                self._turns.let_go(self._held.popleft()[1])
         if not self._held:
             self._overdue.clear()
 
     def _answer_late(self) -> None:
         for caller in self._overdue.late():
-            self._answer(caller, ErrorCode.REQUEST_TIMED_OUT)
-
-    def _note(self, api: ApiKey, answer: Answer) -> Caller:
-        caller = Caller(next(self._callers))
-        self._waiting[caller] = _Waiting(api, answer)
-        return caller
-
-    def _answer(self, caller: Caller, outcome: Outcome) -> None:
-        # Who heard of a failed append has its answer, though the machine may not know that.
-        waiting = self._waiting.pop(caller, None)
-        if waiting is None:
-            return
-        if isinstance(outcome, ErrorCode) and waiting.api is not ApiKey.WRITE_TXN_MARKERS:
-            outcome = told_to_client(waiting.api, outcome)
-        waiting.answer(outcome)
+            self._pending.give(caller, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _traceback(error: Exception) -> Exception | None:

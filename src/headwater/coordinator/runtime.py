@@ -9,12 +9,8 @@ first request of a new group is served.
 from collections.abc import Callable
 from typing import Final, Generic
 
-from headwater.coordinator.hosted_shard import (
-    Answer,
-    HostedShard,
-    ShardTools,
-    Told,
-)
+from headwater.coordinator.hosted_shard import HostedShard, ShardTools, Told
+from headwater.coordinator.pending_answers import Answer
 from headwater.coordinator.shard_log import ShardLog
 from headwater.model.errors import ErrorCode
 from headwater.wire.lifting import Message

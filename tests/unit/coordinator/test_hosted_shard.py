@@ -16,13 +16,15 @@ from headwater.coordinator.effects import (
     TimerFired,
     TransactionalProducer,
 )
-from headwater.coordinator.hosted_shard import HostedShard, Outcome, ShardState, ShardTools
+from headwater.coordinator.hosted_shard import HostedShard, ShardTools
+from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.records.codec import GROUP_RECORDS
 from headwater.coordinator.records.offset_records import (
     OffsetCommitKey,
     OffsetCommitRecord,
     OffsetCommitValue,
 )
+from headwater.coordinator.shard_state import ShardState
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import StorageError, TooMuchWork
 from headwater.model.ids import ProducerId

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from headwater.coordinator.effects import Asked, Reply
-from headwater.coordinator.hosted_shard import Outcome, ShardState, ShardTools
+from headwater.coordinator.hosted_shard import ShardTools
+from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.records.codec import GROUP_RECORDS
 from headwater.coordinator.runtime import CoordinatorRuntime
+from headwater.coordinator.shard_state import ShardState
 from headwater.model.errors import ErrorCode
 from headwater.records.building import build_batch
 from headwater.records.record import Record

@@ -17,7 +17,8 @@ from headwater.broker.transaction_coordinator import Told
 from headwater.broker.transaction_requests import may_transact
 from headwater.cluster.decision import Refusal
 from headwater.cluster.topic_names import INTERNAL_TOPICS
-from headwater.coordinator.hosted_shard import HostedShard, Outcome
+from headwater.coordinator.hosted_shard import HostedShard
+from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.transactions.partitions import refuse_unfit, uniform_result
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition

@@ -9,7 +9,7 @@ from headwater.broker.call import Call
 from headwater.broker.group_requests import Gathering
 from headwater.broker.transaction_requests import may_transact
 from headwater.cluster.decision import Refusal
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import Operation
 from headwater.wire.messages.describe_transactions import (

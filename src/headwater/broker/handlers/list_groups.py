@@ -11,7 +11,7 @@ from headwater.broker.call import Call
 from headwater.broker.group_requests import Gathering, may_group
 from headwater.broker.led_shards import ask_shard
 from headwater.cluster.decision import Refusal
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import CLUSTER, Operation
 from headwater.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse

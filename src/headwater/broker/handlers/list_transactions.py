@@ -13,7 +13,7 @@ from headwater.broker.group_requests import Gathering
 from headwater.broker.led_shards import ask_shard
 from headwater.broker.transaction_requests import may_transact
 from headwater.cluster.decision import Refusal
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.transactions.listing import list_matching, merge_lists
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import Operation

@@ -7,7 +7,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.group_requests import may_group, topic_error
 from headwater.cluster.decision import Refusal
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import Operation
 from headwater.wire.messages.offset_delete import (

@@ -14,7 +14,7 @@ from headwater.broker.call import Call
 from headwater.broker.group_requests import Gathering, may_group
 from headwater.cluster.decision import Refusal
 from headwater.coordinator.groups.offset_lookups import refused_fetch
-from headwater.coordinator.hosted_shard import Outcome
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_TOPIC_ID
 from headwater.security.authorization import Operation

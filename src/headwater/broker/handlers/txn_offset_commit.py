@@ -17,7 +17,8 @@ from headwater.cluster.decision import Refusal
 from headwater.coordinator.effects import TransactionalProducer
 from headwater.coordinator.groups.group_events import TopicsDeleted
 from headwater.coordinator.groups.offset_commits import refused_transactional_commit
-from headwater.coordinator.hosted_shard import HostedShard, Outcome
+from headwater.coordinator.hosted_shard import HostedShard
+from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_SEQUENCE, ProducerId
 from headwater.replication.hosted_partition import HostedPartition

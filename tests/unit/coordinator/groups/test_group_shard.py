@@ -5,7 +5,6 @@ import pytest
 from headwater.coordinator.effects import StateRecord, TransactionalProducer
 from headwater.coordinator.groups.group_events import TopicsDeleted
 from headwater.coordinator.groups.group_shard import OffsetSettings
-from headwater.coordinator.hosted_shard import ShardState
 from headwater.coordinator.log_replay import LoggedRecord, read_slice
 from headwater.coordinator.records.classic_group_records import (
     GroupMetadataKey,
@@ -13,6 +12,7 @@ from headwater.coordinator.records.classic_group_records import (
 )
 from headwater.coordinator.records.codec import GROUP_RECORDS
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupMetadataRecord
+from headwater.coordinator.shard_state import ShardState
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import ProducerId
 from headwater.wire.messages.consumer_group_describe import (
