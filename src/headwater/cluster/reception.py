@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from headwater.cluster.announcements import FULL, LEADER_DURING_DELETE, SECURITY_PROTOCOLS
+from headwater.cluster.announcements import FULL, LEADER_DURING_DELETE
 from headwater.cluster.controller import Told
 from headwater.cluster.facts import (
-    BrokerGone,
-    BrokerRegistered,
     ConfigsReplaced,
     ControllerElected,
     ControllerGone,
@@ -35,14 +33,13 @@ from headwater.cluster.facts import (
 )
 from headwater.cluster.image import (
     NO_LEADER,
-    Broker,
     ClusterImage,
     ConfigResource,
-    Endpoint,
     Partition,
     Topic,
     Version,
 )
+from headwater.cluster.told_brokers import broker_facts
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_EPOCH, NodeId, TopicPartition
@@ -61,7 +58,6 @@ from headwater.wire.messages.stop_replica import (
     StopReplicaResponse,
 )
 from headwater.wire.messages.update_metadata import (
-    UpdateMetadataBroker,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
@@ -141,7 +137,10 @@ class Reception:
         refused = self._refusal(request)
         if refused is not None:
             return UpdateMetadataResponse(error_code=refused)
-        facts = [*self._controller_facts(request), *self._broker_facts(request)]
+        facts = [
+            *self._controller_facts(request),
+            *broker_facts(request, self.image, self._node_id),
+        ]
         is_full = request.type == FULL
         for state in request.topic_states:
             facts += self._topic_facts(state, is_full=is_full)
@@ -236,63 +235,6 @@ class Reception:
         if not is_new or controller_id == self.image.controller_id:
             return []
         return [ControllerElected(controller_id)]
-
-    def _broker_facts(self, request: UpdateMetadataRequest) -> list[Fact]:
-        offline = self._offline_replicas(request)
-        brokers = {
-            NodeId(each.id): replace(
-                self._broker(each, request.broker_epoch),
-                offline_replicas=offline.get(NodeId(each.id), frozenset()),
-            )
-            for each in request.live_brokers
-        }
-        known = self.image.brokers
-        facts: list[Fact] = [BrokerGone(node_id) for node_id in known if node_id not in brokers]
-        facts += [
-            BrokerRegistered(broker)
-            for node_id, broker in brokers.items()
-            if known.get(node_id) != broker
-        ]
-        return facts
-
-    def _broker(self, live: UpdateMetadataBroker, own_epoch: int) -> Broker:
-        """The epochs of others are not told: whoever must know one hears it from that broker."""
-        node_id = NodeId(live.id)
-        return Broker(
-            node_id=node_id,
-            epoch=own_epoch if node_id == self._node_id else NO_EPOCH,
-            rack=live.rack,
-            endpoints=tuple(
-                Endpoint(
-                    listener=each.listener,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=SECURITY_PROTOCOLS[each.security_protocol],
-                )
-                for each in live.endpoints
-            ),
-        )
-
-    def _offline_replicas(
-        self, request: UpdateMetadataRequest
-    ) -> dict[NodeId, frozenset[TopicPartition]]:
-        """What brokers cannot serve; of partitions that are not told, what was said before."""
-        found: dict[NodeId, set[TopicPartition]] = {}
-        if request.type != FULL:
-            found = {
-                key: set(each.offline_replicas)
-                for key, each in self.image.brokers.items()
-                if each.offline_replicas
-            }
-        for topic in request.topic_states:
-            for state in topic.partition_states:
-                if found or state.offline_replicas:
-                    name = TopicPartition(topic.topic_name, state.partition_index)
-                    for names in found.values():
-                        names.discard(name)
-                    for node_id in state.offline_replicas:
-                        found.setdefault(NodeId(node_id), set()).add(name)
-        return {key: frozenset(names) for key, names in found.items()}
 
     def _topic_facts(self, state: UpdateMetadataTopicState, *, is_full: bool) -> list[Fact]:
         name = state.topic_name

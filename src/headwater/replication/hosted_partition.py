@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from headwater.cluster.image import NO_LEADER, Partition
 from headwater.model.errors import ErrorCode
@@ -22,6 +22,7 @@ from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.replication.commit_waits import CommitWait, CommitWaits
 from headwater.replication.in_sync import Granted, Proposal, Verdict
 from headwater.replication.leading import FollowerFetch, Leading
+from headwater.replication.readers import Reader, Tail
 from headwater.replication.transaction_guard import TransactionGuard
 from headwater.security.authorization import Resource, ResourceKind
 from headwater.storage.partition_log import PartitionLog
@@ -33,26 +34,6 @@ if TYPE_CHECKING:
 OpenLog = Callable[["HostedPartition"], PartitionLog]
 
 _LOST: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-class Reader(Protocol):
-    """A request that waits for bytes to read."""
-
-    def more_to_read(self, size_bytes: int) -> None:
-        """So many bytes more can be read, or, with 0, something else has changed."""
-
-
-class Tail(Protocol):
-    """A follower that fetches from here."""
-
-    def appended(self, size_bytes: int) -> None:
-        """So many bytes more can be fetched."""
-
-    def moved(self) -> None:
-        """The high watermark or the log's start is another, which can wait for the next answer."""
-
-    def changed(self) -> None:
-        """Something else has changed: look again."""
 
 
 class HostedTopic:
