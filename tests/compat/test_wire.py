@@ -8,9 +8,9 @@ import pytest
 
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicId
+from headwater.net.receive_buffer import ReceiveBuffer
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_versions import Feature, api_versions_answers
-from headwater.wire.frames import FrameBuffer
 from headwater.wire.headers import read_request_header, response_frame
 from headwater.wire.lifting import Message
 from headwater.wire.messages.fetch import (
@@ -77,7 +77,7 @@ METADATA = MetadataResponse(
 
 def received(framed: bytes) -> tuple[str, int, Message]:
     """The client id, the correlation id and the request of a frame that came over the wire."""
-    buffer = FrameBuffer(limit_bytes=1 << 20)
+    buffer = ReceiveBuffer(1 << 20)
     buffer.room()[: len(framed)] = framed
     buffer.received(len(framed))
     frame = buffer.next_frame()

@@ -45,7 +45,7 @@ VIOLATIONS = [
     Plant(PURE_ROOMS, {"model.ids": "import time"}),
     Plant(PURE_ROOMS, {"records.header": "from os import path"}),
     Plant(PURE_ROOMS, {"records.header": "def late() -> None:\n    import random"}),
-    Plant(PURE_ROOMS, {"wire.frames": "import socket"}),
+    Plant(PURE_ROOMS, {"wire.headers": "import socket"}),
     Plant(STORAGE_SHELLS, {"storage.disk": "import mmap"}),
     Plant(STORAGE_SHELLS, {"storage.retention": "import time"}),
     Plant(STORAGE_SHELLS, {"storage.os_disk": "import subprocess"}),

@@ -14,8 +14,7 @@ from headwater.net.service import ReplySlot
 from headwater.security.authorization import ANONYMOUS, Principal
 from headwater.wire import parts as wire_parts
 from headwater.wire.errors_told import errors_told
-from headwater.wire.frames import SIZE_BYTES
-from headwater.wire.headers import RequestHeader, response_frame
+from headwater.wire.headers import SIZE_BYTES, RequestHeader, response_frame
 from headwater.wire.lifting import Message
 from headwater.wire.translation import Encoded, write_response
 

@@ -17,9 +17,11 @@ from typing import Final, NamedTuple
 from headwater.model.failures import ProtocolError
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS, Api
-from headwater.wire.frames import SIZE_BYTES
 from headwater.wire.parts import Part, part_bytes
 from headwater.wire.primitives import skip_tagged_fields, write_string
+
+SIZE_BYTES: Final = 4
+"""In front of all: how long the rest of the frame is."""
 
 _REQUEST: Final = Struct(">hhih")
 _REQUEST_WITHOUT_CLIENT_ID: Final = Struct(">hhi")

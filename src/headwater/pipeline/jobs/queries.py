@@ -5,7 +5,6 @@ the same batch again after a crash. They are told which batch of which query it 
 exactly once all the same.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _QUERY_ID: Final = "sql.streaming.queryId"
-
-WriteBatch = Callable[["DataFrame", int], None]
 
 
 def start_sink(
