@@ -28,6 +28,8 @@ kafka = load("kafka")
 aiokafka = load("aiokafka")
 
 _POLL_S: Final = 0.05
+# Several rebalances, of members that may be processes which have yet to start.
+_SETTLED_WITHIN_S: Final = 180
 _ASSIGNORS: Final[Mapping[str, tuple[str, str]]] = {
     "range": ("range", "RangePartitionAssignor"),
     "roundrobin": ("roundrobin", "RoundRobinPartitionAssignor"),
@@ -288,7 +290,7 @@ class Polled(Protocol):
 
 def settle(members: Sequence[Polled], *shares: int) -> list[tuple[int, int]]:
     """Poll until the members share out all partitions so; returns what arrived meanwhile."""
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + _SETTLED_WITHIN_S
     arrived: list[tuple[int, int]] = []
     while True:
         for member in members:

@@ -14,9 +14,6 @@ from tests.spark.pipelines import await_records, make, read, run_once, running, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each starts a broker and a query or two, which takes its time where others work too.
-pytestmark = pytest.mark.timeout(900)
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
