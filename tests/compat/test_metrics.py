@@ -1,12 +1,12 @@
 """What a broker tells of the work that a foreign client made for it."""
 
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.testing import EmbeddedBroker
+from tests.compat.brokers import scrape
 
 PATIENCE_S = 60
 
@@ -15,16 +15,6 @@ PATIENCE_S = 60
 def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker({"headwater.metrics.listener": "127.0.0.1:0"}) as running:
         yield running
-
-
-def scrape(broker: EmbeddedBroker) -> dict[str, float]:
-    url = broker.log_text.partition("metrics are at ")[2].split()[0]
-    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
-        lines = answer.read().decode().splitlines()
-    return {
-        name: float(value)
-        for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
-    }
 
 
 def test_what_is_produced_and_read_is_counted(broker: EmbeddedBroker) -> None:
