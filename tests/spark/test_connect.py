@@ -14,12 +14,11 @@ from headwater.pipeline.connect.sql import connect
 from headwater.pipeline.connect.topics import Running, export_rows, import_rows
 from headwater.testing import EmbeddedBroker
 from tests import postgresql
+from tests.spark.queries import run_to_its_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
-PATIENCE_S = 280
 COLUMNS = "id bigint, name string, amount double"
 EVERYTHING = "SELECT id, name, amount FROM orders ORDER BY id"
 COPIED = "SELECT id, name, amount FROM copied ORDER BY id"
@@ -59,10 +58,6 @@ def add(uri: str, first: int, last: int) -> None:
     )
 
 
-def finish(query: "StreamingQuery") -> None:
-    assert query.awaitTermination(PATIENCE_S)
-
-
 def forget_last_batch(checkpoint: Path) -> None:
     """Spark dies after its tasks have written, and before it has noted that itself."""
     notes = [path for path in (checkpoint / "commits").iterdir() if path.name.isdecimal()]
@@ -77,8 +72,8 @@ def test_a_table_goes_to_a_topic_and_on_to_a_table_and_nothing_comes_twice(
 
     def bring_in() -> None:
         options = {"uri": database, "table": "orders", "incrementing": "id"}
-        finish(
-            import_rows(
+        run_to_its_end(
+            lambda: import_rows(
                 spark,
                 "postgresql",
                 {**options, "maxRowsPerTrigger": "150"},
@@ -90,8 +85,8 @@ def test_a_table_goes_to_a_topic_and_on_to_a_table_and_nothing_comes_twice(
         )
 
     def bring_out() -> None:
-        finish(
-            export_rows(
+        run_to_its_end(
+            lambda: export_rows(
                 spark,
                 "postgresql",
                 {"uri": database, "table": "copied"},
@@ -127,8 +122,8 @@ def test_records_change_and_delete_rows_by_their_key(
             value = b'{"id": %d, "name": "%s"}' % (number, name.encode())
             producer.send(topic, value, key=b"%d" % number)
         producer.send(topic, None, key=b"3")
-    finish(
-        export_rows(
+    run_to_its_end(
+        lambda: export_rows(
             spark,
             "postgresql",
             {"uri": database, "table": "latest", "key": "id"},
@@ -150,8 +145,8 @@ def test_a_topic_goes_to_files_and_files_go_to_a_topic(
     (tmp_path / "given").mkdir()
     lines = [f"{number},row {number}\n" for number in range(50)]
     (tmp_path / "given" / "rows.csv").write_text("id,name\n" + "".join(lines))
-    finish(
-        import_rows(
+    run_to_its_end(
+        lambda: import_rows(
             spark,
             "files",
             {"path": str(tmp_path / "given"), "format": "csv"},
@@ -162,8 +157,8 @@ def test_a_topic_goes_to_files_and_files_go_to_a_topic(
         )
     )
     for _ in range(2):
-        finish(
-            export_rows(
+        run_to_its_end(
+            lambda: export_rows(
                 spark,
                 "files",
                 {"path": str(tmp_path / "made"), "format": "parquet"},

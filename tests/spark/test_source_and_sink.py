@@ -12,12 +12,11 @@ import pytest
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.pipeline import commit_progress
 from headwater.testing import EmbeddedBroker
+from tests.spark.queries import PATIENCE_S, run_to_its_end
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-PATIENCE_S = 240
 
 
 @pytest.fixture
@@ -92,9 +91,8 @@ def run(
 ) -> "StreamingQuery":
     """Write what is there, and wait for the end."""
     writer = frame.writeStream.format("headwater").option("checkpointLocation", str(checkpoint))
-    query: StreamingQuery = _with(writer, broker, **options).trigger(availableNow=True).start()
-    assert query.awaitTermination(PATIENCE_S)
-    return query
+    chosen = _with(writer, broker, **options).trigger(availableNow=True)
+    return run_to_its_end(chosen.start)
 
 
 def test_a_batch_query_reads_what_was_written(

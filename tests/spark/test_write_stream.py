@@ -10,11 +10,11 @@ from headwater.client import Consumer, Producer, TopicPartition
 from headwater.pipeline import write_stream
 from headwater.pipeline.failures import OptionRefused, RoutesDiffer, WrongColumns
 from headwater.testing import EmbeddedBroker
+from tests.spark.queries import run_to_its_end
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PATIENCE_S = 240
 AVAILABLE_NOW = {"availableNow": True}
 
 
@@ -71,16 +71,17 @@ def test_updates_of_a_typed_stream_are_written_once_even_if_a_batch_is_repeated(
     )
 
     def run() -> None:
-        query = write_stream(
-            counts,
-            bootstrap_servers=spark_broker.bootstrap_servers,
-            topic="counts",
-            mode="update",
-            checkpoint=tmp_path,
-            trigger=AVAILABLE_NOW,
-            options={"valueFormat": "json"},
+        run_to_its_end(
+            lambda: write_stream(
+                counts,
+                bootstrap_servers=spark_broker.bootstrap_servers,
+                topic="counts",
+                mode="update",
+                checkpoint=tmp_path,
+                trigger=AVAILABLE_NOW,
+                options={"valueFormat": "json"},
+            )
         )
-        assert query.awaitTermination(PATIENCE_S)
 
     run()
     first = [(f"k{n}", {"orders": 20, "newest": 57 + n}) for n in range(3)]

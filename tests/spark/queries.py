@@ -1,0 +1,37 @@
+"""Streaming queries that run to their end.
+
+Spark gives a Python process ten seconds to start, and cannot be told to give it more. A machine
+that is busy may need longer; that is nobody's fault, and nothing has been read by then, so the
+query is begun again.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PATIENCE_S = 240
+
+TRIES = 4
+
+
+def is_too_slow(error: str) -> bool:
+    """Whether it was the ten seconds."""
+    return "Python worker failed to connect back" in error
+
+
+def run_to_its_end(start: "Callable[[], StreamingQuery]") -> "StreamingQuery":
+    """The query, which has written all that was there when it began."""
+    for tries_left in reversed(range(TRIES)):
+        try:
+            query = start()
+            assert query.awaitTermination(PATIENCE_S)
+        except PySparkException as error:
+            if not is_too_slow(str(error)) or not tries_left:
+                raise
+        else:
+            return query
+    raise AssertionError("unreachable")
