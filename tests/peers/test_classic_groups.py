@@ -37,6 +37,11 @@ from tests.peers.raw_client import CLIENT_ID, RawClient
 from tests.sim import classic_lab
 from tests.sim.classic_lab import GROUP, ClassicLab
 
+NOT_YET = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
 TILL = "till-7"
 SUBSCRIPTION = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
 """Kafka does not go on with a rebalance when it cannot read one."""
@@ -61,15 +66,10 @@ class KafkaSide:
         self._asked: dict[str, tuple[ClassicRequest, int]] = {}
         self._clerk = RawClient(bootstrap_servers)
         self._clerk.ask(FindCoordinatorRequest(coordinator_keys=(group_id,)), 4)
-        # While it loads groups, Kafka has nothing against any heartbeat.
-        while not self._knows_its_members():
-            continue
-
-    def _knows_its_members(self) -> bool:
-        beat = HeartbeatRequest(group_id=self._group_id, member_id="nobody")
+        beat = HeartbeatRequest(group_id=group_id, member_id="nobody")
         answer = self._clerk.ask(beat, 4)
-        assert isinstance(answer, HeartbeatResponse)
-        return answer.error_code is ErrorCode.UNKNOWN_MEMBER_ID
+        while isinstance(answer, HeartbeatResponse) and answer.error_code in NOT_YET:
+            answer = self._clerk.ask(beat, 4)
 
     def send(self, person: str, request: ClassicRequest, version: int) -> None:
         client = self._people.setdefault(person, RawClient(self._servers))
