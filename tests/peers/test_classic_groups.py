@@ -22,7 +22,7 @@ from headwater.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
-from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.wire.messages.heartbeat import HeartbeatRequest
 from headwater.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -66,10 +66,9 @@ class KafkaSide:
         self._asked: dict[str, tuple[ClassicRequest, int]] = {}
         self._clerk = RawClient(bootstrap_servers)
         self._clerk.ask(FindCoordinatorRequest(coordinator_keys=(group_id,)), 4)
-        beat = HeartbeatRequest(group_id=group_id, member_id="nobody")
-        answer = self._clerk.ask(beat, 4)
-        while isinstance(answer, HeartbeatResponse) and answer.error_code in NOT_YET:
-            answer = self._clerk.ask(beat, 4)
+        # Not by a heartbeat: while Kafka loads its groups, it has nothing against one.
+        while self._described().error_code in NOT_YET:
+            pass
 
     def send(self, person: str, request: ClassicRequest, version: int) -> None:
         client = self._people.setdefault(person, RawClient(self._servers))
@@ -80,10 +79,14 @@ class KafkaSide:
         client = self._people[person]
         return client.read(*self._asked[person], client.receive())
 
-    def describe(self) -> DescribedGroup:
+    def _described(self) -> DescribedGroup:
         answer = self._clerk.ask(DescribeGroupsRequest(groups=(self._group_id,)), 5)
         assert isinstance(answer, DescribeGroupsResponse)
         (group,) = answer.groups
+        return group
+
+    def describe(self) -> DescribedGroup:
+        group = self._described()
         return replace(
             group,
             group_id=GROUP,

@@ -9,6 +9,8 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -125,12 +127,16 @@ def copied_by(admin: Admin, topics: list[str]) -> int:
 class Command:
     """`headwater mirror` as a process of its own, which can be killed with its Spark."""
 
-    def __init__(self, source: EmbeddedBroker, target: EmbeddedBroker, *options: str) -> None:
+    def __init__(
+        self, log: Path, source: EmbeddedBroker, target: EmbeddedBroker, *options: str
+    ) -> None:
         command = [sys.executable, "-m", "headwater", "mirror"]
+        self._log = log
+        self._complaints = log.open("ab")
         self.process = subprocess.Popen(
             [*command, source.bootstrap_servers, target.bootstrap_servers, "--json", *options],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._complaints,
             text=True,
             start_new_session=True,
         )
@@ -144,7 +150,13 @@ class Command:
         with Admin(bootstrap_servers=target.bootstrap_servers) as admin:
             while copied_by(admin, topics) < count:
                 assert time.monotonic() < until_s
-                assert self.process.poll() is None, "the mirror has ended"
+                # Looked at now and then: two cores have more to do than to answer this.
+                with suppress(subprocess.TimeoutExpired):
+                    code = self.process.wait(0.2)
+                    pytest.fail(f"the mirror has ended with {code}: {self.said()}")
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")[-4_000:]
 
     def kill(self) -> None:
         if self.process.poll() is None:
@@ -153,12 +165,13 @@ class Command:
         self._alarm.cancel()
         assert self.process.stdout is not None
         self.process.stdout.close()
+        self._complaints.close()
 
     def end(self) -> Event:
         """What it says at its end, which must be a good one."""
         assert self.process.stdout is not None
         lines = self.process.stdout.readlines()
-        assert self.process.wait() == 0
+        assert self.process.wait() == 0, self.said()
         self.kill()
         event: Event = json.loads(lines[-1])
         return event
@@ -168,9 +181,9 @@ class Command:
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("options", [(), ("--exactly-once",)], ids=["at least once", "exactly"])
 def test_a_million_records_arrive_though_the_mirror_is_killed_twice(
-    options: tuple[str, ...],
+    options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    count = 200_000
+    count, log = 200_000, tmp_path / "mirror.log"
     with EmbeddedBroker() as west, EmbeddedBroker() as east:
         with Admin(bootstrap_servers=west.bootstrap_servers) as admin:
             for codec in CODECS:
@@ -186,10 +199,10 @@ def test_a_million_records_arrive_though_the_mirror_is_killed_twice(
             consumer.commit()
         copies = [f"source.tea-{codec}" for codec in CODECS]
         for share in (10, 2):
-            command = Command(west, east, "--topics", "tea-.*", *options)
+            command = Command(log, west, east, "--topics", "tea-.*", *options)
             command.until_copied(east, copies, count * len(CODECS) // share)
             command.kill()
-        last = Command(west, east, "--topics", "tea-.*", "--once", *options)
+        last = Command(log, west, east, "--topics", "tea-.*", "--once", *options)
         assert last.end()["lag"] == 0
         for codec in CODECS:
             copy = f"source.tea-{codec}"

@@ -23,7 +23,7 @@ GIVEN = "The rest of storage is given its disk and its threads"
 PURE_CLIENTS = "The rules of clients touch nothing of the world"
 SOCKETS = "Only net has sockets"
 LIGHT_BROKER = "A broker never loads Arrow, Spark or the terminal"
-ARROW = "In the lower rooms only records.columns knows Arrow"
+ARROW = "In the lower rooms only columns and plain values of records know Arrow"
 SPARK = "Only pipeline knows Spark"
 ZOOKEEPER = "Only cluster.zookeeper knows ZooKeeper"
 

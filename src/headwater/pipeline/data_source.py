@@ -21,7 +21,6 @@ from headwater.pipeline import incoming_rows, outgoing_rows
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.json_types import json_type, refuse_not_null
 from headwater.pipeline.sink_options import SinkOptions, read_sink_options
-from headwater.pipeline.sink_topics import refuse_missing_topics
 from headwater.pipeline.source_options import RowType, SourceOptions, read_source_options
 from headwater.pipeline.typed_values import JsonColumn
 from headwater.pipeline.value_formats import ValueFormat, refuse_without_schema
@@ -70,6 +69,9 @@ class HeadwaterSource(DataSource):
         return TopicStreamWriter(self._sink_options(schema, is_streaming=True))
 
     def _sink_options(self, schema: "StructType", *, is_streaming: bool) -> SinkOptions:
+        # Loaded where something is written only: it brings the whole client.
+        from headwater.pipeline.sink_topics import refuse_missing_topics
+
         options = read_sink_options(self.options, is_streaming=is_streaming)
         refuse_unwritable(schema, options)
         refuse_missing_topics(options)

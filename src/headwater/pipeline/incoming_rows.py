@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.failures import WrongColumns
 from headwater.pipeline.typed_values import JsonColumn, read_column
+from headwater.records.plain_values import integer, null, text
 
 if TYPE_CHECKING:
     from typing import Any
@@ -89,7 +90,7 @@ def before(records: pa.RecordBatch, end_offset: int) -> pa.RecordBatch:
     count = len(offsets)
     if not count or offsets[count - 1].as_py() < end_offset:
         return records
-    is_before = pc.less(offsets, pa.scalar(end_offset, pa.int64()))
+    is_before = pc.less(offsets, integer(end_offset, pa.int64()))
     return records.slice(0, pc.sum(is_before.cast(pa.int64())).as_py() or 0)
 
 
@@ -98,10 +99,10 @@ def _maker(
 ) -> Callable[[pa.RecordBatch], AnyArray]:
     match name:
         case "topic":
-            topic = pa.scalar(partition.topic, pa.string())
+            topic = text(partition.topic)
             return lambda records: pa.repeat(topic, records.num_rows)
         case "partition":
-            number = pa.scalar(partition.partition, pa.int32())
+            number = integer(partition.partition, pa.int32())
             return lambda records: pa.repeat(number, records.num_rows)
         case "timestamp":
             return lambda records: _times(records.column("timestamp"))
@@ -117,8 +118,8 @@ def _maker(
 
 def _headers(lists: AnyArray) -> AnyArray:
     """Null where a record has none, as Spark's own connector has it."""
-    has_any = pc.greater(pc.call_function("list_value_length", [lists]), pa.scalar(0, pa.int32()))
-    found: AnyArray = pc.if_else(has_any, lists.cast(_SPARKS_HEADERS), None)
+    has_any = pc.greater(pc.call_function("list_value_length", [lists]), integer(0, pa.int32()))
+    found: AnyArray = pc.if_else(has_any, lists.cast(_SPARKS_HEADERS), null(_SPARKS_HEADERS))
     return found
 
 
@@ -127,7 +128,7 @@ def _times(milliseconds: AnyArray) -> AnyArray:
 
 
 def _time_types(attributes: AnyArray) -> AnyArray:
-    flag = pa.scalar(_LOG_APPEND_TIME_FLAG, pa.int16())
-    return pc.not_equal(pc.bit_wise_and(attributes, flag), pa.scalar(0, pa.int16())).cast(
-        pa.int32()
-    )
+    flag = integer(_LOG_APPEND_TIME_FLAG, pa.int16())
+    is_set = pc.not_equal(pc.bit_wise_and(attributes, flag), integer(0, pa.int16()))
+    found: AnyArray = is_set.cast(pa.int32())
+    return found

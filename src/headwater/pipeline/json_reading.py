@@ -13,15 +13,17 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json
 
+from headwater.records.plain_values import binary, nulls
+
 # An array of any type: the stubs tell arrays from chunked ones and scalars, at every call.
 AnyArray = Any
 compute: Any = pyarrow.compute
 arrow_json: Any = pyarrow.json
 
-_BEFORE: Final = pa.scalar(b'{"v":', pa.binary())
-_AFTER: Final = pa.scalar(b"}\n", pa.binary())
-_NOTHING: Final = pa.scalar(b"", pa.binary())
-_NULL: Final = pa.scalar(b"null", pa.binary())
+_BEFORE: Final = binary(b'{"v":')
+_AFTER: Final = binary(b"}\n")
+_NOTHING: Final = binary(b"")
+_NULL: Final = binary(b"null")
 _WHERE: Final = re.compile(r"Column\(/v(/?)([^)]*)\)")
 _ROW: Final = re.compile(r" in row \d+|^JSON parse error: ")
 
@@ -89,7 +91,7 @@ def _parsed(values: AnyArray, kind: pa.DataType) -> AnyArray:
 
 
 def _nulls(count: int, kind: pa.DataType) -> AnyArray:
-    return pa.array([None] * count, kind)
+    return nulls(count, kind)
 
 
 def _as_read(kind: pa.DataType) -> pa.DataType:

@@ -9,13 +9,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute
 
+from headwater.records.plain_values import integer, integers, null, text
+
 # An array of any type: the stubs tell arrays from chunked ones and scalars, at every call.
 AnyArray = Any
 compute: Any = pyarrow.compute
 
 _SHORT: Final = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 _CONTROL: Final = r"[\x00-\x1f]"
-_EMPTY: Final = pa.scalar("")
+_EMPTY: Final = text("")
 
 
 def write_json(values: AnyArray) -> AnyArray:
@@ -46,22 +48,22 @@ def _objects(values: AnyArray) -> AnyArray:
     members: list[AnyArray] = [pa.repeat(_EMPTY, len(values))]
     # `flatten` has the nulls of the whole in its parts, unlike `field`.
     for field, part in zip(values.type.fields, values.flatten(), strict=True):
-        name = _quoted(_escaped(pa.array([field.name])))[0].as_py()
-        members.append(compute.fill_null(_joined(pa.scalar(f",{name}:"), _texts(part)), _EMPTY))
+        name = _quoted(_escaped(pa.repeat(text(field.name), 1)))[0].as_py()
+        members.append(compute.fill_null(_joined(text(f",{name}:"), _texts(part)), _EMPTY))
     # Arrow's own way to skip nulls loses rows in which all are null.
     inside = compute.utf8_ltrim(_joined(*members), characters=",")
-    whole = _joined(pa.scalar("{"), inside, pa.scalar("}"))
-    return compute.if_else(values.is_valid(), whole, pa.scalar(None, pa.string()))
+    whole = _joined(text("{"), inside, text("}"))
+    return compute.if_else(values.is_valid(), whole, null(pa.string()))
 
 
 def _lists(values: AnyArray) -> AnyArray:
-    parts = compute.fill_null(_texts(values.flatten()), pa.scalar("null"))
-    lengths = compute.fill_null(compute.list_value_length(values), pa.scalar(0, pa.int32()))
+    parts = compute.fill_null(_texts(values.flatten()), text("null"))
+    lengths = compute.fill_null(compute.list_value_length(values), integer(0, pa.int32()))
     ends = compute.cumulative_sum(lengths)
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
-    joined = compute.binary_join(pa.ListArray.from_arrays(offsets, parts), pa.scalar(","))
-    whole = _joined(pa.scalar("["), joined, pa.scalar("]"))
-    return compute.if_else(values.is_valid(), whole, pa.scalar(None, pa.string()))
+    offsets = pa.concat_arrays([integers([0], pa.int32()), ends.cast(pa.int32())])
+    joined = compute.binary_join(pa.ListArray.from_arrays(offsets, parts), text(","))
+    whole = _joined(text("["), joined, text("]"))
+    return compute.if_else(values.is_valid(), whole, null(pa.string()))
 
 
 def _escaped(texts: AnyArray) -> AnyArray:
@@ -85,20 +87,20 @@ def _times(times: AnyArray) -> AnyArray:
     if not compute.all(is_whole).as_py():
         texts = compute.if_else(is_whole, texts, micros.cast(pa.string()))
     texts = compute.replace_substring(texts, " ", "T")
-    return _joined(texts, pa.scalar("Z")) if has_zone else texts
+    return _joined(texts, text("Z")) if has_zone else texts
 
 
 def _odd_numbers(values: AnyArray) -> AnyArray:
     endless = compute.if_else(
-        compute.greater(values, pa.scalar(0, values.type)),
-        pa.scalar("Infinity"),
-        pa.scalar("-Infinity"),
+        compute.greater(values, integer(0, pa.int32()).cast(values.type)),
+        text("Infinity"),
+        text("-Infinity"),
     )
-    return compute.if_else(compute.is_nan(values), pa.scalar("NaN"), endless)
+    return compute.if_else(compute.is_nan(values), text("NaN"), endless)
 
 
 def _quoted(texts: AnyArray) -> AnyArray:
-    return _joined(pa.scalar('"'), texts, pa.scalar('"'))
+    return _joined(text('"'), texts, text('"'))
 
 
 def _joined(*parts: AnyArray) -> AnyArray:

@@ -22,6 +22,7 @@ from headwater.pipeline.source_options import RowType
 from headwater.pipeline.topic_offsets import EARLIEST, LATEST
 from headwater.pipeline.typed_values import JsonColumn
 from headwater.records.columns import decode_batches
+from headwater.records.plain_values import binaries, integer, integers, text
 
 _log = logging.getLogger(__name__)
 
@@ -126,15 +127,15 @@ def _whole_batches(
     count = len(chosen)
     yield pa.RecordBatch.from_arrays(
         [
-            pa.array([raw for raw, _ in chosen], pa.binary()),
-            pa.array([partition.topic] * count, pa.string()),
-            pa.array([partition.partition] * count, pa.int32()),
-            pa.array([header.base_offset for _, header in chosen], pa.int64()),
-            pa.array([header.last_offset for _, header in chosen], pa.int64()),
-            pa.array([header.max_timestamp * 1000 for _, header in chosen], pa.int64()).cast(
+            binaries([raw for raw, _ in chosen]),
+            pa.repeat(text(partition.topic), count),
+            pa.repeat(integer(partition.partition, pa.int32()), count),
+            integers([header.base_offset for _, header in chosen], pa.int64()),
+            integers([header.last_offset for _, header in chosen], pa.int64()),
+            integers([header.max_timestamp * 1000 for _, header in chosen], pa.int64()).cast(
                 _BATCH_TYPES["timestamp"]
             ),
-            pa.array([header.record_count for _, header in chosen], pa.int32()),
+            integers([header.record_count for _, header in chosen], pa.int32()),
         ],
         schema=_BATCH_SCHEMA,
     )

@@ -114,9 +114,11 @@ def _build(master: str | None, conf: dict[str, str], app_name: str) -> "SparkSes
     chosen = master or conf.pop("spark.master", None) or local_master(cores)
     settings = tuned(chosen, cores) | conf
     if chosen.startswith("local") and "spark.pyspark.python" not in settings:
-        # Spark's JVM reads the environment, and not the settings, when Python has started it.
-        os.environ.setdefault("PYSPARK_PYTHON", str(worker_script()))
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        # Spark's JVM reads the environment, and not the settings, when Python has started it: one
+        # for tasks, and the other for the process that looks which formats are installed.
+        script = str(worker_script())
+        os.environ.setdefault("PYSPARK_PYTHON", script)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", script)
     builder = SparkSession.builder.master(chosen).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)

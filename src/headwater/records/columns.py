@@ -42,6 +42,7 @@ from headwater.records.header import (
 from headwater.records.kernel import decode_sections, encode_batches, scan
 from headwater.records.kernel import murmur2_column as hash_column
 from headwater.records.payload import DEFAULT_LIMIT_BYTES, record_section
+from headwater.records.plain_values import binaries, integer, null
 from headwater.records.sealing import seal_batch
 
 if TYPE_CHECKING:
@@ -149,14 +150,15 @@ def murmur2_column(keys: AnyArray | AnyChunkedArray) -> AnyArray:
         return pa.nulls(len(array), pa.int32())
     hashes = pa.py_buffer(hash_column(len(array), column))
     plain = pa.Array.from_buffers(pa.int32(), len(array), [None, hashes])
-    return plain if array.null_count == 0 else pc.if_else(array.is_null(), None, plain)
+    return plain if array.null_count == 0 else pc.if_else(array.is_null(), null(pa.int32()), plain)
 
 
 def partition_column(keys: AnyArray | AnyChunkedArray, partitions: int) -> AnyArray:
     """The partition of every key, as Kafka's own producer chooses it; null stays null."""
-    positive = pc.bit_wise_and(murmur2_column(keys), pa.scalar(0x7FFFFFFF, pa.int32()))
-    count = pa.scalar(partitions, pa.int32())
-    return pc.subtract(positive, pc.multiply(pc.divide(positive, count), count))
+    positive = pc.bit_wise_and(murmur2_column(keys), integer(0x7FFFFFFF, pa.int32()))
+    count = integer(partitions, pa.int32())
+    found: AnyArray = pc.subtract(positive, pc.multiply(pc.divide(positive, count), count))
+    return found
 
 
 def _all_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
@@ -238,13 +240,14 @@ def _binary_array(column: BinaryBuffers, rows: int) -> AnyArray:
 def _header_keys(headers: HeaderBuffers) -> AnyArray:
     """Header keys as text. Kafka lets any bytes pass, and shows what is no UTF-8 as U+FFFD."""
     if not headers.header_count:
-        return pa.array([], pa.string())
+        return pa.nulls(0, pa.string())
     keys = _binary_array(headers.keys, headers.header_count)
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
-        texts = [str(key.as_py(), "utf-8", "replace") for key in keys]
-        return pa.array(texts, pa.string())
+        texts = [str(key.as_py(), "utf-8", "replace").encode() for key in keys]
+        found: AnyArray = binaries(texts).cast(pa.string())
+        return found
 
 
 def _whole_batches(data: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:

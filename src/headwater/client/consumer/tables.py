@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.client.consumer.fetched_data import Rows
 from headwater.records.columns import HEADER_TYPE, adopt_columns
+from headwater.records.plain_values import integer, text
 
 _COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
     "topic": pa.string(),
@@ -38,8 +39,8 @@ def _batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
     columns = adopt_columns(rows.columns).slice(rows.start, count)
     return pa.RecordBatch.from_arrays(
         [
-            pa.repeat(pa.scalar(rows.partition.topic, pa.string()), count),
-            pa.repeat(pa.scalar(rows.partition.partition, pa.int32()), count),
+            pa.repeat(text(rows.partition.topic), count),
+            pa.repeat(integer(rows.partition.partition, pa.int32()), count),
             columns.column("offset"),
             columns.column("timestamp").view(SCHEMA.field("timestamp").type),
             columns.column("key"),

@@ -18,6 +18,7 @@ from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import ProducerCore
 from headwater.records.columns import encode_columns, partition_column
 from headwater.records.header import HEADER_BYTES, read_header
+from headwater.records.plain_values import integer
 
 if TYPE_CHECKING:
     AnyArray = pa.Array[Any]
@@ -138,7 +139,7 @@ def _partitions(core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch) -
     if candidates[0].null_count:
         with core.accumulator.lock:
             sticky = queues.move_sticky()
-        candidates.append(pa.scalar(sticky, pa.int32()))
+        candidates.append(integer(sticky, pa.int32()))
         chosen: AnyArray = pc.coalesce(*candidates)
         return chosen
     first: AnyArray = candidates[0]

@@ -1,5 +1,6 @@
 """Which pipelines run here, told by files and locks."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,22 @@ def test_where_nothing_was_run_there_is_nothing(tmp_path: Path) -> None:
 def test_runs_are_where_the_environment_says() -> None:
     assert usual_folder({"HEADWATER_PIPELINES": "/runs"}) == Path("/runs")
     assert usual_folder({"XDG_STATE_HOME": "/s"}) == Path("/s/headwater/pipelines")
+
+
+def test_who_looks_keeps_no_run_from_starting(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            is_running(tmp_path, "teas")
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        for _ in range(500):
+            with RunFile(tmp_path, "teas"):
+                assert is_running(tmp_path, "teas")
+        assert not is_running(tmp_path, "teas")
+    finally:
+        over.set()
+        looker.join()
