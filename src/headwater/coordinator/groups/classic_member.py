@@ -37,6 +37,8 @@ class ClassicMember:
     """Its JoinGroup that waits."""
     syncing: Asked | None = None
     """Its SyncGroup that waits."""
+    patience_ms: int = 0
+    """How long it is waited for, from when it was heard of last."""
     deadline_ms: int = 0
     timer_ms: int | None = None
     """When the timer that was asked for will fire; it may be before the deadline."""

@@ -9,6 +9,7 @@ from headwater.coordinator.groups import classic_answers as answers
 from headwater.coordinator.groups.classic_member import session_timer
 from headwater.coordinator.groups.classic_rebalance import ClassicRebalance, sync_timer
 from headwater.coordinator.groups.classic_state import ClassicState
+from headwater.coordinator.groups.waiting import waits_until
 from headwater.model.errors import ErrorCode
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.wire.messages.leave_group import (
@@ -110,8 +111,10 @@ def hear_nothing(group: ClassicRebalance, member_id: str, now_ms: int) -> list[E
     """The session timer of a member, or of an id that was given out, has fired (GR-9)."""
     deadline_ms = group.roster.pending.get(member_id)
     if deadline_ms is not None:
-        if now_ms < deadline_ms:
-            return [SetTimer(session_timer(group.group_id, member_id), deadline_ms)]
+        until_ms = waits_until(deadline_ms, now_ms, group.limits.max_session_timeout_ms)
+        if until_ms is not None:
+            group.roster.pending[member_id] = until_ms
+            return [SetTimer(session_timer(group.group_id, member_id), until_ms)]
         group.roster.remove(member_id)
         return _go_on_without(group, now_ms)
     member = group.roster.get(member_id)
@@ -121,9 +124,10 @@ def hear_nothing(group: ClassicRebalance, member_id: str, now_ms: int) -> list[E
     if member.may_be_silent:
         # Its answer will start the next session.
         return []
-    if now_ms < member.deadline_ms:
-        member.timer_ms = member.deadline_ms
-        return [SetTimer(session_timer(group.group_id, member_id), member.deadline_ms)]
+    until_ms = waits_until(member.deadline_ms, now_ms, member.patience_ms)
+    if until_ms is not None:
+        member.deadline_ms = member.timer_ms = until_ms
+        return [SetTimer(session_timer(group.group_id, member_id), until_ms)]
     effects = group.remove(member)
     if group.can_begin:
         return effects + group.begin(now_ms)

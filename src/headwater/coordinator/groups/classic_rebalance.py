@@ -35,6 +35,7 @@ from headwater.coordinator.groups.classic_subscription import (
     subscribed_topics,
 )
 from headwater.coordinator.groups.group import GROUP_TIMER
+from headwater.coordinator.groups.waiting import waits_until
 from headwater.coordinator.records.classic_group_records import (
     GroupMetadataKey,
     GroupMetadataRecord,
@@ -81,6 +82,7 @@ class ClassicRebalance:
     topics: frozenset[str] | None = None
     """What its members subscribe to, if they are consumers and that can be read."""
     opening: Opening | None = None
+    join_timeout_ms: int = 0
     join_deadline_ms: int = 0
     sync_deadline_ms: int = 0
 
@@ -208,9 +210,8 @@ class ClassicRebalance:
         self, member: ClassicMember, now_ms: int, timeout_ms: int | None = None
     ) -> list[Effect]:
         """It has a whole session from now. A timer that fires before that is set anew then."""
-        member.deadline_ms = now_ms + (
-            member.session_timeout_ms if timeout_ms is None else timeout_ms
-        )
+        member.patience_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.deadline_ms = now_ms + member.patience_ms
         if member.timer_ms is not None and member.timer_ms <= member.deadline_ms:
             return []
         member.timer_ms = member.deadline_ms
@@ -239,8 +240,10 @@ class ClassicRebalance:
     def on_join_timer(self, now_ms: int) -> list[Effect]:
         if self.state is not ClassicState.PREPARING_REBALANCE:
             return []
-        if now_ms < self.join_deadline_ms:
-            return [SetTimer(join_timer(self.group_id), self.join_deadline_ms)]
+        until_ms = waits_until(self.join_deadline_ms, now_ms, self.join_timeout_ms)
+        if until_ms is not None:
+            self.join_deadline_ms = until_ms
+            return [SetTimer(join_timer(self.group_id), until_ms)]
         opening = self.opening
         if opening is None or not opening.has_grown or opening.remaining_ms == 0:
             return self.complete_join(now_ms)
@@ -253,8 +256,10 @@ class ClassicRebalance:
         """Who has not asked for its assignment in time is out (GR-10)."""
         if self.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
             return []
-        if now_ms < self.sync_deadline_ms:
-            return [SetTimer(sync_timer(self.group_id), self.sync_deadline_ms)]
+        until_ms = waits_until(self.sync_deadline_ms, now_ms, self.roster.rebalance_timeout_ms)
+        if until_ms is not None:
+            self.sync_deadline_ms = until_ms
+            return [SetTimer(sync_timer(self.group_id), until_ms)]
         owing = [member for member in self.roster.all() if member.owes_sync]
         if not owing and self.state is ClassicState.STABLE:
             return []
@@ -269,6 +274,7 @@ class ClassicRebalance:
         return self._wait_for_joins(now_ms, delay_ms)
 
     def _wait_for_joins(self, now_ms: int, timeout_ms: int) -> list[Effect]:
+        self.join_timeout_ms = timeout_ms
         self.join_deadline_ms = now_ms + timeout_ms
         return [SetTimer(join_timer(self.group_id), self.join_deadline_ms)]
 

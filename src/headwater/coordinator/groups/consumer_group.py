@@ -42,6 +42,7 @@ from headwater.coordinator.groups.consumer_member import (
     MemberState,
 )
 from headwater.coordinator.groups.group import GROUP_TIMER
+from headwater.coordinator.groups.waiting import waits_until
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidPattern
@@ -243,8 +244,10 @@ class ConsumerGroup(ConsumerGroupQuestions):
         deadline_ms = self._session_deadlines_ms.get(member_id)
         if deadline_ms is None:
             return self.time_session(member, timer.now_ms)
-        if timer.now_ms < deadline_ms:
-            return [SetTimer(timer.key, deadline_ms)]
+        until_ms = waits_until(deadline_ms, timer.now_ms, self._session_timeout_ms(member))
+        if until_ms is not None:
+            self._session_deadlines_ms[member_id] = until_ms
+            return [SetTimer(timer.key, until_ms)]
         return [*self.look_again(timer), *self.remove(member_id, timer.now_ms)]
 
     def _on_revocation_timer(self, timer: TimerFired, member_id: str) -> list[Effect]:
@@ -258,8 +261,10 @@ class ConsumerGroup(ConsumerGroupQuestions):
         ):
             self._revocation_deadlines_ms.pop(member_id, None)
             return []
-        if timer.now_ms < deadline_ms:
-            return [SetTimer(timer.key, deadline_ms)]
+        until_ms = waits_until(deadline_ms, timer.now_ms, member.rebalance_timeout_ms)
+        if until_ms is not None:
+            self._revocation_deadlines_ms[member_id] = (epoch, until_ms)
+            return [SetTimer(timer.key, until_ms)]
         return [*self.look_again(timer), *self.remove(member_id, timer.now_ms)]
 
     def look_again(self, timer: TimerFired) -> list[Effect]:
@@ -267,13 +272,16 @@ class ConsumerGroup(ConsumerGroupQuestions):
         return [SetTimer(timer.key, timer.now_ms + self.settings.heartbeat_interval_ms)]
 
     def time_session(self, member: ConsumerMember, now_ms: int) -> list[Effect]:
-        """Members of the classic protocol bring their own timeout."""
-        member_id, timeout_ms = member.member_id, self.settings.session_timeout_ms
-        if member.classic is not None:
-            timeout_ms = member.classic.session_timeout_ms
-        deadline_ms = now_ms + timeout_ms
+        member_id = member.member_id
+        deadline_ms = now_ms + self._session_timeout_ms(member)
         self._session_deadlines_ms[member_id] = deadline_ms
         return [SetTimer(self.key(_SESSION, member_id), deadline_ms)]
+
+    def _session_timeout_ms(self, member: ConsumerMember) -> int:
+        """Members of the classic protocol bring their own."""
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return self.settings.session_timeout_ms
 
     def _time_revocation(self, member: ConsumerMember, now_ms: int) -> list[Effect]:
         if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:

@@ -35,6 +35,7 @@ from headwater.coordinator.groups.consumer_protocol import (
     version_of,
     write_assignment,
 )
+from headwater.coordinator.groups.waiting import waits_until
 from headwater.coordinator.records.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -312,11 +313,14 @@ class MixedConsumerGroup(ConsumerGroup):
         deadline_ms = self._steps_ms.get((kind, member_id))
         if deadline_ms is None:
             return []
-        if member_id not in self.state.members:
+        member = self.state.members.get(member_id)
+        if member is None:
             del self._steps_ms[kind, member_id]
             return []
-        if timer.now_ms < deadline_ms:
-            return [SetTimer(timer.key, deadline_ms)]
+        until_ms = waits_until(deadline_ms, timer.now_ms, member.rebalance_timeout_ms)
+        if until_ms is not None:
+            self._steps_ms[kind, member_id] = until_ms
+            return [SetTimer(timer.key, until_ms)]
         return [*self.look_again(timer), *self.remove(member_id, timer.now_ms)]
 
 

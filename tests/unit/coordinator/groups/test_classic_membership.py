@@ -8,6 +8,7 @@ from headwater.coordinator.effects import (
     Reply,
     SetTimer,
     TimerFired,
+    TimerKey,
 )
 from headwater.coordinator.groups.classic_member import session_timer
 from headwater.coordinator.groups.classic_rebalance import join_timer, sync_timer
@@ -239,11 +240,10 @@ def heartbeat_of(member_id: str, generation: int) -> HeartbeatRequest:
 def test_a_heartbeat_costs_no_timer(lab: ClassicLab) -> None:
     """GR-8. The one that is set already finds that there is more time."""
     (leader,) = lab.stable_group(1)
-    armed_ms = lab.timers[session_timer(GROUP, leader)]
-    lab.now_ms += 9_000
+    lab.now_ms = lab.timers[session_timer(GROUP, leader)]
     caller = lab.ask(heartbeat_of(leader, 1))
     assert lab.effects == [Reply(caller, HeartbeatResponse())]
-    assert lab.group.decide(TimerFired(session_timer(GROUP, leader), armed_ms)) == [
+    assert lab.group.decide(TimerFired(session_timer(GROUP, leader), lab.now_ms)) == [
         SetTimer(session_timer(GROUP, leader), lab.now_ms + SESSION_MS)
     ]
 
@@ -293,6 +293,38 @@ def test_a_silent_member_is_out_after_its_session(lab: ClassicLab) -> None:
     ]
     assert lab.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     assert lab.heartbeat(follower, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def set_back(lab: ClassicLab, key: TimerKey) -> None:
+    """The clock, by an hour, while something is waited for; its timer goes by another clock."""
+    del lab.timers[key]
+    lab.now_ms -= 3_600_000
+    lab.carry_out(lab.group.decide(TimerFired(key, lab.now_ms)))
+
+
+def test_a_clock_that_is_set_back_keeps_no_silent_member_for_longer_than_a_session(
+    lab: ClassicLab,
+) -> None:
+    """GR-9."""
+    (leader,) = lab.stable_group(1)
+    set_back(lab, session_timer(GROUP, leader))
+    lab.pass_time(SESSION_MS - 1)
+    assert lab.heartbeat("nobody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(lab.group.members) == 1
+    lab.pass_time(1)
+    assert lab.group.members == ()
+
+
+def test_a_clock_that_is_set_back_makes_no_rebalance_last_longer(lab: ClassicLab) -> None:
+    """GR-4, GR-10."""
+    leader, _ = lab.stable_group(2)
+    lab.join(leader)
+    set_back(lab, join_timer(GROUP))
+    lab.pass_time(REBALANCE_MS)
+    assert lab.group.state_name == "CompletingRebalance"
+    set_back(lab, sync_timer(GROUP))
+    lab.pass_time(REBALANCE_MS)
+    assert lab.group.state_name != "CompletingRebalance"
 
 
 def test_who_waits_may_be_silent_and_has_a_whole_session_after_the_answer(

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.coordinator.assignors.spec import Partitions
-from headwater.coordinator.effects import Append, Caller, Reply, SetTimer
+from headwater.coordinator.effects import Append, Caller, Reply, SetTimer, TimerFired
 from headwater.coordinator.groups import consumer_group_facts as facts
 from headwater.coordinator.groups.consumer_group_settings import ConsumerGroupSettings
 from headwater.coordinator.groups.consumer_member import ConsumerMember, MemberState
@@ -208,6 +208,37 @@ def test_a_silent_member_is_removed_after_its_session() -> None:
     lab.pass_time(1)
     assert lab.group.is_empty
     assert lab.group.state.owners == {}
+
+
+def test_a_clock_that_is_set_back_keeps_no_silent_member_for_longer_than_a_session() -> None:
+    """NG-6: timers go by another clock; one that fires shortens the wait again."""
+    lab = GroupLab()
+    lab.create_topic("clicks", 1)
+    lab.heartbeat(joining("a", "clicks"))
+    lab.now_ms -= 3_600_000
+    fired = TimerFired((GROUP_TIMER, GROUP, "session", "a"), lab.now_ms)
+    lab.carry_out(lab.group.on_timer(fired))
+    lab.pass_time(44_999)
+    assert "a" in lab.group.state.members
+    lab.pass_time(1)
+    assert lab.group.is_empty
+
+
+def test_a_clock_that_is_set_back_gives_no_more_than_the_rebalance_timeout_to_give_back() -> None:
+    """NG-6."""
+    lab = GroupLab()
+    clicks = lab.create_topic("clicks", 2)
+    lab.heartbeat(joining("a", "clicks"))
+    lab.heartbeat(joining("b", "clicks"))
+    lab.heartbeat(beat("a", 1))
+    lab.now_ms -= 3_600_000
+    fired = TimerFired((GROUP_TIMER, GROUP, "revocation", "a"), lab.now_ms)
+    lab.carry_out(lab.group.on_timer(fired))
+    for _ in range(3):
+        lab.heartbeat(beat("a", 1, of(clicks, 0, 1)))
+        lab.heartbeat(beat("b", 2))
+        lab.pass_time(20_000)
+    assert sorted(lab.group.state.members) == ["b"]
 
 
 def test_a_member_that_does_not_give_back_in_time_is_removed() -> None:
