@@ -102,14 +102,16 @@ class Flushing:
         def done(_: None) -> None:
             release()
             self._is_running = False
+            # If another sync of the log has failed meanwhile, this one proves nothing: the system
+            # tells of pages that it could not write once, and takes them for clean from then on.
             # After a cut the same offsets may hold other bytes, which this job has not seen.
-            if truncations == self._body.truncations:
+            if self._end is None and truncations == self._body.truncations:
                 # A segment that was closed meanwhile got a last index entry, which is not synced.
                 rolled = self._body.segments.active is not active
                 safe = active.base_offset if rolled else target
                 self._raise(safe)
             for waiter in waiters:
-                waiter(None)
+                waiter(self._end)
             if self._is_wanted and self._end is None and not self._is_running:
                 self._submit_again()
 

@@ -1,6 +1,7 @@
 """A partition's log: appending, reading, rolling, cutting, trimming and opening again."""
 
 import dataclasses
+import random
 import struct
 
 import pytest
@@ -25,6 +26,7 @@ from headwater.storage.disk import read_whole
 from headwater.storage.partition_log import ReadBound
 from headwater.storage.segment_files import INDEX, LOG, TRANSACTION_INDEX, file_name, path_of
 from tests.sim.cruel_disk import CruelDisk
+from tests.sim.held_executor import HeldExecutor
 from tests.sim.log_lab import FOLDER, START_MS, LogLab, records
 
 SMALL = TopicSettings(segment_bytes=400, index_interval_bytes=100, file_delete_delay_ms=1000)
@@ -628,6 +630,25 @@ def test_a_flush_that_cannot_write_the_index_fences_the_directory() -> None:
     with pytest.raises(StorageError):
         lab.log.flush()
     assert len(lab.failures) == 1
+    assert lab.log.recovery_point == 0
+
+
+def test_a_flush_that_ends_after_another_sync_has_failed_promises_nothing() -> None:
+    """The system tells of lost pages once, to whoever asks first."""
+    held = HeldExecutor(random.Random(1))
+    lab = LogLab(executor=held)
+    for _ in range(3):
+        lab.append(2)
+    done: list[StorageError | None] = []
+    lab.log.flush(done.append)
+    assert isinstance(lab.disk, CruelDisk)
+    lab.disk.fail_next_sync("*.log")
+    with pytest.raises(StorageError):
+        lab.log.truncate_to(4, now_ms=lab.now_ms)
+    (failure,) = lab.failures
+    lab.log.fence(failure)
+    held.finish()
+    assert done == [failure]
     assert lab.log.recovery_point == 0
 
 
