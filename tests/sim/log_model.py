@@ -140,7 +140,7 @@ class LogModel:
             self._expect_all(found)
             return
         self._expect_vouched(found, restart, in_flight)
-        history = [*self.batches, *in_flight.appended]
+        history = known = [*self.batches, *in_flight.appended]
         if self.is_compacted:
             history = list(found.batches)
         elif restart is Restart.POWER_CUT and not _is_slice(found.batches, history):
@@ -160,7 +160,7 @@ class LogModel:
         if is_on_disk:
             self.undone = []
         elif in_flight.cut_to is not None or in_flight.starts_over:
-            self.undone = history
+            self.undone = known
         self.vouched_end = found.end if is_on_disk else min(self.vouched_end, found.end)
 
     def _expect_all(self, found: Found) -> None:
@@ -198,6 +198,8 @@ class LogModel:
         start = max(self.start, in_flight.start_up_to)
         if self.is_compacted:
             history = [*self.batches, *in_flight.appended]
+            if restart is Restart.POWER_CUT and not _stems_from(history, found.batches):
+                history = self.undone
             expect_compacted(history, found.batches, start=start, floor=floor)
             return
         contents = {batch.base: batch.content for batch in found.batches}
@@ -241,6 +243,13 @@ def _expect_well_bounded(found: Found, history: Sequence[Batch]) -> None:
     for batch in history:
         if found.start < batch.next and batch.base < first.base:
             raise Broken(f"{_span(batch)} is missing in a log that starts at {found.start}")
+
+
+def _stems_from(history: Sequence[Batch], found: Sequence[Batch]) -> bool:
+    """Whether compaction may have made one of the other."""
+    return {(each.base, each.next) for each in found} <= {
+        (each.base, each.next) for each in history
+    }
 
 
 def _is_slice(part: Sequence[Batch], whole: Sequence[Batch]) -> bool:
