@@ -309,8 +309,7 @@ def test_a_clock_that_is_set_back_keeps_no_silent_member_for_longer_than_a_sessi
     (leader,) = lab.stable_group(1)
     set_back(lab, session_timer(GROUP, leader))
     lab.pass_time(SESSION_MS - 1)
-    assert lab.heartbeat("nobody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(lab.group.members) == 1
+    assert lab.group.state_name == "Stable"
     lab.pass_time(1)
     assert lab.group.members == ()
 
