@@ -78,6 +78,11 @@ def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "
     chosen = read_sink_options(options, is_streaming=True)
     refuse_unwritable(frame.schema, chosen)
     is_exact = chosen.delivery is Delivery.EXACTLY_ONCE
+    if is_exact and mode == "update" and is_remote(frame):
+        raise OptionRefused(
+            "Spark Connect does not tell which batch of which query is written, so mode update "
+            "cannot be exactly-once there: write at-least-once, or from a session of Spark's own"
+        )
     if is_exact:
         refuse_unstable(explained(frame))
     writer = frame.writeStream.outputMode(mode)
@@ -93,6 +98,11 @@ def explained(frame: "DataFrame") -> str:
     with _settings(frame.sparkSession, _WHOLE_PLANS), redirect_stdout(text):
         frame.explain()
     return text.getvalue()
+
+
+def is_remote(frame: object) -> bool:
+    """Whether a frame is one of Spark Connect's, whose package may not be installed."""
+    return type(frame).__module__.startswith("pyspark.sql.connect.")
 
 
 def _batch_writer(given: Mapping[str, str], *, is_exact: bool) -> Any:
