@@ -42,5 +42,5 @@ class Turns:
     def _guarded(self, action: Action, failed: Action) -> None:
         try:
             action()
-        except Exception:  # noqa: BLE001
+        except Exception:  # noqa: BLE001, a step that trips must not stop those that follow
             failed()

@@ -59,7 +59,7 @@ def write_stream(
         "delivery": delivery,
         **({} if topic is None else {"topic": topic}),
     }
-    is_exact = delivery == Delivery.EXACTLY_ONCE.value
+    is_exact = read_sink_options(given, is_streaming=True).delivery is Delivery.EXACTLY_ONCE
     # A query keeps the settings that the session has when it is started.
     with _settings(frame.sparkSession, FIXED_ROUTES if is_exact else {}):
         writer = topic_writer(frame, given, mode).option("checkpointLocation", str(checkpoint))
