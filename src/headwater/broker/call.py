@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 from headwater.model.errors import ErrorCode
 from headwater.net.send_queue import Part
-from headwater.net.service import ReplySlot
+from headwater.net.service import Address, ReplySlot
 from headwater.security.authorization import ANONYMOUS, Principal
 from headwater.wire import parts as wire_parts
 from headwater.wire.errors_told import errors_told
@@ -62,6 +62,15 @@ class Call:
     def host(self) -> str:
         """Where the request came from."""
         return self._slot.connection.address.peer_host
+
+    @property
+    def address(self) -> Address:
+        """Which connection the request came by."""
+        return self._slot.connection.address
+
+    @property
+    def is_answered(self) -> bool:
+        return self._slot.parts is not None
 
     @property
     def is_gone(self) -> bool:

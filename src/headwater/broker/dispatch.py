@@ -1,8 +1,7 @@
-"""From a frame to its handler, and from an exception to an error code.
+"""From a frame to its request, and to whoever answers it.
 
 Their fault (bytes that cannot be read, an API or version that is not served) raises ProtocolError,
-and the connection is closed. So it is when somebody asks too early. Our fault is answered with
-UNKNOWN_SERVER_ERROR and logged once, with the request that found it; the broker goes on.
+and the connection is closed. So it is when somebody asks too early.
 """
 
 import logging
@@ -11,8 +10,10 @@ from time import perf_counter_ns
 from typing import Final
 
 from headwater.broker.announcement import announcement
+from headwater.broker.answering import answer
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call, principal_of
+from headwater.broker.deciding import decide_or_forward
 from headwater.broker.handlers.produce import handle_at_once
 from headwater.broker.inward_call import WITHIN
 from headwater.broker.request_counters import RequestCounters
@@ -20,16 +21,15 @@ from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVE
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import ConnectionLost, HeadwaterError, ProtocolError
+from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.net.service import ReplySlot, ServedConnection
 from headwater.records.kernel import read_single_produce
 from headwater.records.single_produce import SingleProduce
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import read_request_header
-from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.wire.translation import Encoded, read, read_request
+from headwater.wire.translation import read, read_request
 
 _log = logging.getLogger(__name__)
 
@@ -95,9 +95,10 @@ class Dispatch:
             # librdkafka takes "no such topic" at its word, and gives up what it had to send.
             raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
         request = read_request(key, header.version, frame[header.body_position :])
-        if key in DECIDED and self._broker.standing.controller is None:
-            self._broker.standing.forward(call, request, bytes(frame))
-            call.hold()
+        if key in DECIDED and self._brokers_listener is not None:
+            decide_or_forward(self._broker, call, request, frame)
+            if not call.is_answered:
+                call.hold()
             return
         response = answer(self._broker, call, request)
         if response is not None:
@@ -142,22 +143,6 @@ class Dispatch:
                 call.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
                 return
         call.answer(self._api_versions.answer(header.version))
-
-
-def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | None:
-    """The one place where exceptions meet error codes."""
-    route = route_of(call.header.api.key)
-    try:
-        return route.handle(broker, request, call)
-    except ProtocolError:
-        raise
-    except HeadwaterError as error:
-        refusal = Refusal(error.code, str(error))
-    except Exception:  # noqa: BLE001, the one place for it
-        _log.exception("%s failed: %r", call, request)
-        refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    call.note_error(refusal.code)
-    return route.refuse(request, refusal)
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:

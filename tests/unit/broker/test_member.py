@@ -90,6 +90,19 @@ def test_a_request_waits_while_there_is_no_controller_and_is_answered_by_the_nex
     assert lab.controller is not former
 
 
+def test_what_a_displaced_controller_did_not_decide_is_decided_by_the_next() -> None:
+    """Java's admin asks again by itself; librdkafka's would fail with NOT_CONTROLLER."""
+    lab = MemberLab(3)
+    former = lab.controller
+    former.session.cut()
+    sent = former.send(create("t", factor=2))
+    lab.run(lab.store.session_timeout_ms + 3_000)
+    former.session.heal()
+    lab.run(3_000)
+    assert lab.controller is not former
+    assert code_of(sent.answer(CreateTopicsResponse)) is ErrorCode.NONE
+
+
 def test_a_request_that_finds_no_controller_in_time_is_told_so() -> None:
     lab = MemberLab(2, texts={"request.timeout.ms": "3000"})
     waiting = lab.others[0]

@@ -258,7 +258,7 @@ def test_a_handler_that_fails_is_answered_and_the_broker_goes_on(
         raise ZeroDivisionError("a mistake of ours")
 
     monkeypatch.setattr(
-        "headwater.broker.dispatch.route_of", lambda _: routes.Route(fail, route.refuse)
+        "headwater.broker.answering.route_of", lambda _: routes.Route(fail, route.refuse)
     )
     # The newest versions of these name topics by their ids.
     version = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}.get(key)

@@ -1,0 +1,34 @@
+"""From a request to its handler, and from an exception to an error code: the one place for it.
+
+Our fault is answered with UNKNOWN_SERVER_ERROR and logged once, with the request that found it; the
+broker goes on.
+"""
+
+import logging
+
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.routes import route_of
+from headwater.cluster.decision import Refusal
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError, ProtocolError
+from headwater.wire.lifting import Message
+from headwater.wire.translation import Encoded
+
+_log = logging.getLogger(__name__)
+
+
+def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | None:
+    """The answer, or None where it comes later."""
+    route = route_of(call.header.api.key)
+    try:
+        return route.handle(broker, request, call)
+    except ProtocolError:
+        raise
+    except HeadwaterError as error:
+        refusal = Refusal(error.code, str(error))
+    except Exception:  # noqa: BLE001, the one place for it
+        _log.exception("%s failed: %r", call, request)
+        refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    call.note_error(refusal.code)
+    return route.refuse(request, refusal)

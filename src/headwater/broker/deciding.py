@@ -1,0 +1,96 @@
+"""Requests that only the controller answers, on the broker that is it.
+
+What a reader would get wrong: this broker may cease to be the controller while such a request
+waits. Then nothing of its answer is told, and somebody else looks for the next controller: this
+broker for a client of its own, else the broker that had put the request into an envelope. Java's
+admin would ask again by itself, but librdkafka's tells its user of NOT_CONTROLLER.
+"""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import Final
+
+from headwater.broker.answering import answer
+from headwater.broker.broker import Broker
+from headwater.broker.call import Call
+from headwater.broker.inward_call import InwardConnection
+from headwater.model.errors import ErrorCode
+from headwater.net.service import Address, ReplySlot
+from headwater.wire.headers import RequestHeader
+from headwater.wire.lifting import Message
+
+Decided = Callable[[bytes, Sequence[ErrorCode]], None]
+"""Gets the answer without its size field, and the errors in it."""
+
+_DISPLACED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION})
+"""Of the latter nobody knows whether the store has taken it; then a client may hear that its topic
+exists, as when a connection to the controller breaks."""
+
+
+class _Noted:
+    """`headwater.broker.call.Account` that only remembers errors."""
+
+    def __init__(self) -> None:
+        self.codes: dict[ErrorCode, None] = {}
+
+    def answered(self, version: int, started_ns: int) -> None:
+        """Counted where the request came in."""
+
+    def failed(self, code: ErrorCode) -> None:
+        self.codes[code] = None
+
+
+def decide(
+    broker: Broker,
+    call: Call,
+    header: RequestHeader,
+    request: Message,
+    *,
+    address: Address,
+    decided: Decided,
+    displaced: Callable[[], None],
+) -> None:
+    """Have a request answered here, for the one who waits at `call`."""
+    noted = _Noted()
+
+    def answered(content: bytes) -> None:
+        if not _DISPLACED.isdisjoint(noted.codes):
+            displaced()
+        else:
+            decided(content, tuple(noted.codes))
+
+    connection = InwardConnection(
+        address, answered=answered, is_gone=lambda: call.is_gone, cut=call.cut
+    )
+    inner = Call(header, ReplySlot(connection), noted, perf_counter_ns())
+    response = answer(broker, inner, request)
+    if response is not None:
+        inner.answer(response)
+
+
+def decide_or_forward(broker: Broker, call: Call, request: Message, frame: memoryview) -> None:
+    """Have a client's request answered, by this broker as long as it is the controller."""
+    # The frame's bytes are gone when the handler returns, and it may have to travel later.
+    kept = bytes(frame)
+    standing = broker.standing
+
+    def forward() -> None:
+        standing.forward(call, request, kept)
+
+    def decided(content: bytes, codes: Sequence[ErrorCode]) -> None:
+        for code in codes:
+            call.note_error(code)
+        call.answer_content(content)
+
+    if standing.controller is None:
+        forward()
+    else:
+        decide(
+            broker,
+            call,
+            call.header,
+            request,
+            address=call.address,
+            decided=decided,
+            displaced=forward,
+        )
