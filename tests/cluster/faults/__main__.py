@@ -52,6 +52,8 @@ def _tell(outcome: Outcome) -> None:
         f"{outcome.acknowledged} records acknowledged, {outcome.seen} seen along the way, "
         f"{outcome.commits} commits of a group"
     )
+    fates = ", ".join(f"{count} {fate.value}" for fate, count in outcome.transactions.items())
+    print(f"transactions: {fates}")
     for seconds, fault in sorted(outcome.stalls_s, reverse=True)[:_TOLD_STALLS]:
         print(f"stall of {seconds:.1f} s: {fault}")
     for each in outcome.complaints:

@@ -2,8 +2,18 @@
 
 from itertools import islice
 
+import pytest
+
 from tests.cluster.faults.fault_plan import BROKERS, Kind, rounds
-from tests.cluster.faults.verdict import Acknowledged, Heard, Log, complaints, value_of
+from tests.cluster.faults.verdict import (
+    Acknowledged,
+    Fate,
+    Heard,
+    Log,
+    broken_transactions,
+    complaints,
+    value_of,
+)
 
 VALUES = [value_of(0, number) for number in range(4)]
 WHOLE: Log = {0: list(enumerate(VALUES))}
@@ -82,3 +92,31 @@ def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hurt_different_brok
         for each in first:
             hurt = [victim for fault in each.faults for victim in fault.victims]
             assert sorted(hurt) == sorted(set(hurt) & set(BROKERS))
+
+
+def test_a_record_whose_offset_nobody_told_must_be_there_all_the_same() -> None:
+    inferred = heard()
+    inferred.acknowledged = [Acknowledged(partition=0, offset=None, value=VALUES[3])]
+    assert complaints(inferred, WHOLE, {0: 4}) == []
+    assert "is lost" in "\n".join(complaints(inferred, {0: WHOLE[0][:3]}, {0: 3}))
+
+
+@pytest.mark.parametrize(
+    ("fate", "good", "bad"),
+    [
+        (Fate.COMMITTED, [3], [0, 2, 6]),
+        (Fate.ABORTED, [0], [1, 3]),
+        (Fate.UNKNOWN, [0, 3], [1, 2, 6]),
+    ],
+)
+def test_a_transaction_is_whole_or_absent_as_its_producer_was_told(
+    fate: Fate, good: list[int], bad: list[int]
+) -> None:
+    for count in good:
+        assert list(broken_transactions({7: fate}, {7: count}, whole=3)) == []
+    for count in bad:
+        assert len(list(broken_transactions({7: fate}, {7: count}, whole=3))) == 1
+
+
+def test_a_transaction_that_nobody_made_is_noticed() -> None:
+    assert len(list(broken_transactions({}, {7: 3}, whole=3))) == 1

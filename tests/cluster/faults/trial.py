@@ -5,16 +5,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.cluster.cluster_clients import Clients
+from tests.cluster.faults.bookkeeper import RECORDS_EACH, Bookkeeper, committed_records
 from tests.cluster.faults.fault_plan import BROKERS, Round, rounds
 from tests.cluster.faults.hurt_cluster import PATIENCE_S, HurtCluster, replica_bytes
-from tests.cluster.faults.verdict import Heard, Log, complaints
+from tests.cluster.faults.verdict import Fate, Heard, Log, broken_transactions, complaints
 from tests.cluster.faults.witnesses import Member, Tail, Target, Witness, Writer
 
 PARTITIONS: Final = 6
@@ -32,6 +33,7 @@ class Outcome:
     acknowledged: int = 0
     seen: int = 0
     commits: int = 0
+    transactions: Counter[Fate] = field(default_factory=Counter)
     restarts: int = 0
     # How long producers heard nothing at most, by what had happened.
     stalls_s: list[tuple[float, str]] = field(default_factory=list)
@@ -55,9 +57,12 @@ class Trial:
                 topic=clients.new_topic(PARTITIONS),
                 partitions=PARTITIONS,
             )
-            with self._witnesses(target):
+            ledger = replace(target, topic=clients.new_topic(PARTITIONS))
+            bookkeeper = Bookkeeper(ledger, "bookkeeper")
+            with self._witnesses(target, bookkeeper):
                 self._suffer(cluster, seed, seconds)
                 self._recover(cluster, clients, target.topic)
+            self._audit(ledger, bookkeeper)
             log = self._read_all(target)
             committed = self._committed(target)
             self._outcome.complaints += complaints(self._heard, log, committed)
@@ -68,16 +73,18 @@ class Trial:
         return self._outcome
 
     @contextmanager
-    def _witnesses(self, target: Target) -> Iterator[None]:
+    def _witnesses(self, target: Target, bookkeeper: Bookkeeper) -> Iterator[None]:
         lock = threading.Lock()
         writers = [Writer(target, number, self._heard) for number in range(WRITERS)]
         tail = Tail(target, self._heard)
         members = [Member(target, GROUP, self._heard, lock) for _ in range(2)]
-        all_of_them: list[Witness] = [*writers, tail, *members]
+        all_of_them: list[Witness] = [*writers, tail, *members, bookkeeper]
         self._writers = writers
+        self._all_of_them = all_of_them
         for witness in all_of_them:
             witness.start()
         yield
+        bookkeeper.finish(PATIENCE_S)
         for writer in writers:
             writer.finish(PATIENCE_S)
         ends = self._ends(target)
@@ -93,7 +100,9 @@ class Trial:
     def _suffer(self, cluster: HurtCluster, seed: int, seconds: float) -> None:
         began_s = time.monotonic()
         for number, each in enumerate(rounds(seed), 1):
-            if time.monotonic() > began_s + seconds:
+            if time.monotonic() > began_s + seconds or any(
+                each.trouble for each in self._all_of_them
+            ):
                 return
             self._one_round(cluster, number, each, time.monotonic() - began_s)
 
@@ -117,6 +126,11 @@ class Trial:
                 self._outcome.complaints.append(f"not in sync again: {found}")
                 return
             cluster.rest(_LOOK_S)
+
+    def _audit(self, ledger: Target, bookkeeper: Bookkeeper) -> None:
+        found = committed_records(ledger, bookkeeper.committed, PATIENCE_S)
+        self._outcome.complaints += broken_transactions(bookkeeper.fates, found, whole=RECORDS_EACH)
+        self._outcome.transactions.update(bookkeeper.fates.values())
 
     def _ends(self, target: Target) -> dict[int, int]:
         consumer = _consumer(target)

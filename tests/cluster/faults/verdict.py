@@ -7,21 +7,22 @@ not be there twice, and not before one that the same producer sent earlier.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import islice
 
 Log = Mapping[int, Sequence[tuple[int, bytes]]]
 """What partitions hold: offsets and values, in order."""
-
-UNKNOWN_OFFSET = -1001
-"""librdkafka's word for a record that was acknowledged as a repetition."""
 
 _MOST_COMPLAINTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
+    """`offset` is None where librdkafka took it from the next batch's answer that this one is in
+    the log too: the answer of its own had been lost."""
+
     partition: int
-    offset: int
+    offset: int | None
     value: bytes
 
 
@@ -36,6 +37,30 @@ class Heard:
     # What a group has handled, and the offsets whose commit it was told of.
     handled: set[bytes] = field(default_factory=set)
     committed: dict[int, int] = field(default_factory=dict)
+
+
+class Fate(Enum):
+    """What a producer was told of a transaction."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+def broken_transactions(
+    fates: Mapping[int, Fate], found: Mapping[int, int], *, whole: int
+) -> Iterator[str]:
+    """What is wrong; `found` says how many records of each transaction a reader of committed ones
+    gets, and `whole` how many there are in one."""
+    allowed = {
+        Fate.COMMITTED: (whole,),
+        Fate.ABORTED: (0,),
+        Fate.UNKNOWN: (0, whole),
+    }
+    for number in sorted({*fates, *found}):
+        fate = fates.get(number, Fate.ABORTED)
+        if found.get(number, 0) not in allowed[fate]:
+            yield f"{found.get(number, 0)} of {whole} records of {fate.value} transaction {number}"
 
 
 def complaints(heard: Heard, log: Log, committed_at_last: Mapping[int, int]) -> list[str]:
@@ -66,7 +91,7 @@ def _broken_offsets(log: Log) -> Iterator[str]:
 def _lost_or_moved(heard: Heard, log: Log) -> Iterator[str]:
     for each in heard.acknowledged:
         records = log[each.partition]
-        if each.offset == UNKNOWN_OFFSET:
+        if each.offset is None:
             continue
         found = records[each.offset] if each.offset < len(records) else None
         if found != (each.offset, each.value):

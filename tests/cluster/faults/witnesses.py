@@ -32,7 +32,7 @@ _TURN_S: Final = 0.02
 _COMMIT_EVERY_S: Final = 1.0
 
 # A broker that sleeps, or whose link is cut, is given up after a while.
-_IMPATIENT: Final = {
+IMPATIENT: Final = {
     "socket.timeout.ms": 6_000,
     "reconnect.backoff.max.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 5_000,
@@ -52,7 +52,7 @@ class Witness:
 
     def __init__(self) -> None:
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self.trouble: list[str] = []
 
     def start(self) -> None:
@@ -67,6 +67,12 @@ class Witness:
 
     def state(self) -> str:
         return ""
+
+    def _run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:  # noqa: BLE001, a witness that is gone proves nothing
+            self.trouble.append(f"{type(self).__name__} has died: {error!r}")
 
     def _live(self) -> None:
         raise NotImplementedError
@@ -95,7 +101,7 @@ class Writer(Witness):
                 "linger.ms": 5,
                 "retry.backoff.max.ms": 500,
                 "compression.type": "lz4" if number % 2 else "none",
-                **_IMPATIENT,
+                **IMPATIENT,
             }
         )
 
@@ -143,7 +149,6 @@ class Writer(Witness):
         self.acknowledged += 1
         partition, offset, value = message.partition(), message.offset(), message.value()
         assert partition is not None
-        assert offset is not None
         self._heard.acknowledged.append(
             Acknowledged(partition=partition, offset=offset, value=bytes(value or b""))
         )
@@ -176,7 +181,7 @@ class Tail(Witness):
                 # An offset that has gone is what this is all about.
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 100,
-                **_IMPATIENT,
+                **IMPATIENT,
             }
         )
         topic = self._target.topic
@@ -231,7 +236,7 @@ class Member(Witness):
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": 8_000,
                 "heartbeat.interval.ms": 1_000,
-                **_IMPATIENT,
+                **IMPATIENT,
             }
         )
         consumer.subscribe([self._target.topic])
