@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bench.clusters import BROKERS, BenchCluster, SteadyWriter, await_true
+from bench.clusters import BROKERS, BenchCluster, SteadyWriter, await_true, headwater_cluster
 from bench.harness import Bench
 from headwater.net.free_ports import free_ports
 
@@ -31,7 +31,7 @@ def measure(bench: Bench) -> None:
     bench.record("three brokers and ZooKeeper are ready", ready_s, "s", at_most=6)
     for session_ms in SESSIONS_MS:
         settings = {"zookeeper.session.timeout.ms": session_ms, "min.insync.replicas": 2}
-        with BenchCluster(settings) as cluster:
+        with BenchCluster(headwater_cluster(settings)) as cluster:
             cluster.new_topics(TOPIC)
             _measure_kills(bench, cluster, session_ms)
             if session_ms == SESSIONS_MS[0]:

@@ -5,7 +5,7 @@ import time
 from functools import partial
 from typing import Final
 
-from bench.clusters import BROKERS, BenchCluster, await_true
+from bench.clusters import BROKERS, BenchCluster, await_true, headwater_cluster
 from bench.harness import Bench
 
 TOPIC_NAMES: Final = [f"topic-{number}" for number in range(30)]
@@ -18,7 +18,7 @@ SETTLING_SECONDS: Final = 10.0
 
 def measure(bench: Bench) -> None:
     settings = {"zookeeper.session.timeout.ms": SESSION_MS, "auto.leader.rebalance.enable": False}
-    with BenchCluster(settings) as cluster:
+    with BenchCluster(headwater_cluster(settings)) as cluster:
         began = time.perf_counter()
         cluster.new_topics(*TOPIC_NAMES, partitions=PARTITIONS_OF_A_TOPIC)
         bench.record("3,000 partitions are made, led and in sync", time.perf_counter() - began, "s")

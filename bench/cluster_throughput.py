@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.broker_requests import percentiles_us
-from bench.clusters import BenchCluster
+from bench.clusters import BenchCluster, headwater_cluster
 from bench.harness import Bench, in_turn
 from bench.librdkafka import BulkProducer
 from bench.raw_requests import VALUE_BYTES, produce_frame, produce_one_at_a_time
@@ -41,7 +41,7 @@ class Load:
 
 
 def measure(bench: Bench) -> None:
-    with BenchCluster({"min.insync.replicas": 2}) as cluster:
+    with BenchCluster(headwater_cluster({"min.insync.replicas": 2})) as cluster:
         cluster.new_topics(REPLICATED)
         cluster.new_topics(SINGLE, replicas=1)
         contenders: dict[str, Callable[[], Load]] = {

@@ -6,10 +6,10 @@ three brokers on two cores say what replication costs, and not what three machin
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -34,15 +34,50 @@ _LOOK_S: Final = 0.05
 _BETWEEN_RECORDS_S: Final = 0.005
 
 
+class AnyBroker(Protocol):
+    """A broker of Headwater or of Apache Kafka, in a process of its own."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def start(self) -> object: ...
+
+    def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class AnyCluster(Protocol):
+    """Whose brokers have the ids from 0."""
+
+    @property
+    def brokers(self) -> Sequence[AnyBroker]: ...
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def start(self) -> object: ...
+
+    def close(self) -> None: ...
+
+
+def headwater_cluster(settings: Mapping[str, Value] | None = None) -> EmbeddedCluster:
+    # Not the session's, which may be short: a start is not what is measured.
+    patient: dict[str, Value] = {"zookeeper.connection.timeout.ms": PATIENCE_S * 1_000}
+    return EmbeddedCluster(BROKERS, {**patient, **(settings or {})}, patience_s=PATIENCE_S)
+
+
 class BenchCluster:
     """A cluster, the CPU time of its brokers, and its topics."""
 
-    def __init__(self, settings: Mapping[str, Value] | None = None) -> None:
-        # Not the session's, which may be short: a start is not what is measured.
-        patient: dict[str, Value] = {"zookeeper.connection.timeout.ms": PATIENCE_S * 1_000}
-        self._cluster = EmbeddedCluster(
-            BROKERS, {**patient, **(settings or {})}, patience_s=PATIENCE_S
-        )
+    def __init__(self, cluster: AnyCluster) -> None:
+        self._cluster = cluster
 
     def __enter__(self) -> Self:
         self._cluster.start()

@@ -70,6 +70,10 @@ def _warm_up(broker: PeerBroker) -> None:
         consumer.stop()
 
 
+def line_of(size: int) -> bytes:
+    return (_LINE * (size // len(_LINE) + 1))[:size]
+
+
 def _topic(size_name: str, codec: str) -> str:
     return f"load-{size_name.replace(' ', '')}-{codec}"
 
@@ -77,7 +81,7 @@ def _topic(size_name: str, codec: str) -> str:
 def _produced(broker: PeerBroker, size_name: str, size: int, codec: str) -> Iterator[Taken]:
     topic = _topic(size_name, codec)
     create_topic(broker, topic)
-    value = (_LINE * (size // len(_LINE) + 1))[:size]
+    value = line_of(size)
     settings = {**PRODUCER, "compression.type": codec}
     with BulkProducer(broker.port, topic, settings) as producer:
         rate, cpu = _measured(broker, lambda: producer.produce(value, LOAD_BYTES // size))
@@ -150,8 +154,8 @@ def _by_tools(broker: PeerBroker) -> Iterator[Taken]:
         KAFKA_4_1,
         f"{_TOOLS}.ProducerPerformance",
         *("--topic", "tools", "--num-records", str(count), "--record-size", "1024"),
-        *("--throughput", "-1", "--bootstrap-server", broker.address),
-        *("--command-property", "acks=1"),
+        *("--throughput", "-1"),
+        *("--producer-props", f"bootstrap.servers={broker.address}", "acks=1"),
         jvm_options=_TOOL_JVM,
     )
     found = re.findall(r"\(([\d.]+) MB/sec\)", printed)

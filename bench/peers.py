@@ -5,13 +5,16 @@ line is turned so that more than 1 is ahead, whichever way its unit goes.
 """
 
 import statistics
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench import peer_cluster_loads, peer_clusters
 from bench.conditions import present_conditions
 from bench.harness import Bench, in_short, in_turn
 from bench.peer_brokers import CONTENDERS, Start
+from bench.peer_clusters import CONTENDERS as CLUSTERS
 from bench.peer_loads import Taken, run_all
 from tests.peers.jars import KAFKA_4_1
 
@@ -27,7 +30,9 @@ same settings, one broker at a time on the same disk, {rounds} rounds in turn, m
 broker share the machine: {cpu}, {cores} cores, {memory} MiB, {kernel}, Python {python}, {date}.
 
 *Kafka* has the JVM options of its own start script, *tuned* has 4 GB of heap, the parallel
-collector, and threads and socket buffers for a small machine. *Ahead* is how many times better
+collector, and threads and socket buffers for a small machine (in clusters 2 GB each). Clusters are
+three brokers and what elects their controller: one ZooKeeper for Headwater, itself for Kafka; both
+take a broker for dead after 6 s of silence. *Ahead* is how many times better
 Headwater is than the better of the two: above 1 it is ahead, below 1 behind.
 
 | | Headwater | Kafka | tuned | unit | ahead |
@@ -39,7 +44,26 @@ def measure(bench: Bench) -> None:
     absence = KAFKA_4_1.absence()
     if absence is not None:
         raise SystemExit(f"there is nothing to compare with: {absence}")
-    runs = in_turn({name: partial(_run, start) for name, start in CONTENDERS.items()}, ROUNDS)
+    brokers = {name: partial(_run, start) for name, start in CONTENDERS.items()}
+    clusters = {name: partial(_run_cluster, start) for name, start in CLUSTERS.items()}
+    one = _recorded(bench, in_turn(brokers, ROUNDS))
+    three = _recorded(bench, in_turn(clusters, ROUNDS))
+    PAGE.write_text(_head() + "\n".join([*one, *three]) + "\n", encoding="utf-8")
+
+
+def _run(start: Start) -> list[Taken]:
+    """All loads on a fresh broker."""
+    with start() as broker:
+        return list(run_all(broker))
+
+
+def _run_cluster(start: peer_clusters.Start) -> list[Taken]:
+    with start() as cluster:
+        return list(peer_cluster_loads.run_all(cluster))
+
+
+def _recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[Taken]]]) -> list[str]:
+    """The lines of the page."""
     lines = []
     for index, first in enumerate(runs[OURS][0]):
         values = {
@@ -54,13 +78,7 @@ def measure(bench: Bench) -> None:
         bench.record(f"{first.name}: ahead", ahead, "times", at_least=1)
         figures = " | ".join(in_short(value) for value in values.values())
         lines.append(f"| {first.name} | {figures} | {first.unit} | {ahead:.2f} |")
-    PAGE.write_text(_head() + "\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _run(start: Start) -> list[Taken]:
-    """All loads on a fresh broker."""
-    with start() as broker:
-        return list(run_all(broker))
+    return lines
 
 
 def _ahead(taken: Taken, values: dict[str, float]) -> float:

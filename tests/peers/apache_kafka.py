@@ -1,4 +1,4 @@
-"""Apache Kafka, run as a peer: one broker in KRaft mode, and Kafka's own tools.
+"""Apache Kafka, run as a peer: brokers in KRaft mode, and Kafka's own tools.
 
 Settings are Kafka's defaults except where one node, or a quick test, forces another value; the
 same few are given to Headwater, so that both describe the same configuration.
@@ -6,12 +6,13 @@ same few are given to Headwater, so that both describe the same configuration.
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from tests.peers.jars import KAFKA_4_1, Peer
-from tests.peers.processes import end, free_port, start_until
+from tests.peers.processes import Launched, ask_to_end, end, free_port
 
 NODE_ID: Final = 1
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -33,6 +34,7 @@ _ONE_NODE_OF_KAFKA: Final[Mapping[str, str]] = {
 }
 _STARTED: Final = "Kafka Server started"
 _TOOL_TIMEOUT_S: Final = 120
+_STOP_PATIENCE_S: Final = 60
 
 
 # What lives for a second or two is not worth a second compiler.
@@ -58,50 +60,89 @@ def java(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The place of a node among those that elect the controller: its id, and the port of each."""
+
+    node_id: int
+    controller_ports: Mapping[int, int]
+
+    @property
+    def voters(self) -> str:
+        return ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in self.controller_ports.items())
+
+
 class ApacheKafka:
-    """One broker that is also its own controller, in a folder of its own."""
+    """One broker that is also a controller, in a folder of its own; alone, if no seat is given."""
 
     def __init__(
         self,
         folder: Path,
         peer: Peer = KAFKA_4_1,
         jvm_options: Sequence[str] | None = None,
-        **settings: str,
+        settings: Mapping[str, str] | None = None,
+        *,
+        seat: Seat | None = None,
     ) -> None:
         """`jvm_options` stand in for those of a quick test, which are no good for measuring."""
         self.peer = peer
         self._jvm_options = jvm_options
+        self._seat = seat or Seat(NODE_ID, {NODE_ID: free_port()})
         self.data = folder / "kafka-data"
         self.port = free_port()
-        self._controller_port = free_port()
         self._properties = folder / "server.properties"
         self._log = folder / "kafka.log"
-        lines = {**self._settings(), **settings}
+        lines = {**self._settings(), **(settings or {})}
         self._properties.write_text("".join(f"{key}={lines[key]}\n" for key in lines))
+        self._launched: Launched | None = None
         self._process: subprocess.Popen[str] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self) -> Self:
-        if not self.data.exists():
-            self.data.mkdir()
-            arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties))
-            run_class(self.peer, "kafka.tools.StorageTool", *arguments)
-        options = self._jvm_options
-        command = [*java(self.peer, options=options), "kafka.Kafka", str(self._properties)]
-        self._process = start_until(command, lambda line: _STARTED in line, self._log)
-        return self
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
 
     @property
     def pid(self) -> int:
         assert self._process is not None, "it is not running"
         return self._process.pid
 
+    def format(self) -> None:
+        """What must be done once before the first start, which does it if nobody did."""
+        if not self.data.exists():
+            self.data.mkdir()
+            arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties))
+            run_class(self.peer, "kafka.tools.StorageTool", *arguments)
+
+    def launch(self) -> None:
+        """Start it without waiting; one of several is not ready before most of them run."""
+        self.format()
+        options = self._jvm_options
+        command = [*java(self.peer, options=options), "kafka.Kafka", str(self._properties)]
+        self._launched = Launched(command, lambda line: _STARTED in line, self._log)
+
+    def await_ready(self) -> None:
+        assert self._launched is not None, "it was not launched"
+        self._process = self._launched.once_ready()
+
+    def start(self) -> Self:
+        self.launch()
+        self.await_ready()
+        return self
+
     def stop(self) -> None:
+        """Without a word, as a quick test ends it."""
         if self._process is not None:
             end(self._process)
+            self._process = None
+
+    def retire(self) -> None:
+        """With a controlled shutdown."""
+        if self._process is not None:
+            ask_to_end(self._process, _STOP_PATIENCE_S)
             self._process = None
 
     def __enter__(self) -> Self:
@@ -116,17 +157,17 @@ class ApacheKafka:
         self.stop()
 
     def _settings(self) -> dict[str, str]:
-        listeners = (
-            f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}"
-        )
+        seat = self._seat
+        controller_port = seat.controller_ports[seat.node_id]
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}"
         return {
             "process.roles": "broker,controller",
-            "node.id": str(NODE_ID),
+            "node.id": str(seat.node_id),
             "listeners": listeners,
             "advertised.listeners": listeners,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{self._controller_port}",
+            "controller.quorum.voters": seat.voters,
             "log.dirs": str(self.data),
             **COMMON_SETTINGS,
             **_ONE_NODE_OF_KAFKA,

@@ -22,31 +22,45 @@ class DidNotStart(AssertionError):
     """A broker that ended, or fell silent, before it said that it was ready."""
 
 
-def start_until(
-    command: Sequence[str], is_ready: Callable[[str], bool], log: Path
-) -> subprocess.Popen[str]:
-    """Start a process and wait until a line that it prints says that it is ready.
+class Launched:
+    """A process that was started, and is ready when a line that it prints says so.
 
     All that it prints goes into the log, later too: a full pipe would stop it in the middle.
     """
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=_die_with_us(),
-    )
-    readiness: Queue[bool] = Queue()
-    reader = threading.Thread(
-        target=_copy, args=(process.stdout, log, is_ready, readiness), daemon=True
-    )
-    reader.start()
-    if readiness.get():
-        return process
-    process.kill()
-    process.wait()
-    last = log.read_text().splitlines(keepends=True)[-_LAST_LINES:]
-    raise DidNotStart(f"{command[0]} ended with {process.returncode}:\n{''.join(last)}")
+
+    def __init__(self, command: Sequence[str], is_ready: Callable[[str], bool], log: Path) -> None:
+        self._command = command
+        self._log = log
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=_die_with_us(),
+        )
+        self._readiness: Queue[bool] = Queue()
+        reader = threading.Thread(
+            target=_copy,
+            args=(self._process.stdout, log, is_ready, self._readiness),
+            daemon=True,
+        )
+        reader.start()
+
+    def once_ready(self) -> subprocess.Popen[str]:
+        process = self._process
+        if self._readiness.get():
+            return process
+        process.kill()
+        process.wait()
+        last = self._log.read_text().splitlines(keepends=True)[-_LAST_LINES:]
+        raise DidNotStart(f"{self._command[0]} ended with {process.returncode}:\n{''.join(last)}")
+
+
+def start_until(
+    command: Sequence[str], is_ready: Callable[[str], bool], log: Path
+) -> subprocess.Popen[str]:
+    """Start a process and wait until it is ready."""
+    return Launched(command, is_ready, log).once_ready()
 
 
 def _copy(
@@ -64,6 +78,15 @@ def _copy(
 def end(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.wait()
+
+
+def ask_to_end(process: subprocess.Popen[str], patience_s: float) -> None:
+    """As `kill` does; killed if it takes too long."""
+    process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        end(process)
 
 
 def free_port() -> int:
