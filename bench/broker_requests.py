@@ -161,13 +161,19 @@ class Tail:
         with self._producer, self._consumer:
             pass
 
-    def run(self, seconds: float, *, also_until: threading.Event | None = None) -> list[int]:
+    def run(
+        self,
+        seconds: float,
+        *,
+        per_second: int = RECORDS_PER_SECOND,
+        also_until: threading.Event | None = None,
+    ) -> list[int]:
         """Send for so long, and until an event; how long each record was on its way, in ns."""
         with self._all_came:
             self._took_ns = []
         padding = bytes(VALUE_BYTES - _SENT_NS.size)
         began, count = time.perf_counter(), 0
-        interval = 1 / RECORDS_PER_SECOND
+        interval = 1 / per_second
         while count * interval < seconds or (also_until is not None and not also_until.is_set()):
             early = began + count * interval - time.perf_counter()
             if early > 0:

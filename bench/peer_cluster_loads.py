@@ -16,7 +16,7 @@ from bench.peer_clusters import SESSION_MS, PeerCluster
 from bench.peer_loads import CODECS, LOAD_BYTES, SIZES, Taken, line_of
 from bench.raw_requests import produce_frame, produce_one_at_a_time
 
-WARM_UP_BYTES: Final = 50_000_000
+WARM_UP_BYTES: Final = 300_000_000
 ALONE: Final = 2_000
 
 _STEADY: Final = "steady"

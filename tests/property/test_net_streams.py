@@ -172,6 +172,7 @@ class Storm:
                 channel.feed(b"garbage")
                 channel.is_broken = dice.random() < 0.5
         for _ in range(dice.randrange(4)):
+            self.lab.is_crowded = dice.random() < 0.5
             self.lab.loop.turn()
 
     def _feed(self, channel: ScriptedChannel) -> None:

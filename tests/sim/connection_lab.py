@@ -42,6 +42,9 @@ def keep_waiting(slot: ReplySlot, frame: memoryview) -> None:
 class ConnectionLab:
     """Records every frame and slot, then lets `behave` do with them what the test wants."""
 
+    # Whether many connections wait for every turn of the loop.
+    is_crowded = False
+
     def __init__(
         self,
         settings: NetworkSettings | None = None,
@@ -64,6 +67,7 @@ class ConnectionLab:
             clock=self.clock,
             attentive=self.attentive,
             departed=lambda _: None,
+            is_crowded=lambda: self.is_crowded,
             part=lambda channel: channel.close(),
         )
         self.frames: list[bytes] = []

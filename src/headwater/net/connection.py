@@ -2,8 +2,9 @@
 
 What a reader would get wrong: nothing here is called from within itself. An answer, whoever gives
 it, only notes what is to be done; serving and sending happen in `_serve_and_send`, which only the
-loop calls. All that is answered within one turn of the loop leaves together. Whose the bytes of a
-frame are is written in `headwater.net.service`.
+loop calls. All that is answered within one turn of the loop leaves together, and where many
+connections wait for that turn, all of them are served before the answers of any leave. Whose the
+bytes of a frame are is written in `headwater.net.service`.
 """
 
 import logging
@@ -44,6 +45,8 @@ class Surroundings:
     attentive: "dict[Connection, None]"
     # Called once for each connection that is closed, before the service hears of it.
     departed: "Callable[[Connection], None]"
+    # Whether many connections wait for this turn of the loop.
+    is_crowded: Callable[[], bool]
     # Takes over the channel of a connection that has left, and closes it when the peer does.
     part: Callable[[Channel], None]
 
@@ -62,6 +65,7 @@ class Connection:
         "_has_ended",
         "_held_by",
         "_intake",
+        "_is_crowded",
         "_is_leaving",
         "_is_reading",
         "_is_scheduled",
@@ -95,6 +99,7 @@ class Connection:
         self._clock = surroundings.clock
         self._attentive = surroundings.attentive
         self._departed = surroundings.departed
+        self._is_crowded = surroundings.is_crowded
         self._part = surroundings.part
         self._requests_limit = settings.headwater_connection_requests_max
         self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
@@ -254,7 +259,13 @@ class Connection:
             self._is_reading = False
             self._loop.remove_reader(self._fd)
         elif self._receive():
-            self._serve_and_send()
+            if self._is_crowded():
+                # To send is to wake whoever waits for it, who then falls asleep before the next
+                # answer; one after another, answers find their readers awake.
+                self._serve(_FRAMES_PER_TURN)
+                self._proceed_soon()
+            else:
+                self._serve_and_send()
 
     def _receive(self) -> bool:
         """Take in what has come; False when it surely does not complete a frame.

@@ -9,9 +9,12 @@ import asyncio
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Protocol
+from selectors import DefaultSelector, SelectorKey
+from typing import Final, Protocol
 
 Callback = Callable[[], None]
+
+_FEW: Final = 3
 
 
 class Loop(Protocol):
@@ -28,10 +31,41 @@ class Loop(Protocol):
     def call_soon(self, callback: Callback, /) -> object: ...
 
 
+class _CountingSelector(DefaultSelector):
+    """Knows how many descriptors were ready when it was last asked."""
+
+    ready_count = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        found = super().select(timeout)
+        self.ready_count = len(found)
+        return found
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """asyncio's loop, which knows whether many wait for their turn."""
+
+    def __init__(self) -> None:
+        self._counting = _CountingSelector()
+        super().__init__(self._counting)
+
+    def is_crowded(self) -> bool:
+        return self._counting.ready_count > _FEW
+
+
+def crowd_on(loop: Loop) -> Callable[[], bool]:
+    """Whether many descriptors are ready in this turn of the loop, as far as it can tell."""
+    return loop.is_crowded if isinstance(loop, CountingLoop) else _never
+
+
+def _never() -> bool:
+    return False
+
+
 def new_loop() -> asyncio.AbstractEventLoop:
     """uvloop's loop where uvloop is installed, else asyncio's."""
     if importlib.util.find_spec("uvloop") is None:
-        return asyncio.new_event_loop()
+        return CountingLoop()
     # Imported by name, because it is an extra: neither the checker nor the package needs it.
     loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
     return loop

@@ -20,6 +20,7 @@ from headwater.net.farewell import Farewells
 from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
+from headwater.net.loop import crowd_on
 from headwater.net.service import Address, Service
 from headwater.net.settings import NetworkSettings
 
@@ -63,6 +64,7 @@ class SocketServer:
             clock=self._clock,
             attentive=self._attentive,
             departed=self._departed,
+            is_crowded=crowd_on(loop),
             part=self._farewells.part,
         )
 

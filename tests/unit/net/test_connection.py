@@ -9,6 +9,12 @@ from headwater.net.settings import NetworkSettings
 from tests.sim.connection_lab import ConnectionLab, Range, echo, framed, keep_waiting
 
 
+@pytest.fixture(params=[False, True], ids=["few", "many"], autouse=True)
+def crowd(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything holds with many other connections too."""
+    monkeypatch.setattr(ConnectionLab, "is_crowded", request.param)
+
+
 def test_a_frame_is_served_and_its_answer_sent() -> None:
     lab = ConnectionLab()
     _, channel = lab.connect()
@@ -243,7 +249,10 @@ def test_a_fast_reader_gets_much_at_once_and_leaves_room_for_others(
     lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"h", part]))
     connection, channel = lab.connect()
     channel.feed(framed(b"fetch"))
+    # Where many wait, its answer leaves in the second turn.
     lab.loop.turn()
+    if lab.is_crowded:
+        lab.loop.turn()
     assert at_once_bytes <= len(channel.sent) <= 1.15 * at_once_bytes
     lab.loop.run()
     assert len(channel.sent) == 20_000_001
@@ -534,3 +543,25 @@ def test_a_connection_that_dies_gives_its_place_to_those_who_wait() -> None:
     greedy.close()
     lab.loop.run()
     assert lab.frames == [b"g", b"g", b"g", b"o", b"o"]
+
+
+def test_where_many_wait_all_are_served_before_an_answer_leaves() -> None:
+    lab = ConnectionLab()
+    lab.is_crowded = True
+    channels = [lab.connect()[1] for _ in range(5)]
+    for number, channel in enumerate(channels):
+        channel.feed(framed(b"%d" % number))
+    lab.loop.turn()
+    assert len(lab.frames) == 5
+    assert all(channel.sent == b"" for channel in channels)
+    lab.loop.turn()
+    assert [channel.sent for channel in channels] == [framed(b"%d" % each) for each in range(5)]
+
+
+def test_where_few_wait_an_answer_leaves_at_once() -> None:
+    lab = ConnectionLab()
+    lab.is_crowded = False
+    _, channel = lab.connect()
+    channel.feed(framed(b"now"))
+    lab.loop.turn()
+    assert channel.sent == framed(b"now")

@@ -6,18 +6,21 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from headwater.model.failures import CannotListen
 from headwater.net.endpoint import Endpoint, parse_endpoints
-from headwater.net.loop import new_loop, posting_to
+from headwater.net.loop import CountingLoop, crowd_on, new_loop, posting_to
 from headwater.net.receive_buffer import SMALL_BYTES
 from headwater.net.server import SocketServer
 from headwater.net.service import ReplySlot
 from headwater.net.settings import NetworkSettings
 from tests.sim.connection_lab import echo, framed, keep_waiting
+from tests.sim.scripted_net import SteppedLoop
 from tests.unit.net.real_sockets import PATIENCE_S, OpenRange, RecordedService, running
 
 HAS_IPV6 = Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6").read_text())
@@ -385,6 +388,32 @@ def test_work_of_other_threads_comes_back_on_the_loop() -> None:
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
+
+
+def _note(seen: dict[int, bool], count: int, is_crowded: Callable[[], bool]) -> None:
+    seen.setdefault(count, is_crowded())
+
+
+def test_a_loop_knows_whether_many_wait_for_its_turn() -> None:
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        loop = runner.get_loop()
+        is_crowded = crowd_on(loop)
+        seen: dict[int, bool] = {}
+        for count in (1, 10):
+            pairs = [socket.socketpair() for _ in range(count)]
+            for ours, theirs in pairs:
+                theirs.send(b"x")
+                loop.add_reader(ours, partial(_note, seen, count, is_crowded))
+            runner.run(asyncio.sleep(0))
+            for ours, theirs in pairs:
+                loop.remove_reader(ours)
+                ours.close()
+                theirs.close()
+    assert seen == {1: False, 10: True}
+
+
+def test_another_loop_is_never_crowded() -> None:
+    assert not crowd_on(SteppedLoop())()
 
 
 _OUT_OF_DESCRIPTORS = """
