@@ -161,7 +161,7 @@ def _remember(read: PartitionRead) -> None:
 
 
 def _is_plain(read: PartitionRead) -> bool:
-    return not read.error and read.diverging is None and read.aborted is None and read.preferred < 0
+    return not (read.error or read.aborted) and read.diverging is None and read.preferred < 0
 
 
 def _single(session_id: int, read: PartitionRead) -> SingleFetched:
@@ -174,6 +174,7 @@ def _single(session_id: int, read: PartitionRead) -> SingleFetched:
         read.high_watermark,
         read.last_stable_offset,
         read.log_start_offset,
+        read.aborted is not None,
     )
 
 

@@ -61,7 +61,7 @@ from headwater.storage.log_directory import DirectoryTools
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.os_disk import OsDisk
 from headwater.storage.range_reader import RangeReader
-from headwater.storage.residency import Residency, probe_residency
+from headwater.storage.residency import Glance, Residency, probe_glance, probe_residency
 from headwater.storage.thread_executor import ThreadExecutor
 
 _log = logging.getLogger(__name__)
@@ -241,6 +241,7 @@ class Node(ABC):
             image=lambda: standing.image,
             colleagues=self._colleagues_or_none(),
         )
+        residency, glance = _page_cache(self._disk, self._paths[0])
         self.broker = Broker(
             static=self._static,
             clock=self._clock,
@@ -250,10 +251,11 @@ class Node(ABC):
             directories=self._directories,
             partitions=self._partitions,
             ranges=RangeReader(
-                _residency(self._disk, self._paths[0]),
+                residency,
                 self._executor,
                 OsColdRead(),
                 cold_limit_bytes=settings.headwater_cold_read_bytes_max,
+                glance=glance,
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
             deadlines=self._deadlines,
@@ -364,11 +366,11 @@ def _directory_id(disk: Disk, path: Path) -> str | None:
     return None if meta is None else meta.directory_id
 
 
-def _residency(disk: Disk, directory: Path) -> Residency:
+def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, Glance | None]:
     """How this system tells what is in the page cache, tried on a file of the data directory."""
     path = directory / meta_properties.FILE_NAME
     file = disk.open(path)
     try:
-        return probe_residency(file)
+        return probe_residency(file), probe_glance(file)
     finally:
         file.close()

@@ -29,6 +29,13 @@ _Range = ctypes.c_uint64 * 2  # offset, length
 _Counts = ctypes.c_uint64 * 5  # cached, dirty, in writeback, evicted, recently evicted
 
 
+class Glance(Protocol):
+    """Reads what is in the page cache, and never waits for a disk."""
+
+    def __call__(self, file: File, length: int, position: int) -> bytearray | None:
+        """The bytes; None where one of them is not in memory, or nobody can tell."""
+
+
 class Residency(Protocol):
     """Tells what is in the page cache. For one thread each."""
 
@@ -121,3 +128,18 @@ def can_read_nowait(descriptor: int) -> bool:
     except OSError as error:
         return error.errno == errno.EAGAIN
     return True
+
+
+def read_nowait(file: File, length: int, position: int) -> bytearray | None:
+    """`Glance` where `can_read_nowait`."""
+    content = bytearray(length)
+    try:
+        read = os.preadv(file.fileno(), (content,), position, os.RWF_NOWAIT)
+    except OSError:
+        return None
+    return content if read == length else None
+
+
+def probe_glance(file: File) -> Glance | None:
+    """How to read small ranges at once, tried on a file of the log directory; None: not at all."""
+    return read_nowait if can_read_nowait(file.fileno()) else None

@@ -165,8 +165,11 @@ class SegmentedLog:
         index = segments.index_of(offset)
         while segments[index].log is not found.file:
             index += 1
+        later = [segments[each].transactions for each in range(index, len(segments))]
+        if not any(map(len, later)):
+            # As in most logs; and librdkafka wants committed records where nobody says otherwise.
+            return []
         upper_offset = self._offset_after(index, found.position + found.length)
-        later = (segments[each].transactions for each in range(index, len(segments)))
         return collect_aborted(later, fetch_offset=offset, upper_offset=upper_offset)
 
     def end_before(self, offset: int) -> tuple[int, int]:

@@ -1,8 +1,9 @@
 """The answer to a Fetch that tells of one partition, written without a message in between.
 
 A consumer at the end of a log is answered once per batch, so this is paid nearly as often as a
-Produce. Only the plain case is written here: no error, nothing diverging, no aborted transactions,
-no preferred replica. All others go by `translation`, which this is held to byte for byte.
+Produce. Only the plain case is written here: no error, nothing diverging, no aborted transactions
+(a list of none for whoever wants committed records, else no list), no preferred replica. All others
+go by `translation`, which this is held to byte for byte.
 """
 
 from struct import Struct
@@ -19,8 +20,8 @@ _IDS_SINCE: Final = 13
 # Size, which request; tags of the header; throttle time, no error, session, one topic.
 _HEAD: Final = Struct(">iiihii")
 _COMPACT_HEAD: Final = Struct(">iibihib")
-# One partition, its number, no error, high watermark, last stable offset, log start, no list of
-# aborted transactions, no preferred replica.
+# One partition, its number, no error, high watermark, last stable offset, log start, the length of
+# the list of aborted transactions, no preferred replica.
 _PARTITION: Final = Struct(">iihqqqii")
 _COMPACT_PARTITION: Final = Struct(">bihqqqbi")
 _RECORDS: Final = Struct(">i")
@@ -41,17 +42,19 @@ class SingleFetched(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
+    lists_aborted: bool
 
 
 def write_single_fetched(
     version: int, correlation_id: int, fetched: SingleFetched, records: Part
 ) -> list[Part]:
     """The whole frame, in parts."""
-    session_id, topic, topic_id, *numbers = fetched
+    session_id, topic, topic_id, *numbers, lists_aborted = fetched
     size = part_bytes(records)
     if version < _FLEXIBLE_SINCE:
         name = topic.encode()
-        partition = _PARTITION.pack(1, numbers[0], 0, *numbers[1:], _NULL, _NO_REPLICA)
+        aborted = 0 if lists_aborted else _NULL
+        partition = _PARTITION.pack(1, numbers[0], 0, *numbers[1:], aborted, _NO_REPLICA)
         body = len(name).to_bytes(2, "big") + name + partition + _RECORDS.pack(size)
         frame_bytes = _HEAD.size - _SIZE_BYTES + len(body) + size
         return [_HEAD.pack(frame_bytes, correlation_id, 0, 0, session_id, 1) + body, records]
@@ -61,7 +64,8 @@ def write_single_fetched(
     else:
         name = topic_id
     # Counts and sizes are sent one higher than they are, and null as nought.
-    partition = _COMPACT_PARTITION.pack(2, numbers[0], 0, *numbers[1:], 0, _NO_REPLICA)
+    aborted = 1 if lists_aborted else 0
+    partition = _COMPACT_PARTITION.pack(2, numbers[0], 0, *numbers[1:], aborted, _NO_REPLICA)
     body = name + partition + uvarint(size + 1)
     frame_bytes = _COMPACT_HEAD.size - _SIZE_BYTES + len(body) + size + len(_NO_TAGS)
     head = _COMPACT_HEAD.pack(frame_bytes, correlation_id, 0, 0, 0, session_id, 2)

@@ -30,6 +30,7 @@ int64 = st.integers(-(2**63), 2**63 - 1)
         int64,
         int64,
         int64,
+        st.booleans(),
     ),
     st.binary(max_size=3_000),
 )
@@ -41,7 +42,7 @@ def test_the_answer_about_one_partition_has_the_bytes_of_the_long_way(
         high_watermark=fetched.high_watermark,
         last_stable_offset=fetched.last_stable_offset,
         log_start_offset=fetched.log_start_offset,
-        aborted_transactions=None,
+        aborted_transactions=() if fetched.lists_aborted else None,
         records=records,
     )
     topic = FetchableTopicResponse(

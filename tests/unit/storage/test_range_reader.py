@@ -13,8 +13,8 @@ from headwater.storage.executor import InlineExecutor
 from headwater.storage.file_range import FileRange
 from headwater.storage.open_files import CachedFile, OpenFiles
 from headwater.storage.os_disk import OsDisk
-from headwater.storage.range_reader import RangeReader
-from headwater.storage.residency import AssumedResidency, pages_in, probe_residency
+from headwater.storage.range_reader import SMALL_BYTES, RangeReader
+from headwater.storage.residency import AssumedResidency, Glance, pages_in, probe_residency
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.held_executor import HeldExecutor
 from tests.unit.storage.page_cache import a_file, cached_pages, drop_from_memory, need_cachestat
@@ -40,10 +40,18 @@ class Deliveries:
         self.all.append(error)
 
 
+def glance(file: File, length: int, position: int) -> bytearray | None:
+    """Reads where `PartlyResident` says that all of it is there."""
+    is_resident = PartlyResident().resident_pages(file, position, length) == pages_in(
+        position, length
+    )
+    return bytearray(file.read(length, position)) if is_resident else None
+
+
 class Scene:
     """One file of three pages on a fake disk, and a reader whose jobs wait to be run."""
 
-    def __init__(self, cold_limit_bytes: int = 10_000) -> None:
+    def __init__(self, cold_limit_bytes: int = 10_000, glance: Glance | None = None) -> None:
         self.disk = CruelDisk(random.Random(1))
         self.cache = OpenFiles(self.disk, 2)
         self.file = self.cache.open(PurePath("/log"), create=True)
@@ -56,6 +64,7 @@ class Scene:
             read_plainly,
             cold_limit_bytes=cold_limit_bytes,
             cold_limit_reads=4,
+            glance=glance,
         )
         self.seen = Deliveries()
 
@@ -73,6 +82,32 @@ def test_a_resident_range_is_delivered_as_it_is_and_held() -> None:
     wanted.release()
     assert not scene.file.is_held
     assert (scene.reader.hot_count, scene.reader.cold_count) == (1, 0)
+
+
+def test_a_small_resident_range_is_delivered_as_bytes_and_nothing_is_held() -> None:
+    scene = Scene(glance=glance)
+    scene.read(5_000, 3_000)
+    assert scene.seen.all == [scene.content[5_000:8_000]]
+    assert not scene.file.is_held
+    assert (scene.reader.hot_count, scene.reader.cold_count) == (1, 0)
+
+
+def test_a_small_range_that_is_not_resident_is_read_off_the_loop() -> None:
+    scene = Scene(glance=glance)
+    scene.read(10, 100)
+    assert scene.seen.all == []
+    scene.executor.finish()
+    assert scene.seen.all == [scene.content[10:110]]
+    assert (scene.reader.hot_count, scene.reader.cold_count) == (0, 1)
+
+
+def test_a_large_resident_range_is_not_copied() -> None:
+    scene = Scene(glance=glance)
+    big = scene.cache.open(PurePath("/big"), create=True)
+    big.file().write([bytes(8 * SMALL_BYTES)], 0)
+    wanted = scene.read(4_096, SMALL_BYTES + 1, big)
+    assert scene.seen.all == [wanted]
+    wanted.release()
 
 
 def test_a_range_that_misses_one_page_is_read_off_the_loop() -> None:
