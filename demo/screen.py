@@ -15,7 +15,10 @@ from rich.text import Text
 from demo.shop import TEAS, WINDOW_S, Cell, Revenue
 
 _WINDOWS_SHOWN: Final = 10
-_BAR: Final = 24
+# How wide the bars are where there is room, and where there is none.
+_WIDEST_BAR: Final = 24
+_NARROWEST_BAR: Final = 4
+_AROUND_BARS: Final = 70
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,7 @@ class Screen(AbstractContextManager["Screen"]):
 
     def show(self, moment: Moment) -> None:
         if self._live is not None:
-            self._live.update(table(moment))
+            self._live.update(table(moment, self.console.width))
             return
         line = summary(moment)
         if line != self._told:
@@ -72,25 +75,26 @@ def summary(moment: Moment) -> str:
     return f"{line}; {moment.news}" if moment.news else line
 
 
-def table(moment: Moment) -> RenderableType:
-    """The newest windows, with a bar for each."""
+def table(moment: Moment, width: int) -> RenderableType:
+    """The newest windows in whole coins, with a bar for each."""
+    bar = max(min(width - _AROUND_BARS, _WIDEST_BAR), _NARROWEST_BAR)
     windows: dict[int, dict[str, int]] = defaultdict(dict)
     for cell, revenue in moment.rows:
         windows[cell.window_s][cell.tea] = revenue.cents
     highest = max((sum(each.values()) for each in windows.values()), default=1)
     shown = Table(title="Revenue, exactly once", title_justify="left", expand=False)
-    shown.add_column("shop time", justify="right")
+    shown.add_column("shop time", justify="right", no_wrap=True)
     for tea in TEAS:
-        shown.add_column(tea, justify="right")
-    shown.add_column("total", justify="right", style="bold")
-    shown.add_column("", width=_BAR)
+        shown.add_column(tea, justify="right", no_wrap=True)
+    shown.add_column("total", justify="right", style="bold", no_wrap=True)
+    shown.add_column("", width=bar, no_wrap=True)
     for start in sorted(windows)[-_WINDOWS_SHOWN:]:
         cents = windows[start]
         total = sum(cents.values())
         shown.add_row(
             f"{start}-{start + WINDOW_S} s",
-            *(f"{cents.get(tea, 0) / 100:,.2f}" for tea in TEAS),
-            f"{total / 100:,.2f}",
-            Text("█" * max(round(total / highest * _BAR), 1), style="green"),
+            *(f"{cents.get(tea, 0) / 100:,.0f}" for tea in TEAS),
+            f"{total / 100:,.0f}",
+            Text("█" * max(round(total / highest * bar), 1), style="green"),
         )
     return Group(shown, Text(summary(moment), style="dim"))

@@ -72,5 +72,13 @@ def test_without_a_terminal_there_are_plain_lines_and_none_twice() -> None:
         screen.show(moment)
     (line,) = output.getvalue().splitlines()
     assert "1 of 2 results, revenue 4.20; the broker was killed" in line
-    Console(file=output, width=200).print(table(moment))
-    assert "0-10 s" in output.getvalue()
+
+
+def test_nothing_of_the_table_is_cut_in_an_ordinary_terminal() -> None:
+    rows = [(Cell(290, tea), Revenue(900, 912_345)) for tea in TEAS]
+    moment = Moment(orders=30_000, payments=28_461, batches=12, expected=150, rows=rows)
+    output = io.StringIO()
+    Console(file=output, width=80).print(table(moment, 80))
+    assert "290-300 s" in output.getvalue()
+    assert "9,123" in output.getvalue()
+    assert "…" not in output.getvalue()
