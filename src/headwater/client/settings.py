@@ -80,20 +80,23 @@ def kafka_name(field_name: str) -> str:
 def read_settings(
     cls: type[S], given: Mapping[str, object] | None, keywords: Mapping[str, object]
 ) -> S:
-    """The settings of a client. `InvalidSetting` names the one that is wrong."""
+    """The settings of a client. `InvalidSetting` names the one that is wrong.
+
+    None stands for an empty text: other clients are told so that they have no group.
+    """
     values: dict[str, object] = {}
     for name, value in (given or {}).items():
         _put(values, name.replace(".", "_"), value)
     for name, value in keywords.items():
         _put(values, name, value)
-    kinds: dict[str, SettingKind[object] | None] = {
-        each.name: each.metadata[_KIND] for each in fields(cls)
-    }
+    known = {each.name: each for each in fields(cls)}
     for name in values:
-        if name not in kinds:
-            raise UnknownSetting(_unknown(name, sorted(kinds)))
+        if name not in known:
+            raise UnknownSetting(_unknown(name, sorted(known)))
     checked: dict[str, Any] = {
-        name: _checked(name, kinds[name], value) for name, value in values.items()
+        name: _checked(name, known[name].metadata[_KIND], value)
+        for name, value in values.items()
+        if value is not None or known[name].default not in ("", None)
     }
     if not checked.get("bootstrap_servers"):
         raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")

@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.client.addresses import Address, parse_bootstrap
+from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.settings import ClientSettings, read_settings
 from headwater.model.failures import InvalidSetting, UnknownSetting
 
@@ -65,3 +66,9 @@ def test_bootstrap_servers_are_addresses_each_once() -> None:
 def test_what_is_no_address_is_refused(server: str) -> None:
     with pytest.raises(InvalidSetting):
         parse_bootstrap([server])
+
+
+def test_no_text_may_be_said_as_none() -> None:
+    """As users of kafka-python say that they want no group."""
+    settings = read_settings(ConsumerSettings, None, {"bootstrap_servers": "a:1", "group_id": None})
+    assert settings.group_id == ConsumerSettings().group_id
