@@ -259,9 +259,10 @@ class Connection:
             self._is_reading = False
             self._loop.remove_reader(self._fd)
         elif self._receive():
-            if self._is_crowded():
+            if self._buffer.capacity_bytes <= SMALL_BYTES and self._is_crowded():
                 # To send is to wake whoever waits for it, who then falls asleep before the next
-                # answer; one after another, answers find their readers awake.
+                # answer; one after another, answers find their readers awake. Not so where much
+                # has come: its answers share a call already, and others would wait for long.
                 self._serve(_FRAMES_PER_TURN)
                 self._proceed_soon()
             else:

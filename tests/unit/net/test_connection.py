@@ -558,6 +558,18 @@ def test_where_many_wait_all_are_served_before_an_answer_leaves() -> None:
     assert [channel.sent for channel in channels] == [framed(b"%d" % each) for each in range(5)]
 
 
+def test_where_much_has_come_from_one_of_many_its_answers_leave_at_once() -> None:
+    lab = ConnectionLab()
+    lab.is_crowded = True
+    _, channel = lab.connect()
+    large = framed(bytes(SMALL_BYTES))
+    channel.feed(large)
+    lab.loop.run()
+    channel.feed(large)
+    lab.loop.turn()
+    assert channel.sent == 2 * large
+
+
 def test_where_few_wait_an_answer_leaves_at_once() -> None:
     lab = ConnectionLab()
     lab.is_crowded = False
