@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headwater.cli.terminal import AsJson, failing_clearly, show
+from headwater.cli.terminal import AsJson, failing_clearly, show, waiting
 
 if TYPE_CHECKING:
     from headwater.pipeline.jobs.run_files import RunReport
@@ -130,6 +130,40 @@ def stop(
             threading.Event().wait(_LOOK_EVERY_S)
     if as_json:
         typer.echo(json.dumps({"pipeline": name, "state": "stopped"}))
+
+
+@app.command()
+def prepare(
+    again: Annotated[bool, typer.Option("--again", help="Even if it was done before.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have Spark start faster on this machine from now on.
+
+    Its classes are kept in the form in which Java needs them, in a file of about 200 MB below
+    ~/.cache/headwater. Takes a minute, and is to be done again after an update of Java or Spark.
+    """
+    from headwater.pipeline.class_archive import (
+        archive_folder,
+        find_archive,
+        fingerprint,
+        jars_folder,
+        make_archive,
+    )
+    from headwater.pipeline.java import find_java
+
+    with failing_clearly():
+        java = find_java(os.environ)
+        mark = fingerprint(java, jars_folder(os.environ))
+        path = None if again else find_archive(archive_folder(os.environ), mark)
+        is_new = path is None
+        if path is None:
+            with waiting("Spark is started, used a little, and ended"):
+                path = make_archive(java, os.environ)
+    if as_json:
+        typer.echo(json.dumps({"file": str(path), "is_new": is_new}))
+    else:
+        size = f"{path.stat().st_size / 1e6:,.0f} MB"
+        typer.echo(f"{'prepared' if is_new else 'was prepared before'}: {path}, {size}")
 
 
 @contextmanager

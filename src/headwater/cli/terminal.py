@@ -107,6 +107,19 @@ def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
             _show_table(rows, columns)
 
 
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Say at a terminal what takes so long; to nobody else."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(f"{text} ..."):
+            yield
+    else:
+        yield
+
+
 def tell_done(rows: Sequence[Row], *, as_json: bool) -> None:
     """What a command has done that prints nothing when all went well, except to scripts."""
     if as_json:

@@ -8,7 +8,8 @@ is tuned here.
 
 Most of the wait for a first batch is Python importing pyspark from a zip file in every worker. With
 a `local` master the workers are therefore started by a script that leaves the zip out of their
-path, since the same package is installed beside it.
+path, since the same package is installed beside it. Java's part of the wait is a third less where
+somebody has prepared for it (`headwater.pipeline.class_archive`).
 """
 
 import atexit
@@ -20,7 +21,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headwater.pipeline.java import find_java
+from headwater.pipeline.class_archive import reading_option
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.java import Java, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,15 +44,20 @@ _TUNED: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "true",
 }
+COLLECTOR: Final = "-XX:+UseParallelGC"
+"""Rows are short-lived: collecting them in parallel costs the JVM a quarter less per row than its
+default, which is made for short pauses."""
+
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _TUNED_LOCALLY: Final = {
     # Without Hadoop's native library each checkpoint file costs a child process or two. Its raw
     # file system would cost none, but state stores cannot be written with it.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.python.unix.domain.socket.enabled": "true",
-    # Rows are short-lived: collecting them in parallel costs the JVM a quarter less per row than
-    # its default, which is made for short pauses.
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    _JAVA_OPTIONS: COLLECTOR,
 }
+
+_MASTERS: Final = ("local", "spark://", "k8s://", "yarn")
 
 _WORKER: Final = """#!/bin/sh
 # Leaves pyspark's zip file out of the path: it holds no bytecode, and takes a second to import.
@@ -81,7 +89,7 @@ def session(
     if there is None:
         java = find_java(os.environ)
         os.environ["JAVA_HOME"] = str(java.home)
-        there = _build(master, dict(conf or {}), app_name)
+        there = _build(java, master, dict(conf or {}), app_name)
     register(there)
     return there
 
@@ -110,12 +118,19 @@ def local_master(cores: int) -> str:
     return f"local[{cores},4]"
 
 
-def _build(master: str | None, conf: dict[str, str], app_name: str) -> "SparkSession":
+def _build(java: Java, master: str | None, conf: dict[str, str], app_name: str) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     cores = len(os.sched_getaffinity(0))
     chosen = master or conf.pop("spark.master", None) or local_master(cores)
-    settings = tuned(chosen, cores) | conf
+    if not chosen.startswith(_MASTERS):
+        raise OptionRefused(
+            f"{chosen} is no master; one is local[2], spark://..., k8s://... or yarn"
+        )
+    settings = tuned(chosen, cores)
+    if chosen.startswith("local") and (option := reading_option(java, os.environ)):
+        settings[_JAVA_OPTIONS] += f" {option}"
+    settings |= conf
     if chosen.startswith("local") and "spark.pyspark.python" not in settings:
         # Spark's JVM reads the environment, and not the settings, when Python has started it: one
         # for tasks, and the other for the process that looks which formats are installed.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.pipeline import spark_session as sessions
+from headwater.pipeline.failures import OptionRefused
 
 
 def test_a_session_on_this_machine_is_tuned_for_it() -> None:
@@ -27,6 +28,12 @@ def test_the_state_of_queries_can_be_kept() -> None:
 
 def test_tasks_are_tried_again_on_this_machine() -> None:
     assert sessions.local_master(2) == "local[2,4]"
+
+
+def test_what_is_no_master_is_told_before_java_is_started() -> None:
+    """Where it would end with a page of exceptions."""
+    with pytest.raises(OptionRefused, match=r"my-app is no master; one is local\[2\]"):
+        sessions.session("my-app")
 
 
 def test_workers_do_not_import_pyspark_from_its_zip_file(
