@@ -1,7 +1,10 @@
 """The connectors that come along, held to what every connector must do, and to what they add."""
 
 import json
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,8 @@ from headwater.pipeline.connect.sql import connect
 from headwater.pipeline.failures import OptionRefused, WrongColumns
 from headwater.testing.connector_checks import SinkChecks, SourceChecks
 from tests import postgresql
+
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +138,49 @@ def test_rows_with_a_key_replace_each_other_and_can_be_deleted(database: str, ta
     gone = rows.slice(4, 1).set_column(0, "id", pa.array([2], pa.int64()))
     sink.write(BatchIdentity(query_id="q", batch_id=1, partition=0), iter([gone]))
     assert select(database, f"SELECT id, name FROM {table}") == [(1, "c")]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_of_two_attempts_at_the_same_part_at_the_same_time_one_writes(
+    database: str, table: str, fails: bool
+) -> None:
+    """Spark speculates, or takes an executor for lost that is not."""
+    rows = pa.RecordBatch.from_pydict({"id": pa.array(range(5), pa.int64())})
+    open_sink("postgresql", {"uri": database, "table": table}).prepare(rows.schema)
+    part = BatchIdentity(query_id="q", batch_id=7, partition=3)
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield rows
+        has_begun.set()
+        assert may_go_on.wait(PATIENCE_S)
+        if fails:
+            raise LookupError("the first attempt breaks off")
+
+    def attempt(batches: Iterator[pa.RecordBatch]) -> int:
+        sink = open_sink("postgresql", {"uri": database, "table": table})
+        return sink.write(part, batches)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(attempt, slow())
+        assert has_begun.wait(PATIENCE_S)
+        second = pool.submit(attempt, iter([rows]))
+        until_s = time.monotonic() + PATIENCE_S
+        while not second.done() and not waiting(database):
+            assert time.monotonic() < until_s
+        may_go_on.set()
+        if fails:
+            assert isinstance(first.exception(PATIENCE_S), LookupError)
+        else:
+            assert first.result(PATIENCE_S) == 5
+        assert second.result(PATIENCE_S) == (5 if fails else 0)
+    assert select(database, f"SELECT count(*) FROM {table}") == [(5,)]
+
+
+def waiting(uri: str) -> int:
+    """How many sessions wait for another one."""
+    counted = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    return int(select(uri, counted)[0][0])
 
 
 def test_what_a_table_cannot_hold_is_refused_before_anything_is_written(database: str) -> None:
