@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.model.ids import TopicPartition
+from headwater.pipeline.mirror.offset_runs import Run
 
 SLOTS: Final = 16
 
@@ -25,6 +26,8 @@ class CopyRange:
     end: int
     # The ids of both topics, since names may be used again.
     pair: str
+    # The last run that the registry knows of, for when the note has expired.
+    last_run: Run | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class Copied:
 
     source: TopicPartition
     position: int
+    last_run: Run | None = None
     records: int = 0
     size_bytes: int = 0
     # Offsets that were gone before they could be copied.

@@ -7,10 +7,18 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from headwater.client import Admin, ConfigResource, Consumer, Producer, TopicPartition
+from headwater.client import (
+    Admin,
+    ConfigResource,
+    Consumer,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+)
 from headwater.client.admin.descriptions import ConfigEntry
 from headwater.pipeline.mirror.mirror import Event, Mirror, WouldGoInCircles
 from headwater.pipeline.mirror.mirror_options import mirror_options
+from headwater.pipeline.mirror.notes import group_of_notes
 from headwater.pipeline.mirror.slot_task import SlotTask, run_task
 from headwater.pipeline.mirror.slots import Copied
 from headwater.testing import EmbeddedBroker
@@ -212,3 +220,57 @@ def test_a_topic_that_was_made_anew_is_copied_from_its_beginning(
         fill(west, topic, 50, 10)
         mirrored(west, east, topic)
     assert seen(east, f"source.{topic}") == expected(60)
+
+
+@DELIVERIES
+def test_a_topic_that_was_idle_until_its_notes_expired_is_copied_on_and_groups_follow(
+    clusters: tuple[str, str], topic: str, delivery: str
+) -> None:
+    west, east = clusters
+    copy, group = f"source.{topic}", f"group-{topic}"
+    with Admin(bootstrap_servers=west) as original, Admin(bootstrap_servers=east) as there:
+        notes = group_of_notes(original.describe_cluster().cluster_id)
+        for first in range(0, 500, 100):
+            fill(west, topic, first, 100)
+            mirrored(west, east, topic, delivery=delivery)
+            if first >= 200:
+                there.delete_group_offsets(notes, [TopicPartition(copy, 0)])
+        place = TopicPartition(topic, 0)
+        original.alter_group_offsets(group, {place: OffsetAndMetadata(450)})
+        mirrored(west, east, topic, delivery=delivery, groups=group)
+        moved = there.list_group_offsets(group)[TopicPartition(copy, 0)].offset
+    assert seen(east, copy) == expected(500)
+    with Consumer(bootstrap_servers=east, isolation_level="read_committed") as consumer:
+        consumer.assign([TopicPartition(copy, 0)])
+        consumer.seek(TopicPartition(copy, 0), moved)
+        found: list[int] = []
+        while len(found) < 50:
+            found += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
+    assert found == list(range(450, 500))
+
+
+def test_runs_are_numbered_on_while_notes_expire_under_a_mirror_that_lives(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    copy = TopicPartition(f"source.{topic}", 0)
+    numbers: list[int | None] = []
+    with Admin(bootstrap_servers=west) as original, Admin(bootstrap_servers=east) as there:
+        notes = group_of_notes(original.describe_cluster().cluster_id)
+
+        def and_expire(tasks: list[SlotTask]) -> list[Copied]:
+            copied = in_this_process(tasks)
+            there.delete_group_offsets(notes, [copy])
+            runs = [each.last_run for each in copied]
+            numbers.extend(None if run is None else run.number for run in runs)
+            if len(numbers) == 4:
+                mirror.stop()
+            fill(west, topic, 10 * len(numbers), 10)
+            return copied
+
+        fill(west, topic, 0, 10)
+        options = mirror_options(west, east, topics=topic, delivery="exactly-once", groups=None)
+        mirror = Mirror(options, and_expire)
+        mirror.run()
+    assert numbers == [0, 1, 2, 3]
+    assert seen(east, copy.topic) == expected(40)
