@@ -25,7 +25,7 @@ from headwater.pipeline.mirror.naming import goes_in_circles, path_of_copy
 from headwater.pipeline.mirror.notes import group_of_notes, note_of
 from headwater.pipeline.mirror.offset_runs import OffsetMap, Run, latest
 from headwater.pipeline.mirror.registry import Registry, make_registry, write_paths
-from headwater.pipeline.mirror.slot_task import SlotTask, TasksFailed
+from headwater.pipeline.mirror.slot_task import SlotTask, TasksFailed, end_former_tasks
 from headwater.pipeline.mirror.slots import Copied, CopyRange, by_slot
 from headwater.pipeline.mirror.topic_following import TopicFollower, TopicPair
 from headwater.pipeline.topic_offsets import EARLIEST, LATEST
@@ -152,6 +152,8 @@ class Mirror:
                 "source and target are the same cluster: topics would be copied onto themselves"
             )
         make_registry(target, options.replication_factor)
+        if options.is_exactly_once:
+            end_former_tasks(clusters.source_id, target, options.writing())
         return clusters
 
 

@@ -1,7 +1,9 @@
 """Whole mirrors between real brokers, whose tasks run in this process instead of Spark's."""
 
+import itertools
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pyarrow as pa
@@ -16,11 +18,17 @@ from headwater.client import (
     TopicPartition,
 )
 from headwater.client.admin.descriptions import ConfigEntry
+from headwater.client.errors import KafkaError
 from headwater.pipeline.mirror.mirror import Event, Mirror, WouldGoInCircles
 from headwater.pipeline.mirror.mirror_options import mirror_options
 from headwater.pipeline.mirror.notes import group_of_notes
 from headwater.pipeline.mirror.slot_task import SlotTask, run_task
-from headwater.pipeline.mirror.slots import Copied
+from headwater.pipeline.mirror.slots import (
+    Copied,
+    former_transactional_ids,
+    slot_of,
+    transactional_id,
+)
 from headwater.testing import EmbeddedBroker
 
 PATIENCE_S = 60.0
@@ -274,3 +282,84 @@ def test_runs_are_numbered_on_while_notes_expire_under_a_mirror_that_lives(
         mirror.run()
     assert numbers == [0, 1, 2, 3]
     assert seen(east, copy.topic) == expected(40)
+
+
+def neighbours(topic: str) -> tuple[str, str]:
+    """Two topics whose copies are in the same slot."""
+    slots: dict[int, str] = {}
+    for number in itertools.count():
+        name = f"{topic}-{number}"
+        slot = slot_of(TopicPartition(f"source.{name}", 0))
+        if slot in slots:
+            return slots[slot], name
+        slots[slot] = name
+    raise AssertionError
+
+
+def test_exactly_once_mirrors_of_different_topics_do_not_fence_each_other(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    first, second = neighbours(topic)
+    for each in (first, second):
+        fill(west, each, 0, 10)
+    told: list[Event] = []
+
+    def beside_another_mirror(tasks: list[SlotTask]) -> list[Copied]:
+        (task,) = tasks
+        with in_the_middle(task) as producer:
+            told.extend(mirrored(west, east, second, delivery="exactly-once"))
+            producer.commit_transaction()
+        return in_this_process(tasks)
+
+    options = mirror_options(west, east, topics=first, delivery="exactly-once", groups=None)
+    Mirror(options, beside_another_mirror, tell=told.append).run(once=True)
+    assert not [each for each in told if each["event"] == "failure"]
+    for each in (first, second):
+        assert seen(east, f"source.{each}") == expected(10)
+
+
+@contextmanager
+def in_the_middle(task: SlotTask) -> Iterator[Producer]:
+    """A task that has begun a transaction."""
+    copy = task.ranges[0].target.topic
+    name = transactional_id(task.source_cluster, copy, task.slot)
+    with Producer(bootstrap_servers=task.target["bootstrap.servers"], transactional_id=name) as it:
+        it.init_transactions()
+        it.begin_transaction()
+        it.send_offsets_to_transaction({task.ranges[0].target: OffsetAndMetadata(0)}, "nobody")
+        yield it
+
+
+def test_a_task_of_the_same_topic_is_fenced_by_another_mirror(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    fill(west, topic, 0, 10)
+
+    def beside_another_mirror(tasks: list[SlotTask]) -> list[Copied]:
+        with in_the_middle(tasks[0]) as producer:
+            mirrored(west, east, f"{topic}|other", delivery="exactly-once")
+            with pytest.raises(KafkaError):
+                producer.commit_transaction()
+        return in_this_process(tasks)
+
+    options = mirror_options(west, east, topics=topic, delivery="exactly-once", groups=None)
+    Mirror(options, beside_another_mirror).run(once=True)
+    assert seen(east, f"source.{topic}") == expected(10)
+
+
+def test_a_task_of_a_version_with_other_transactional_ids_is_fenced_at_the_start(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    fill(west, topic, 0, 10)
+    with Admin(bootstrap_servers=west) as admin:
+        former, *_ = former_transactional_ids(admin.describe_cluster().cluster_id)
+    with Producer(bootstrap_servers=east, transactional_id=former) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(f"other-{topic}", b"late").result(PATIENCE_S)
+        mirrored(west, east, topic, delivery="exactly-once")
+        with pytest.raises(KafkaError):
+            producer.commit_transaction()
