@@ -18,6 +18,7 @@ from headwater.model.failures import HeadwaterError
 from headwater.pipeline.batch_identity import BatchIdentity
 from headwater.pipeline.connect import Sink, Source
 from headwater.pipeline.connect.connectors import SINKS, SOURCES, known, open_sink, open_source
+from headwater.pipeline.connect.files import FilesSource
 from headwater.pipeline.connect.postgresql import DELETED
 from headwater.pipeline.connect.sql import connect
 from headwater.pipeline.failures import OptionRefused, WrongColumns
@@ -221,6 +222,38 @@ class TestFilesSource(SourceChecks):
         write_file(unfinished, rows)
         unfinished.rename(self.folder / f"{self.next}.{self.kind}")
         self.next += count
+
+
+class FolderWithAClock(FilesSource):
+    """A folder in which files come when it is said, since nobody can set the time of a name."""
+
+    def __init__(self) -> None:
+        super().__init__({"path": "nowhere"})
+        self.files: list[tuple[int, str]] = []
+
+    def _files(self) -> list[tuple[int, str]]:
+        return sorted(self.files)
+
+
+@pytest.mark.parametrize("later_ns", [1, 0, -1, -1_000_000_000])
+def test_a_file_is_read_though_the_clock_stood_still_or_was_set_back(later_ns: int) -> None:
+    folder, noon_ns = FolderWithAClock(), 1_700_000_000_000_000_000
+    folder.files.append((noon_ns, "b"))
+    first = folder.latest({})
+    folder.files.append((noon_ns + later_ns, "a"))
+    second = folder.latest(first)
+    # A batch that is repeated is the same, whatever has come meanwhile.
+    assert folder.splits({}, first) == [{"name": "b"}]
+    assert folder.splits(first, second) == [{"name": "a"}]
+    assert folder.latest(second) == second
+
+
+def test_a_position_of_a_former_version_is_understood() -> None:
+    folder = FolderWithAClock()
+    folder.files = [(1, "a"), (2, "b"), (2, "c"), (3, "a2")]
+    former = {"changed_ns": 2, "name": "b"}
+    assert folder.splits({}, former) == [{"name": "a"}, {"name": "b"}]
+    assert folder.splits(former, folder.latest(former)) == [{"name": "c"}, {"name": "a2"}]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
