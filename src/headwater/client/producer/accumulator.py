@@ -292,13 +292,7 @@ class Accumulator:
         self, queue: PartitionQueue, batch: ProducerBatch, not_before_ms: int
     ) -> None:
         """Put a batch back that is to be sent again: before all that come after it."""
-        later: list[ProducerBatch] = []
-        if batch.has_sequence:
-            while queue.batches and _is_before(queue.batches[0], batch, queue):
-                later.append(queue.batches.popleft())
-        queue.batches.appendleft(batch)
-        queue.batches.extendleft(reversed(later))
-        self.backlog_bytes += batch.size_bytes
+        self._insert_locked(queue, (batch,))
         queue.not_before_ms = max(queue.not_before_ms, not_before_ms)
         self.ready[queue] = None
 
@@ -306,12 +300,23 @@ class Accumulator:
         self, queue: PartitionQueue, batch: ProducerBatch, parts: Sequence[ProducerBatch]
     ) -> None:
         """Put the parts of a batch, which is not on its way any more, in its place."""
-        self.unsettled.pop(batch, None)
-        for part in reversed(parts):
-            queue.batches.appendleft(part)
-            self.unsettled[part] = None
-            self.backlog_bytes += part.size_bytes
+        # They are as old as the batch was, and the oldest must stay first: it expires first.
+        self.unsettled = dict.fromkeys(
+            each for known in self.unsettled for each in (parts if known is batch else (known,))
+        )
+        self._insert_locked(queue, parts)
         self.ready[queue] = None
+
+    def _insert_locked(self, queue: PartitionQueue, batches: Sequence[ProducerBatch]) -> None:
+        """Put batches that belong together in front of all but those of earlier sequences.
+
+        Others may have come back before them, and only the first of all sequences may leave.
+        """
+        earlier: list[ProducerBatch] = []
+        while queue.batches and _is_before(queue.batches[0], batches[0], queue):
+            earlier.append(queue.batches.popleft())
+        queue.batches.extendleft(reversed((*earlier, *batches)))
+        self.backlog_bytes += sum(batch.size_bytes for batch in batches)
 
     def came_back(self, queue: PartitionQueue) -> None:
         """A batch of a partition is no longer on its way."""

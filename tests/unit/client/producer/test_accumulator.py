@@ -4,6 +4,7 @@ import random
 
 from headwater.client.producer.accumulator import Accumulator, PartitionQueue
 from headwater.client.producer.partitioning import StickyPartition
+from headwater.records.header import Codec
 from tests.sim.loaded_dice import LoadedDice
 
 DICE = LoadedDice(random.Random(3))
@@ -96,6 +97,20 @@ def test_the_oldest_batches_expire_first() -> None:
     assert made.expired_locked(1_099, 1_000) == []
     assert len(made.expired_locked(1_100, 1_000)) == 1
     assert len(made.expired_locked(1_200, 1_000)) == 2
+
+
+def test_the_parts_of_a_batch_are_as_old_as_it_was() -> None:
+    made, queue = accumulator(batch_bytes=300)
+    begin(made, queue, 100)
+    assert queue.way_in is not None
+    assert queue.way_in[1](0, None, b"y" * 100, b"\0") == 1
+    whole = made.take_locked(queue)
+    begin(made, queue, 500)
+    whole.seal(Codec.NONE, None)
+    parts = whole.split(200)
+    made.replace_locked(queue, whole, parts)
+    assert made.expired_locked(1_100, 1_000) == parts
+    assert [each.record_count for each in made.hurry_locked()] == [1, 1, 1]
 
 
 def test_what_waits_to_be_sent_is_counted_and_nothing_else() -> None:
