@@ -66,19 +66,38 @@ class TopicQueues:
     name: str
     sticky: StickyPartition
     queues: list[PartitionQueue] = field(default_factory=list)
+    partition_count: int = 0
+    """How many partitions there are at present: of `queues` those, the rest only drains or fails.
+    0 while the topic is not in the metadata."""
     available: Sequence[int] = ()
     """Partitions that have a leader; empty while that is not known."""
     # How small compression makes records of this topic, as experience has it.
     ratio: float = 1.0
 
-    def resize(self, partitions: int) -> None:
-        """A topic may grow. It never shrinks: records may wait for what is gone."""
+    def resize(self, partitions: int, available: Sequence[int] = ()) -> None:
+        """So many partitions from now on: a topic grows, or is deleted and made anew with fewer.
+
+        The queue of a partition that is gone stays, since records may wait in it.
+        """
         for partition in range(len(self.queues), partitions):
             self.queues.append(PartitionQueue(self, partition))
+        # Last, because it is read without the lock: what it counts must be there.
+        self.partition_count = partitions
+        self.available = available
+        if self.sticky.partition >= partitions:
+            self.sticky.leave()
+
+    @property
+    def choice_count(self) -> int:
+        """Among how many partitions a record has its choice that is past waiting for metadata.
+
+        Where the topic has just gone, as many as ever: the record fails with what waits already.
+        """
+        return self.partition_count or len(self.queues)
 
     def move_sticky(self) -> int:
         queued = [len(self.queues[each].batches) for each in self.available]
-        return self.sticky.move(self.available, queued, len(self.queues))
+        return self.sticky.move(self.available, queued, self.choice_count)
 
     def learn_ratio(self, plain_bytes: int, packed_bytes: int) -> None:
         """Kafka does this: up at once, down slowly, so that batches are rarely too large."""

@@ -95,7 +95,7 @@ class ProducerCore:
         if self._value_serializer is not None and value is not None:
             value = _serialized(self._value_serializer, value, "value")
         queues = self.accumulator.topics.get(topic)
-        if queues is None or not queues.queues:
+        if queues is None or not (count := queues.partition_count):
             return Missing.METADATA
         tail = _NO_HEADERS if not headers else _tail(headers)
         if timestamp is None:
@@ -103,14 +103,14 @@ class ProducerCore:
         elif timestamp < 0:
             raise InvalidTimestamp(f"a timestamp is milliseconds since 1970, and not {timestamp}")
         if partition is not None:
-            if not 0 <= partition < len(queues.queues):
+            if not 0 <= partition < count:
                 return Missing.METADATA
         elif self._partitioner is not None:
-            partition = self._partitioner(topic, key, value, len(queues.queues))
-            if not 0 <= partition < len(queues.queues):
+            partition = self._partitioner(topic, key, value, count)
+            if not 0 <= partition < count:
                 raise InvalidPartitions(f"the partitioner chose {partition} of {topic}")
         elif key is not None and not self._ignores_keys:
-            partition = (murmur2(key) & _POSITIVE) % len(queues.queues)
+            partition = (murmur2(key) & _POSITIVE) % count
         else:
             return self._append_sticky(queues, timestamp, key, value, tail, eagerly)
         return self._append(queues.queues[partition], timestamp, key, value, tail, eagerly)
@@ -211,10 +211,14 @@ class ProducerCore:
             for name, view in metadata.topics.items():
                 if view.partitions:
                     known = self.accumulator.topic_locked(name, self._new_sticky)
-                    known.resize(len(view.partitions))
-                    known.available = [
-                        each.partition for each in view.partitions if each.leader_id != NO_NODE
-                    ]
+                    known.resize(
+                        len(view.partitions),
+                        [each.partition for each in view.partitions if each.leader_id != NO_NODE],
+                    )
+            for name, known in self.accumulator.topics.items():
+                if name not in metadata.topics or not metadata.topics[name].partitions:
+                    # Kafka does this: whoever sends waits until the topic is there again.
+                    known.resize(0)
 
     def put(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """Take a whole batch; False if memory is short."""

@@ -123,7 +123,7 @@ def _by_partition(
 
 def _partitions(core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch) -> AnyArray | None:
     """The partition of every row; None where all are free to choose."""
-    count = len(queues.queues)
+    count = queues.choice_count
     names = rows.schema.names
     candidates: list[Any] = []
     if "partition" in names:
