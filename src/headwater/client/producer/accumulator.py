@@ -40,6 +40,13 @@ Append = Callable[[int, bytes | None, bytes | None, bytes], int]
 """Adds a record to a batch: its number in the batch, or -1 if the batch takes no more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Memory is short: so much must be free before the caller comes back."""
+
+    needed_bytes: int
+
+
 @dataclass(slots=True, eq=False)
 class PartitionQueue:
     """The batches of one partition. The last one may still be open for records."""
@@ -146,16 +153,18 @@ class Accumulator:
         value: bytes | None,
         tail: bytes,
         now_ms: int,
-    ) -> ProducerBatch | None:
-        """Begin a new batch with this record; None if memory is short."""
+    ) -> ProducerBatch | Shortage:
+        """Begin a new batch with this record, or say how much memory that needs."""
         self.close_locked(queue)
         limit_bytes = self._batch_bytes
         if self._is_compressing:
             limit_bytes = int(limit_bytes / max(queue.topic.ratio, _LEAST_RATIO))
+        # A batch for which there could never be room would be waited for in vain.
+        limit_bytes = min(limit_bytes, self.memory_bytes)
         needed_bytes = max(limit_bytes, batch_bytes_of(key, value, tail))
         if needed_bytes > self.free_bytes:
             self.hurry_locked()
-            return None
+            return Shortage(needed_bytes)
         builder = BatchBuilder(max(limit_bytes, HEADER_BYTES))
         # Before anything is noted: what is no bytes is refused here.
         builder.append(timestamp, key, value, tail)
@@ -222,12 +231,16 @@ class Accumulator:
         """Whether so much waits to be sent that callers should let the sender catch up."""
         return self.backlog_bytes > BACKLOG_BYTES
 
-    def wait_for_room(self, is_over: Callable[[], bool], timeout_s: float) -> bool:
-        """Block until a good part of memory is free, or it is over; whether it was in time."""
+    def wait_for_room(
+        self, needed_bytes: int, is_over: Callable[[], bool], timeout_s: float
+    ) -> bool:
+        """Block until there is room for so much, or it is over; whether it was in time."""
         with self.lock:
-            return self.room.wait_for(
-                lambda: self.free_bytes >= self.resume_bytes or is_over(), timeout_s
-            )
+            return self.room.wait_for(lambda: self.has_room(needed_bytes) or is_over(), timeout_s)
+
+    def has_room(self, needed_bytes: int) -> bool:
+        """Whether a good part of memory is free, and no less than who waits for it needs."""
+        return self.free_bytes >= max(self.resume_bytes, needed_bytes)
 
     def wait_for_sender(self, timeout_s: float) -> None:
         """Block until half of the backlog is gone, but not for long: a leader may be away."""

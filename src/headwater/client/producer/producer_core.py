@@ -24,6 +24,7 @@ from headwater.client.errors import (
 from headwater.client.producer.accumulator import (
     Accumulator,
     PartitionQueue,
+    Shortage,
     TopicQueues,
     batch_bytes_of,
 )
@@ -45,10 +46,9 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 class Missing(Enum):
-    """What a record waits for before it can be taken."""
+    """What a record waits for before it can be taken, if it is not memory (`Shortage`)."""
 
     METADATA = "metadata"
-    MEMORY = "memory"
     PATIENCE = "patience"
     """Nothing is missing, but the sender should catch up; then the record may be sent `eagerly`."""
 
@@ -86,7 +86,7 @@ class ProducerCore:
         timestamp: int | None,
         headers: Headers | None,
         eagerly: bool = False,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         """Take one record. Raises what is wrong with the record or with the producer."""
         if self.refusal is not None:
             raise self.refusal
@@ -123,7 +123,7 @@ class ProducerCore:
         value: bytes | None,
         tail: bytes,
         eagerly: bool,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         way_in = queue.way_in
         if way_in is not None:
             batch, append = way_in
@@ -147,7 +147,7 @@ class ProducerCore:
         value: bytes | None,
         tail: bytes,
         eagerly: bool,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         sticky = queues.sticky
         partition = sticky.partition
         way_in = queues.queues[partition].way_in if partition >= 0 else None
@@ -183,7 +183,7 @@ class ProducerCore:
         value: bytes | None,
         tail: bytes,
         eagerly: bool,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         """Begin a batch with this record."""
         self._check_size(batch_bytes_of(key, value, tail))
         # What is full can leave, even if there is no memory for more.
@@ -191,7 +191,7 @@ class ProducerCore:
         if not eagerly and self.accumulator.is_behind:
             return Missing.PATIENCE
         batch = self.accumulator.open_locked(queue, timestamp, key, value, tail, self.steady_ms())
-        return Missing.MEMORY if batch is None else RecordFuture(batch, 0, timestamp)
+        return batch if isinstance(batch, Shortage) else RecordFuture(batch, 0, timestamp)
 
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self.settings.max_request_size:

@@ -56,7 +56,10 @@ def table_batches(
 
 
 def _batch_bytes(core: ProducerCore) -> int:
-    return min(core.settings.headwater_table_batch_bytes, core.settings.max_request_size)
+    settings = core.settings
+    return min(
+        settings.headwater_table_batch_bytes, settings.max_request_size, settings.buffer_memory
+    )
 
 
 def _batch(core: ProducerCore, topic: str, partition: int, encoded: memoryview) -> ProducerBatch:
