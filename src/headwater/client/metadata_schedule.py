@@ -28,6 +28,11 @@ class MetadataSchedule:
         self.allows_creation = True
 
     @property
+    def forgets(self) -> bool:
+        """Whether topics that nobody uses for a while are asked for no longer."""
+        return self._max_idle_ms is not None
+
+    @property
     def topics(self) -> list[str]:
         return list(self._used_ms)
 
