@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, show, tell_done
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    admin_of,
+    errors_of,
+    show,
+    tell_done,
+)
 
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
@@ -174,8 +182,9 @@ def delete(
 ) -> None:
     """Delete groups without members, and their offsets."""
     with admin_of(bootstrap) as admin:
-        admin.delete_groups(groups)
-    tell_done([{"group": group} for group in groups], as_json=as_json)
+        errors = errors_of(lambda: admin.delete_groups(groups))
+    deleted = [{"group": group} for group in groups if group not in errors]
+    tell_done(deleted, as_json=as_json, errors=errors)
 
 
 def _partitions(admin: "Admin", topic: str) -> list["TopicPartition"]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.terminal import AsJson, expect_broker, failing_clearly, pairs
+from headwater.cli.terminal import AsJson, expect_broker, failing_clearly, is_terminal, pairs
 
 if TYPE_CHECKING:
     from headwater.pipeline.mirror.mirror import Event, MirrorCounts
@@ -152,7 +152,7 @@ class _Terminal:
             )
         self._last = (now_s, records, size_bytes)
         line = f"{records:,} records copied{rate}, {event['lag']:,} to go"
-        if sys.stdout.isatty():
+        if is_terminal(sys.stdout):
             print(f"\r\x1b[K{line}", end="", flush=True)
             self._has_line = True
         else:
