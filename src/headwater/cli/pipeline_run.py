@@ -1,7 +1,8 @@
 """A run of a pipeline at a terminal: Spark started, signals heard, progress shown and written down.
 
-What a reader would get wrong: PySpark takes Ctrl-C for itself when its context starts, so signals
-are taken back after that. The first one asks for a gentle end, the second one ends at once.
+What a reader would get wrong: signals are heard from the beginning, and once more when Spark is up,
+because PySpark takes Ctrl-C for itself when its context starts. The first one asks for a gentle
+end, the second one ends at once. A run that is asked while Spark starts ends when it has started.
 """
 
 import json
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from headwater.cli.terminal import is_terminal
 from headwater.net.system import SystemClock
 
 if TYPE_CHECKING:
@@ -44,12 +46,23 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
     from headwater.pipeline.jobs.spark_failures import SparkFailed, in_one_line
 
     with RunFile(folder, spec.name) as file:
+        signals = Signals()
+        signals.hear()
         reporter = Reporter(spec, file, as_json=as_json)
         reporter.tell_state("starting")
         logging.getLogger("py4j").setLevel(logging.ERROR)
-        spark = session(spec.master, spec.conf, app_name=f"headwater-{spec.name}")
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = None
         try:
+            spark = session(spec.master, spec.conf, app_name=f"headwater-{spec.name}")
+        except KeyboardInterrupt:
+            # PySpark had Ctrl-C already. What there is of Spark ends with this process.
+            signals.ask()
+        signals.hear()
+        try:
+            if spark is None or signals.is_asked:
+                reporter.tell_state("stopped")
+                return 0
+            spark.sparkContext.setLogLevel("ERROR")
             with in_one_line():
                 supervisor = supervisor_of(
                     spec,
@@ -58,7 +71,7 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
                     steady_ms=_CLOCK.steady_ms,
                     tell=reporter.tell,
                 )
-                _hear_signals(supervisor.ask_to_stop)
+                signals.pass_to(supervisor.ask_to_stop)
                 with reporter:
                     lives = supervisor.run()
             code = exit_code(lives)
@@ -67,7 +80,8 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
             reporter.tell_state("failed")
             raise
         finally:
-            spark.stop()
+            if spark is not None:
+                spark.stop()
     for each in lives:
         if each.error is not None:
             typer.echo(f"headwater: {each.name}: {each.error}", err=True)
@@ -78,14 +92,35 @@ def _how_it_ended(lives: "list[SinkLife]") -> str:
     return "stopped" if any(each.state.value == "stopped" for each in lives) else "finished"
 
 
-def _hear_signals(ask_to_stop: Callable[[], None]) -> None:
-    def hear(number: int, _: FrameType | None) -> None:
+class Signals:
+    """SIGTERM and Ctrl-C, as a wish to stop that may come before there is anything to stop."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._ask_to_stop: Callable[[], None] | None = None
+        self._heard: set[int] = set()
+
+    def hear(self) -> None:
+        """From now on; again after somebody else has taken them."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL if number in self._heard else self._hear)
+
+    def ask(self) -> None:
+        self.is_asked = True
+        if self._ask_to_stop is not None:
+            self._ask_to_stop()
+
+    def pass_to(self, ask_to_stop: Callable[[], None]) -> None:
+        """Who is to be asked, also if it was asked before."""
+        self._ask_to_stop = ask_to_stop
+        if self.is_asked:
+            ask_to_stop()
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
         # Another one of these ends the process at once, as it would any other.
         signal.signal(number, signal.SIG_DFL)
-        ask_to_stop()
-
-    signal.signal(signal.SIGTERM, hear)
-    signal.signal(signal.SIGINT, hear)
+        self._heard.add(number)
+        self.ask()
 
 
 class Reporter:
@@ -102,7 +137,7 @@ class Reporter:
         self._live: Live | None = None
 
     def __enter__(self) -> None:
-        if not self._as_json and sys.stdout.isatty():
+        if not self._as_json and is_terminal(sys.stdout):
             from rich.live import Live
 
             self._live = Live(progress_table(self._rows), refresh_per_second=4)

@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from headwater.cli.pipeline_run import Signals
+from headwater.client import Admin
 from headwater.pipeline.java import NoJava, find_java
-from headwater.pipeline.jobs.run_files import RunFile, RunReport
+from headwater.pipeline.jobs.run_files import NoSuchRun, RunFile, RunReport, report
 from headwater.testing import EmbeddedBroker
 
 PIPELINE = """\
@@ -139,3 +144,62 @@ def test_stop_waits_for_the_end_of_the_run(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
         assert result.exit_code == 0, result.output
         assert run.wait(60) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_wish_to_stop_that_comes_too_early_is_passed_on_later(number: signal.Signals) -> None:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        signals = Signals()
+        signals.hear()
+        signal.raise_signal(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signals.hear()
+        assert signals.is_asked
+        # A second one ends the process.
+        assert signal.getsignal(number) is signal.SIG_DFL
+        asked: list[bool] = []
+        signals.pass_to(lambda: asked.append(True))
+        assert asked == [True]
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def is_starting(folder: Path) -> bool:
+    try:
+        return report(folder, "copy").state == "starting"
+    except NoSuchRun:
+        return False
+
+
+def test_a_run_that_is_stopped_while_spark_starts_has_stopped_and_not_died(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Ctrl-C is the harder case, because PySpark takes it for itself in the meantime."""
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topic("from")
+        admin.create_topic("to")
+    file = tmp_path / "copy.yaml"
+    file.write_text(
+        f"name: copy\nbootstrap: {broker.bootstrap_servers}\n"
+        "sources: {a: {subscribe: from}}\nsinks:\n  - {from: a, topic: to}\n",
+        encoding="utf-8",
+    )
+    words = ["pipeline", "run", str(file), "--runs", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "headwater", *words], stderr=subprocess.PIPE, text=True
+    ) as run:
+        until_s = time.monotonic() + 60
+        while not is_starting(tmp_path):
+            assert run.poll() is None
+            assert time.monotonic() < until_s
+            threading.Event().wait(0.05)
+        run.send_signal(signal.SIGINT)
+        _, told = run.communicate(timeout=120)
+    assert run.returncode == 0, told
+    assert report(tmp_path, "copy").state == "stopped"
