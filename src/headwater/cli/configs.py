@@ -1,5 +1,6 @@
 """`headwater configs`: read and change configs of topics, brokers and groups."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,7 @@ from headwater.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from headwater.client import ConfigResource
+    from headwater.client import Admin, ConfigResource
 
 app = typer.Typer(no_args_is_help=True, help="Read and change configs.")
 
@@ -77,11 +78,25 @@ def alter(
     if not changes:
         raise typer.BadParameter("nothing is to be altered")
     with admin_of(bootstrap) as admin:
+        if not all_brokers:
+            expect_configs(admin, resource, delete or [])
         admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)
     rows = [
         {"config": name, "value": value, "done": not dry_run} for name, value in changes.items()
     ]
     tell_done(rows, as_json=as_json)
+
+
+def expect_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[str]) -> None:
+    """End clearly where a config does not exist: brokers let it be deleted without a word."""
+    if not names:
+        return
+    known = admin.describe_configs([resource])[resource]
+    unknown = [name for name in names if name not in known]
+    for name in unknown:
+        typer.echo(f"headwater: {resource.name}: there is no config {name}", err=True)
+    if unknown:
+        raise typer.Exit(1)
 
 
 def _resource(

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.configs import expect_configs
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -142,6 +143,7 @@ def alter(
     if partitions is None and not changes:
         raise typer.BadParameter("nothing is to be altered")
     with admin_of(bootstrap) as admin:
+        expect_configs(admin, ConfigResource.topic(name), delete_config or [])
         if partitions is not None:
             admin.create_partitions({name: partitions})
         if changes:
