@@ -23,6 +23,8 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 _ENDLESS: Final = 10_000
 """The width of a pipe, in columns."""
 
+_UPRIGHT: Final = ("name", "value")
+
 _FIRST_ANSWER_S: Final = 5.0
 """A client goes on trying for a minute or more; nobody at a terminal waits for that in silence."""
 
@@ -181,20 +183,21 @@ def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> Non
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Nothing is cut off or folded: lines that are too long are the terminal's affair.
-
-    But one row that is too wide stands upright, which is how figures are read.
-    """
+    """Nothing is cut off or folded: rows that are too wide for a terminal stand upright."""
     from rich.console import Console
 
     console = Console(width=_ENDLESS, highlight=False)
     table = _table(rows, columns)
     is_wide = is_terminal(sys.stdout) and console.measure(table).maximum > Console().width
-    if is_wide and len(rows) == 1:
-        upright = [{"name": column, "value": rows[0].get(column)} for column in columns]
-        table = _table(upright, ["name", "value"])
-        table.show_header = False
-    console.print(table)
+    if not is_wide or not rows:
+        console.print(table)
+        return
+    for index, row in enumerate(rows):
+        if index:
+            console.print()
+        upright = _table([{"name": each, "value": row.get(each)} for each in columns], _UPRIGHT)
+        upright.show_header = False
+        console.print(upright)
 
 
 def _table(rows: Sequence[Row], columns: Sequence[str]) -> "Table":

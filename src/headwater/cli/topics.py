@@ -20,7 +20,16 @@ from headwater.cli.terminal import (
 
 app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
 
-Names = Annotated[list[str], typer.Argument(help="Topics.", show_default=False)]
+
+def _some_names(names: list[str]) -> list[str]:
+    if "" in names:
+        raise typer.BadParameter("a topic name must not be empty")
+    return names
+
+
+Names = Annotated[
+    list[str], typer.Argument(help="Topics.", show_default=False, callback=_some_names)
+]
 Configs = Annotated[
     list[str] | None, typer.Option("--config", "-c", help="name=value, as often as you like.")
 ]

@@ -456,3 +456,15 @@ def test_a_config_that_does_not_exist_cannot_be_deleted(shell: Shell, topic: str
     assert shell.run("configs", "alter", "--broker", "0", "--delete", "foo").exit_code == 1
     shell.does("configs", "alter", "--broker", "0", "--delete", "log.retention.ms")
     shell.does("configs", "alter", "--group", "g", "--delete", "consumer.session.timeout.ms")
+
+
+def test_what_cannot_be_is_refused_in_whole_sentences(shell: Shell, topic: str) -> None:
+    nameless = shell.run("topics", "create", "")
+    assert (nameless.exit_code, "a topic name must not be empty" in nameless.stderr) == (2, True)
+    shell.does("topics", "create", topic, "-p", "1")
+    assert shell.run("topics", "alter", topic, "-p", "1").stderr == (
+        f"headwater: {topic}: topic {topic} can only grow: partitions now 1, asked for 1\n"
+    )
+    assert shell.run("topics", "create", f"{topic}-2", "-r", "3").stderr == (
+        f"headwater: {topic}-2: replication factor 3 is not possible, brokers: 1\n"
+    )

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,31 @@ def test_runs_are_listed_and_one_that_was_killed_is_known_to_be_dead(tmp_path: P
         ]
         (sink,) = rows("status", "orders", "--runs", str(tmp_path))
         assert (sink["sink"], sink["lag"], sink["run"]) == ("s", 7, "running")
+
+
+def test_the_status_of_several_sinks_has_room_in_80_columns(tmp_path: Path) -> None:
+    sink = {
+        "sink": "orders-by-minute",
+        "state": "restarting",
+        "batch": 1234,
+        "rows": 123456,
+        "rows_per_second": 12345.678901234567,
+        "lag": 1234567,
+        "batch_ms": 12345,
+        "restarts": 12,
+        "error": None,
+    }
+    words = ["pipeline", "status", "orders", "--runs", str(tmp_path)]
+    with RunFile(tmp_path, "orders") as file:
+        file.tell(replace(told("orders", 42, "running"), sinks=[sink, sink]))
+        lines = CliRunner().invoke(app, words).stdout.splitlines()
+        assert lines[0] == "orders: running"
+        assert lines[2].split() == [
+            "orders-by-minute", "restarting", "1234", "123456", "12346", "1234567", "12345", "12",
+        ]  # fmt: skip
+        assert max(map(len, lines)) <= 80
+        file.tell(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
+        assert "no such file" in CliRunner().invoke(app, words).stdout
 
 
 def test_what_does_not_run_cannot_be_stopped(tmp_path: Path) -> None:
