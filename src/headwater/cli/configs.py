@@ -1,6 +1,7 @@
 """`headwater configs`: read and change configs of topics, brokers and groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,7 +39,7 @@ def describe(
 ) -> None:
     """Configs and where their values come from."""
     resource = _resource(topic, broker, all_brokers, group)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap) as admin, _named(resource):
         configs = admin.describe_configs([resource])[resource]
     rows = [
         {
@@ -77,7 +78,7 @@ def alter(
     changes |= dict.fromkeys(delete or [])
     if not changes:
         raise typer.BadParameter("nothing is to be altered")
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap) as admin, _named(resource):
         if not all_brokers:
             expect_configs(admin, resource, delete or [])
         admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)
@@ -94,9 +95,29 @@ def expect_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[s
     known = admin.describe_configs([resource])[resource]
     unknown = [name for name in names if name not in known]
     for name in unknown:
-        typer.echo(f"headwater: {resource.name}: there is no config {name}", err=True)
+        typer.echo(f"headwater: {_words(resource)}: there is no config {name}", err=True)
     if unknown:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _named(resource: "ConfigResource") -> Iterator[None]:
+    """Errors begin with a name. That of a broker is a number, and that of all brokers empty."""
+    from headwater.client.errors import KafkaError
+
+    try:
+        yield
+    except KafkaError as error:
+        name, text = f"{resource.name}: ", str(error)
+        if not text.startswith(name):
+            raise
+        raise type(error)(f"{_words(resource)}: {text.removeprefix(name)}") from error
+
+
+def _words(resource: "ConfigResource") -> str:
+    if resource.type.name == "TOPIC":
+        return resource.name
+    return f"{resource.type.name.lower()} {resource.name}" if resource.name else "all brokers"
 
 
 def _resource(

@@ -468,3 +468,16 @@ def test_what_cannot_be_is_refused_in_whole_sentences(shell: Shell, topic: str) 
     assert shell.run("topics", "create", f"{topic}-2", "-r", "3").stderr == (
         f"headwater: {topic}-2: replication factor 3 is not possible, brokers: 1\n"
     )
+
+
+def test_whose_config_it_is_is_said_in_words(shell: Shell) -> None:
+    """The name of a broker is a number, and that of all brokers is empty."""
+    for words, whose in (
+        (("--broker", "0", "listeners=foo"), "broker 0"),
+        (("--all-brokers", "listeners=foo"), "all brokers"),
+        (("--group", "g", "foo=1"), "group g"),
+        (("--broker", "0", "--delete", "foo"), "broker 0"),
+    ):
+        result = shell.run("configs", "alter", *words)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"headwater: {whose}: ")
