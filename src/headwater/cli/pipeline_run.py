@@ -1,8 +1,9 @@
 """A run of a pipeline at a terminal: Spark started, signals heard, progress shown and written down.
 
-What a reader would get wrong: signals are heard from the beginning, and once more when Spark is up,
-because PySpark takes Ctrl-C for itself when its context starts. The first one asks for a gentle
-end, the second one ends at once. A run that is asked while Spark starts ends when it has started.
+What a reader would get wrong: Spark is started in another thread, because PySpark takes Ctrl-C for
+itself where its context starts in the main one. So signals are heard from the beginning: the first
+one asks for a gentle end, which a run that is still starting comes to when Spark is up, and the
+second one ends at once.
 """
 
 import json
@@ -12,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -51,15 +53,11 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
         reporter = Reporter(spec, file, as_json=as_json)
         reporter.tell_state("starting")
         logging.getLogger("py4j").setLevel(logging.ERROR)
-        spark = None
+        with ThreadPoolExecutor(1) as aside:
+            name = f"headwater-{spec.name}"
+            spark = aside.submit(session, spec.master, spec.conf, app_name=name).result()
         try:
-            spark = session(spec.master, spec.conf, app_name=f"headwater-{spec.name}")
-        except KeyboardInterrupt:
-            # PySpark had Ctrl-C already. What there is of Spark ends with this process.
-            signals.ask()
-        signals.hear()
-        try:
-            if spark is None or signals.is_asked:
+            if signals.is_asked:
                 reporter.tell_state("stopped")
                 return 0
             spark.sparkContext.setLogLevel("ERROR")
@@ -80,8 +78,7 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
             reporter.tell_state("failed")
             raise
         finally:
-            if spark is not None:
-                spark.stop()
+            spark.stop()
     for each in lives:
         if each.error is not None:
             typer.echo(f"headwater: {each.name}: {each.error}", err=True)
@@ -98,17 +95,11 @@ class Signals:
     def __init__(self) -> None:
         self.is_asked = False
         self._ask_to_stop: Callable[[], None] | None = None
-        self._heard: set[int] = set()
 
     def hear(self) -> None:
-        """From now on; again after somebody else has taken them."""
+        """From now on."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL if number in self._heard else self._hear)
-
-    def ask(self) -> None:
-        self.is_asked = True
-        if self._ask_to_stop is not None:
-            self._ask_to_stop()
+            signal.signal(number, self._hear)
 
     def pass_to(self, ask_to_stop: Callable[[], None]) -> None:
         """Who is to be asked, also if it was asked before."""
@@ -119,8 +110,9 @@ class Signals:
     def _hear(self, number: int, _: FrameType | None) -> None:
         # Another one of these ends the process at once, as it would any other.
         signal.signal(number, signal.SIG_DFL)
-        self._heard.add(number)
-        self.ask()
+        self.is_asked = True
+        if self._ask_to_stop is not None:
+            self._ask_to_stop()
 
 
 class Reporter:

@@ -179,8 +179,6 @@ def test_a_wish_to_stop_that_comes_too_early_is_passed_on_later(number: signal.S
         signals = Signals()
         signals.hear()
         signal.raise_signal(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signals.hear()
         assert signals.is_asked
         # A second one ends the process.
         assert signal.getsignal(number) is signal.SIG_DFL
@@ -202,7 +200,7 @@ def is_starting(folder: Path) -> bool:
 def test_a_run_that_is_stopped_while_spark_starts_has_stopped_and_not_died(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Ctrl-C is the harder case, because PySpark takes it for itself in the meantime."""
+    """Ctrl-C is the harder case: PySpark would take it for itself in the meantime."""
     try:
         find_java(os.environ)
     except NoJava as reason:
