@@ -39,7 +39,7 @@ def test_the_page_about_clients_can_be_typed_in_from_top_to_bottom(tmp_path: Pat
         printed = run(["page.py"], tmp_path)
     assert "not sent" not in printed
     assert "brewing b'oolong'" in printed
-    assert "deleted: ['coffee'] not deleted: ['cocoa']" in printed
+    assert "deleted: ['cider'] not deleted: ['cocoa']" in printed
 
 
 def test_the_tests_in_the_page_about_testing_pass(tmp_path: Path) -> None:

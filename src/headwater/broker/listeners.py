@@ -39,20 +39,28 @@ def listener_of_brokers(settings: BrokerSettings, endpoints: Sequence[Endpoint])
     return wanted.upper()
 
 
+def advertised_endpoints(settings: BrokerSettings, own: Sequence[Endpoint]) -> list[Endpoint]:
+    """What clients are told as it is set, or what there is."""
+    if settings.advertised_listeners is None:
+        return list(own)
+    try:
+        told = parse_endpoints(",".join(settings.advertised_listeners))
+    except InvalidSetting as error:
+        raise InvalidSetting(f"advertised.listeners: {error}") from error
+    names = {endpoint.name for endpoint in own}
+    for endpoint in told:
+        if endpoint.name not in names:
+            raise InvalidSetting(
+                f"advertised.listeners names {endpoint.name}, and listeners does not"
+            )
+    return told
+
+
 def advertised(
     settings: BrokerSettings, bound: Sequence[Endpoint], host_name: Callable[[], str]
 ) -> tuple[image.Endpoint, ...]:
     """What clients are told: as set, else the bound addresses with a host that leads here."""
-    if settings.advertised_listeners is None:
-        told = list(bound)
-    else:
-        told = parse_endpoints(",".join(settings.advertised_listeners))
-        names = {endpoint.name for endpoint in bound}
-        for endpoint in told:
-            if endpoint.name not in names:
-                raise InvalidSetting(
-                    f"advertised.listeners names {endpoint.name}, and listeners does not"
-                )
+    told = advertised_endpoints(settings, bound)
     ports = {endpoint.name: endpoint.port for endpoint in bound}
     return tuple(
         image.Endpoint(

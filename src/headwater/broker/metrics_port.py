@@ -10,8 +10,19 @@ from collections.abc import Callable, Sequence
 from headwater.broker.exposition import CONTENT_TYPE, Family, exposition
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import InvalidSetting
-from headwater.net.endpoint import parse_address
+from headwater.net.endpoint import Endpoint, parse_address
 from headwater.net.http_port import HttpAnswer, HttpPort
+
+
+def metrics_endpoint(settings: BrokerSettings) -> Endpoint | None:
+    """Where the settings say; None when they say nothing."""
+    address = settings.headwater_metrics_listener
+    if address is None:
+        return None
+    try:
+        return parse_address(address, name="METRICS")
+    except InvalidSetting as error:
+        raise InvalidSetting(f"headwater.metrics.listener: {error}") from error
 
 
 def metrics_port(
@@ -22,13 +33,9 @@ def metrics_port(
     now_ms: int,
 ) -> HttpPort | None:
     """Bound where the settings say, and not started yet; None when they say nothing."""
-    address = settings.headwater_metrics_listener
-    if address is None:
+    endpoint = metrics_endpoint(settings)
+    if endpoint is None:
         return None
-    try:
-        endpoint = parse_address(address, name="METRICS")
-    except InvalidSetting as error:
-        raise InvalidSetting(f"headwater.metrics.listener: {error}") from error
 
     def answering(path: str) -> HttpAnswer | None:
         match path:

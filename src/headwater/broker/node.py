@@ -23,11 +23,16 @@ from headwater.broker.broker import Broker
 from headwater.broker.coordinators import new_coordinators
 from headwater.broker.dispatch import Dispatch
 from headwater.broker.exposition import Family
-from headwater.broker.listeners import advertised, network_settings, own_endpoints
+from headwater.broker.listeners import (
+    advertised,
+    advertised_endpoints,
+    network_settings,
+    own_endpoints,
+)
 from headwater.broker.live_settings import LiveSettings
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.metrics import Watched, broker_families
-from headwater.broker.metrics_port import metrics_port
+from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.standing import Standing
@@ -87,6 +92,9 @@ class Node(ABC):
         self._deadlines = Deadlines()
         self._paths = [Path(text) for text in settings.log_dirs or (settings.log_dir,)]
         self._endpoints = own_endpoints(settings)
+        # What is wrong with an address must be known before a directory is made and written to.
+        advertised_endpoints(settings, self._endpoints)
+        metrics_endpoint(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 

@@ -1,5 +1,7 @@
 """`headwater configs`: read and change configs of topics, brokers and groups."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +17,7 @@ from headwater.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from headwater.client import ConfigResource
+    from headwater.client import Admin, ConfigResource
 
 app = typer.Typer(no_args_is_help=True, help="Read and change configs.")
 
@@ -37,7 +39,7 @@ def describe(
 ) -> None:
     """Configs and where their values come from."""
     resource = _resource(topic, broker, all_brokers, group)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap) as admin, _named(resource):
         configs = admin.describe_configs([resource])[resource]
     rows = [
         {
@@ -76,12 +78,46 @@ def alter(
     changes |= dict.fromkeys(delete or [])
     if not changes:
         raise typer.BadParameter("nothing is to be altered")
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap) as admin, _named(resource):
+        if not all_brokers:
+            expect_configs(admin, resource, delete or [])
         admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)
     rows = [
         {"config": name, "value": value, "done": not dry_run} for name, value in changes.items()
     ]
     tell_done(rows, as_json=as_json)
+
+
+def expect_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[str]) -> None:
+    """End clearly where a config does not exist: brokers let it be deleted without a word."""
+    if not names:
+        return
+    known = admin.describe_configs([resource])[resource]
+    unknown = [name for name in names if name not in known]
+    for name in unknown:
+        typer.echo(f"headwater: {_words(resource)}: there is no config {name}", err=True)
+    if unknown:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _named(resource: "ConfigResource") -> Iterator[None]:
+    """Errors begin with a name. That of a broker is a number, and that of all brokers empty."""
+    from headwater.client.errors import KafkaError
+
+    try:
+        yield
+    except KafkaError as error:
+        name, text = f"{resource.name}: ", str(error)
+        if not text.startswith(name):
+            raise
+        raise type(error)(f"{_words(resource)}: {text.removeprefix(name)}") from error
+
+
+def _words(resource: "ConfigResource") -> str:
+    if resource.type.name == "TOPIC":
+        return resource.name
+    return f"{resource.type.name.lower()} {resource.name}" if resource.name else "all brokers"
 
 
 def _resource(

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,10 @@ from headwater.cli.terminal import (
     AsJson,
     Bootstrap,
     admin_of,
+    binary_output,
     expect_partitions,
     failing_clearly,
+    is_terminal,
     pairs,
 )
 
@@ -50,7 +52,8 @@ def consume(
         bool, typer.Option("--from-beginning", "-f", help="All that is there.")
     ] = False,
     offset: Annotated[
-        int | None, typer.Option(help="Begin there; a negative one counts from the end.")
+        int | None,
+        typer.Option(help="Begin there, or at the end if that is before; negative: from the end."),
     ] = None,
     from_time: Annotated[
         str | None, typer.Option(help="Begin with the first record since; ISO 8601 or ms.")
@@ -59,13 +62,19 @@ def consume(
         list[int] | None, typer.Option("--partition", "-p", help="Only this one; repeatable.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="As a member of this group.")
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="As a member of this group, which says where it begins: not with "
+            "--partition, --offset, --from-time and --exit.",
+        ),
     ] = None,
     max_records: Annotated[
         int | None, typer.Option("--max", "-n", min=1, help="Stop after so many.")
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit", "-e", help="Stop at the end, as it is now.")
+        bool, typer.Option("--exit", "-e", help="Stop at the end, as it is now; no group does.")
     ] = False,
     timeout: Annotated[
         float | None, typer.Option(help="Stop when nothing comes for so many seconds.")
@@ -88,8 +97,12 @@ def consume(
     from headwater.client import Consumer
 
     if group is not None and (partition or offset is not None or from_time or exit_at_end):
-        raise typer.BadParameter("a group chooses partitions and offsets itself")
-    begins_early = from_beginning or offset is not None or from_time is not None
+        raise typer.BadParameter(
+            "--group goes with none of --partition, --offset, --from-time and --exit: its members "
+            "share the partitions, and go on where they were; end it with --max or --timeout"
+        )
+    # An offset beyond the end must not send it back to the beginning.
+    begins_early = offset is None and (from_beginning or from_time is not None)
     settings: dict[str, object] = {
         "bootstrap.servers": bootstrap,
         "client.id": "headwater-cli",
@@ -98,6 +111,7 @@ def consume(
         **pairs(setting or [], "--setting"),
     }
     write = _as_json if as_json else _formatted(fmt)
+    output = binary_output()
     _expect_topic(bootstrap, topic, partition or [])
     with failing_clearly(), Consumer(settings) as consumer:
         if group is not None:
@@ -105,15 +119,15 @@ def consume(
             ends = None
         else:
             ends = _assign(consumer, topic, partition, offset, from_time, exit_at_end=exit_at_end)
-        if sys.stdout.isatty() and ends is None:
+        if is_terminal(sys.stdout) and ends is None:
             typer.echo("Waiting for records. Ctrl-C ends.", err=True)
         with (
             _woken_by_interrupt(consumer),
-            closing(_records(consumer, max_records, timeout, ends)) as records,
+            closing(_records(consumer, output, max_records, timeout, ends)) as records,
         ):
             for record in records:
-                sys.stdout.buffer.write(write(record))
-        sys.stdout.buffer.flush()
+                output.write(write(record))
+        output.flush()
 
 
 @contextmanager
@@ -160,8 +174,13 @@ def _assign(
     consumer.assign(places)
     ends = consumer.end_offsets(places)
     if offset is not None:
+        first = consumer.beginning_offsets(places)
         for place in places:
-            consumer.seek(place, offset if offset >= 0 else max(ends[place] + offset, 0))
+            wanted = offset if offset >= 0 else max(ends[place] + offset, first[place])
+            if not first[place] <= wanted <= ends[place]:
+                _tell_range(place, wanted, first[place], ends[place])
+            # One beyond the end is left to the broker, who alone knows what is not committed yet.
+            consumer.seek(place, max(wanted, first[place]))
     elif from_time is not None:
         found = consumer.offsets_for_times(dict.fromkeys(places, timestamp_ms(from_time)))
         for place, where in found.items():
@@ -169,8 +188,16 @@ def _assign(
     return ends if exit_at_end else None
 
 
+def _tell_range(place: "TopicPartition", wanted: int, first: int, end: int) -> None:
+    there = f"only {first} to {end - 1}" if end > first else "and no records"
+    begins = first if wanted < first else end
+    line = f"headwater: {place} has no offset {wanted}, {there}; reading from {begins} on"
+    typer.echo(line, err=True)
+
+
 def _records(
     consumer: "Consumer",
+    output: IO[bytes],
     limit: int | None,
     timeout: float | None,
     ends: dict["TopicPartition", int] | None,
@@ -192,7 +219,7 @@ def _records(
                 _give_back(consumer, records[index + 1 :])
                 return
         if not records:
-            sys.stdout.buffer.flush()
+            output.flush()
         if timeout is not None and idle_s >= timeout:
             return
 

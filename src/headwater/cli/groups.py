@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, show, tell_done
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    admin_of,
+    errors_of,
+    show,
+    tell_done,
+)
 
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
@@ -109,12 +117,31 @@ class _Rule(NamedTuple):
         elif self.to_offset is not None:
             wanted = dict.fromkeys(places, self.to_offset)
         elif self.shift_by is not None:
-            wanted = {place: before.get(place, first[place]) + self.shift_by for place in places}
+            _expect_offsets(places, before)
+            wanted = {place: before[place] + self.shift_by for place in places}
         else:
             assert self.to_time is not None
             found = _offsets(admin, places, timestamp_ms(self.to_time))
             wanted = {place: found[place] if found[place] >= 0 else end[place] for place in places}
-        return {place: min(max(wanted[place], first[place]), end[place]) for place in places}
+        inside = {place: min(max(wanted[place], first[place]), end[place]) for place in places}
+        _tell_moved(wanted, inside)
+        return inside
+
+
+def _expect_offsets(places: list["TopicPartition"], before: dict["TopicPartition", int]) -> None:
+    missing = [place for place in places if place not in before]
+    for place in missing:
+        typer.echo(f"headwater: {place}: the group has no offset there to shift", err=True)
+    if missing:
+        raise typer.Exit(1)
+
+
+def _tell_moved(wanted: dict["TopicPartition", int], inside: dict["TopicPartition", int]) -> None:
+    for place, offset in wanted.items():
+        if offset < inside[place]:
+            typer.echo(f"headwater: {place} begins at {inside[place]}, not at {offset}", err=True)
+        elif offset > inside[place]:
+            typer.echo(f"headwater: {place} ends at {inside[place]}, before {offset}", err=True)
 
 
 def _offsets(
@@ -174,8 +201,9 @@ def delete(
 ) -> None:
     """Delete groups without members, and their offsets."""
     with admin_of(bootstrap) as admin:
-        admin.delete_groups(groups)
-    tell_done([{"group": group} for group in groups], as_json=as_json)
+        errors = errors_of(lambda: admin.delete_groups(groups))
+    deleted = [{"group": group} for group in groups if group not in errors]
+    tell_done(deleted, as_json=as_json, errors=errors)
 
 
 def _partitions(admin: "Admin", topic: str) -> list["TopicPartition"]:

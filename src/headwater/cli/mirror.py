@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.terminal import AsJson, expect_broker, failing_clearly, pairs
+from headwater.cli.terminal import AsJson, admin_of, failing_clearly, is_terminal, pairs
 
 if TYPE_CHECKING:
     from headwater.pipeline.mirror.mirror import Event, MirrorCounts
@@ -77,8 +77,7 @@ def mirror(
             source_settings=pairs(source_setting or [], "--source-setting"),
             target_settings=pairs(target_setting or [], "--target-setting"),
         )
-        for bootstrap in (source, target):
-            expect_broker(bootstrap)
+        expect_clusters(source, target, are_two=identity)
 
         from headwater.pipeline import session
         from headwater.pipeline.mirror.mirror import Mirror
@@ -94,6 +93,18 @@ def mirror(
         finally:
             spark.stop()
     teller(_end(counts))
+
+
+def expect_clusters(source: str, target: str, *, are_two: bool) -> None:
+    """End clearly, before Spark is started, where a broker does not answer or both are one."""
+    with admin_of(source) as admin:
+        origin = admin.describe_cluster().cluster_id
+    with admin_of(target) as admin:
+        is_same = admin.describe_cluster().cluster_id == origin
+    if is_same and are_two:
+        line = "source and target are the same cluster: topics would be copied onto themselves"
+        typer.echo(f"headwater: {line}", err=True)
+        raise typer.Exit(1)
 
 
 def _as_json(event: "Event") -> None:
@@ -152,7 +163,7 @@ class _Terminal:
             )
         self._last = (now_s, records, size_bytes)
         line = f"{records:,} records copied{rate}, {event['lag']:,} to go"
-        if sys.stdout.isatty():
+        if is_terminal(sys.stdout):
             print(f"\r\x1b[K{line}", end="", flush=True)
             self._has_line = True
         else:

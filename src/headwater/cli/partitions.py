@@ -9,6 +9,7 @@ from headwater.cli.terminal import (
     AsJson,
     Bootstrap,
     admin_of,
+    errors_of,
     show,
     tell_done,
     topic_partition,
@@ -38,12 +39,15 @@ def reassign(
         raise typer.BadParameter(f"{to!r} is no list of broker ids") from None
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap) as admin:
-        admin.alter_partition_reassignments(dict.fromkeys(places, brokers))
+        errors = errors_of(
+            lambda: admin.alter_partition_reassignments(dict.fromkeys(places, brokers))
+        )
     rows = [
         {"topic": place.topic, "partition": place.partition, "replicas": brokers}
         for place in places
+        if place not in errors
     ]
-    tell_done(rows, as_json=as_json)
+    tell_done(rows, as_json=as_json, errors=errors)
 
 
 @app.command()

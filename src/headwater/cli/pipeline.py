@@ -99,10 +99,15 @@ def status(name: Name, runs: Folder = None, as_json: AsJson = False) -> None:
     with failing_clearly():
         found = report(_folder(runs), name)
     rows = [{"pipeline": name, "run": _state(found), **each} for each in found.sinks]
-    if not as_json:
-        typer.echo(f"{name}: {_state(found)}")
-    columns = ["sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "restarts"]
-    show(rows, as_json=as_json, columns=[*columns, "error"])
+    if as_json:
+        show(rows, as_json=True, columns=())
+        return
+    typer.echo(f"{name}: {_state(found)}")
+    # Short enough for the usual 80 columns, if nothing is wrong.
+    columns = ["sink", "state", "batch", "rows", "rows/s", "lag", "batch_ms", "restarts"]
+    if any(each["error"] for each in found.sinks):
+        columns.append("error")
+    show([_short(each) for each in found.sinks], as_json=False, columns=columns)
 
 
 @app.command()
@@ -207,6 +212,13 @@ def _state(found: "RunReport") -> str:
     if found.is_running:
         return found.state
     return found.state if found.state in ("finished", "stopped", "failed") else "died"
+
+
+def _short(sink: dict[str, object]) -> dict[str, object]:
+    """A sink for the eyes: its rate under a short name, and without many digits."""
+    rate = sink["rows_per_second"]
+    shown = round(rate, 1 if rate < 100 else None) if isinstance(rate, float) else rate
+    return {**sink, "rows/s": shown}
 
 
 def _row(found: "RunReport") -> dict[str, object]:

@@ -1,7 +1,9 @@
 """A run of a pipeline at a terminal: Spark started, signals heard, progress shown and written down.
 
-What a reader would get wrong: PySpark takes Ctrl-C for itself when its context starts, so signals
-are taken back after that. The first one asks for a gentle end, the second one ends at once.
+What a reader would get wrong: Spark is started in another thread, because PySpark takes Ctrl-C for
+itself where its context starts in the main one. So signals are heard from the beginning: the first
+one asks for a gentle end, which a run that is still starting comes to when Spark is up, and the
+second one ends at once.
 """
 
 import json
@@ -11,12 +13,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import typer
 
+from headwater.cli.terminal import is_terminal
 from headwater.net.system import SystemClock
 
 if TYPE_CHECKING:
@@ -44,12 +48,19 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
     from headwater.pipeline.jobs.spark_failures import SparkFailed, in_one_line
 
     with RunFile(folder, spec.name) as file:
+        signals = Signals()
+        signals.hear()
         reporter = Reporter(spec, file, as_json=as_json)
         reporter.tell_state("starting")
         logging.getLogger("py4j").setLevel(logging.ERROR)
-        spark = session(spec.master, spec.conf, app_name=f"headwater-{spec.name}")
-        spark.sparkContext.setLogLevel("ERROR")
+        with ThreadPoolExecutor(1) as aside:
+            name = f"headwater-{spec.name}"
+            spark = aside.submit(session, spec.master, spec.conf, app_name=name).result()
         try:
+            if signals.is_asked:
+                reporter.tell_state("stopped")
+                return 0
+            spark.sparkContext.setLogLevel("ERROR")
             with in_one_line():
                 supervisor = supervisor_of(
                     spec,
@@ -58,7 +69,7 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
                     steady_ms=_CLOCK.steady_ms,
                     tell=reporter.tell,
                 )
-                _hear_signals(supervisor.ask_to_stop)
+                signals.pass_to(supervisor.ask_to_stop)
                 with reporter:
                     lives = supervisor.run()
             code = exit_code(lives)
@@ -78,14 +89,30 @@ def _how_it_ended(lives: "list[SinkLife]") -> str:
     return "stopped" if any(each.state.value == "stopped" for each in lives) else "finished"
 
 
-def _hear_signals(ask_to_stop: Callable[[], None]) -> None:
-    def hear(number: int, _: FrameType | None) -> None:
+class Signals:
+    """SIGTERM and Ctrl-C, as a wish to stop that may come before there is anything to stop."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._ask_to_stop: Callable[[], None] | None = None
+
+    def hear(self) -> None:
+        """From now on."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._hear)
+
+    def pass_to(self, ask_to_stop: Callable[[], None]) -> None:
+        """Who is to be asked, also if it was asked before."""
+        self._ask_to_stop = ask_to_stop
+        if self.is_asked:
+            ask_to_stop()
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
         # Another one of these ends the process at once, as it would any other.
         signal.signal(number, signal.SIG_DFL)
-        ask_to_stop()
-
-    signal.signal(signal.SIGTERM, hear)
-    signal.signal(signal.SIGINT, hear)
+        self.is_asked = True
+        if self._ask_to_stop is not None:
+            self._ask_to_stop()
 
 
 class Reporter:
@@ -102,7 +129,7 @@ class Reporter:
         self._live: Live | None = None
 
     def __enter__(self) -> None:
-        if not self._as_json and sys.stdout.isatty():
+        if not self._as_json and is_terminal(sys.stdout):
             from rich.live import Live
 
             self._live = Live(progress_table(self._rows), refresh_per_second=4)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -12,14 +12,23 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
-    expect_broker,
+    admin_of,
+    binary_input,
+    expect_partitions,
     failing_clearly,
+    is_terminal,
     pairs,
     tell_done,
 )
 
 if TYPE_CHECKING:
     from headwater.client import RecordFuture
+
+
+def _some_separator(text: str | None) -> str | None:
+    if text == "":
+        raise typer.BadParameter("an empty text parts nothing")
+    return text
 
 
 def produce(
@@ -30,13 +39,18 @@ def produce(
     ] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", help="What stands between key and value."),
+        typer.Option(
+            "--key-separator",
+            "-K",
+            help="What stands between key and value, in every line.",
+            callback=_some_separator,
+        ),
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", help="name=value, for every record.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Else the key chooses.")
+        int | None, typer.Option("--partition", "-p", min=0, help="Else the key chooses.")
     ] = None,
     null_marker: Annotated[
         str | None, typer.Option(help="What stands for null, as a key or as a value.")
@@ -60,19 +74,25 @@ def produce(
         "max.block.ms": 10_000,
         **pairs(setting or [], "--setting"),
     }
-    failures: list[BaseException] = []
+    failures: list[BaseException | str] = []
 
     def sent(future: "RecordFuture") -> None:
         error = future.exception()
         if error is not None:
             failures.append(error)
 
-    expect_broker(bootstrap)
+    _expect_partition(bootstrap, topic, partition)
+    separator = None if key_separator is None else key_separator.encode()
     null = None if null_marker is None else null_marker.encode()
     count = 0
     with failing_clearly(), Producer(settings) as producer:
-        for line in _lines(file):
-            key, value = _parted(line, None if key_separator is None else key_separator.encode())
+        for number, line in enumerate(_lines(file), 1):
+            parted = _parted(line, separator)
+            if parted is None:
+                # As a value without a key it would go to any partition, and nobody would know.
+                failures.append(f"line {number} has no {key_separator!r} behind a key")
+                break
+            key, value = parted
             future = producer.send(
                 topic,
                 None if value == null else value,
@@ -88,24 +108,37 @@ def produce(
     if failures:
         typer.echo(f"headwater: {failures[0]}", err=True)
         raise typer.Exit(1)
-    if sys.stderr.isatty() and not as_json:
+    if is_terminal(sys.stderr) and not as_json:
         typer.echo(f"{count} {'record' if count == 1 else 'records'} sent", err=True)
     tell_done([{"topic": topic, "records": count}], as_json=as_json)
 
 
-def _parted(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
+def _expect_partition(bootstrap: str, topic: str, number: int | None) -> None:
+    """End where a producer would wait: without a broker, or with no such partition."""
+    from headwater.client import TopicPartition
+    from headwater.client.errors import UnknownTopicOrPartition
+
+    with admin_of(bootstrap) as admin:
+        if number is not None:
+            # A topic that is not there may be made by the first record.
+            with suppress(UnknownTopicOrPartition):
+                expect_partitions(admin, [TopicPartition(topic, number)])
+
+
+def _parted(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes] | None:
+    """Key and value; nothing, if there is no separator where one should be."""
     if separator is None:
         return None, line
     key, is_there, value = line.partition(separator)
-    return (key, value) if is_there else (None, line)
+    return (key, value) if is_there else None
 
 
 def _lines(file: Path | None) -> Iterator[bytes]:
     """Lines without their ends; for a file, with a progress bar on a terminal."""
     if file is None:
-        if sys.stdin.isatty():
+        if is_terminal(sys.stdin):
             typer.echo("Each line is a record. Ctrl-D ends.", err=True)
-        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+        yield from (line.rstrip(b"\r\n") for line in binary_input())
         return
     try:
         size_bytes = file.stat().st_size
@@ -114,7 +147,7 @@ def _lines(file: Path | None) -> Iterator[bytes]:
         typer.echo(f"headwater: {file}: {error.strerror}", err=True)
         raise typer.Exit(2) from error
     with source, ExitStack() as shown:
-        advance = _progress(shown, size_bytes) if sys.stderr.isatty() else None
+        advance = _progress(shown, size_bytes) if is_terminal(sys.stderr) else None
         yield from _read(source, advance)
 
 

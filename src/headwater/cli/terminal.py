@@ -6,9 +6,9 @@ scripts. An error is one line on standard error, and exit code 1; wrong argument
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO
 
 import typer
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from headwater.client import Admin, TopicPartition
+    from headwater.client.errors import KafkaError
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 _ENDLESS: Final = 10_000
 """The width of a pipe, in columns."""
+
+_UPRIGHT: Final = ("name", "value")
 
 _FIRST_ANSWER_S: Final = 5.0
 """A client goes on trying for a minute or more; nobody at a terminal waits for that in silence."""
@@ -48,9 +51,7 @@ def failing_clearly() -> Iterator[None]:
     try:
         yield
     except SomeFailed as error:
-        for each in error.errors.values():
-            typer.echo(f"headwater: {each}", err=True)
-        raise typer.Exit(1) from error
+        tell_errors(error.errors.values())
     except InvalidSetting as error:
         typer.echo(f"headwater: {error}", err=True)
         raise typer.Exit(2) from error
@@ -107,6 +108,44 @@ def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
             _show_table(rows, columns)
 
 
+def errors_of(ask: Callable[[], object]) -> "Mapping[Any, KafkaError]":
+    """Ask for several things. What failed while others succeeded; nothing, if all did."""
+    from headwater.client.errors import SomeFailed
+
+    try:
+        ask()
+    except SomeFailed as error:
+        return error.errors
+    return {}
+
+
+def tell_errors(errors: "Iterable[KafkaError]") -> NoReturn:
+    """A line for each, and the end."""
+    for each in errors:
+        typer.echo(f"headwater: {each}", err=True)
+    raise typer.Exit(1)
+
+
+def is_terminal(stream: IO[str] | None) -> bool:
+    """Whether somebody looks at it. There is no stream where a shell has closed it."""
+    return stream is not None and stream.isatty()
+
+
+def binary_output() -> IO[bytes]:
+    return _binary(sys.stdout, "output")
+
+
+def binary_input() -> IO[bytes]:
+    return _binary(sys.stdin, "input")
+
+
+def _binary(stream: TextIO | None, name: str) -> IO[bytes]:
+    if stream is None:
+        typer.echo(f"headwater: standard {name} is closed", err=True)
+        raise typer.Exit(1)
+    return stream.buffer
+
+
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
     """Say at a terminal what takes so long; to nobody else."""
@@ -120,10 +159,17 @@ def waiting(text: str) -> Iterator[None]:
         yield
 
 
-def tell_done(rows: Sequence[Row], *, as_json: bool) -> None:
-    """What a command has done that prints nothing when all went well, except to scripts."""
-    if as_json:
-        show(rows, as_json=True, columns=())
+def tell_done(
+    rows: Sequence[Row], *, as_json: bool, errors: "Mapping[Any, KafkaError] | None" = None
+) -> None:
+    """What a command has done that prints nothing when all went well, except to scripts.
+
+    When something failed, people too want to know what did not.
+    """
+    if as_json or (errors and rows):
+        show(rows, as_json=as_json, columns=list(rows[0]) if rows else [])
+    if errors:
+        tell_errors(errors.values())
 
 
 def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> None:
@@ -137,20 +183,21 @@ def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> Non
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Nothing is cut off or folded: lines that are too long are the terminal's affair.
-
-    But one row that is too wide stands upright, which is how figures are read.
-    """
+    """Nothing is cut off or folded: rows that are too wide for a terminal stand upright."""
     from rich.console import Console
 
     console = Console(width=_ENDLESS, highlight=False)
     table = _table(rows, columns)
-    is_wide = sys.stdout.isatty() and console.measure(table).maximum > Console().width
-    if is_wide and len(rows) == 1:
-        upright = [{"name": column, "value": rows[0].get(column)} for column in columns]
-        table = _table(upright, ["name", "value"])
-        table.show_header = False
-    console.print(table)
+    is_wide = is_terminal(sys.stdout) and console.measure(table).maximum > Console().width
+    if not is_wide or not rows:
+        console.print(table)
+        return
+    for index, row in enumerate(rows):
+        if index:
+            console.print()
+        upright = _table([{"name": each, "value": row.get(each)} for each in columns], _UPRIGHT)
+        upright.show_header = False
+        console.print(upright)
 
 
 def _table(rows: Sequence[Row], columns: Sequence[str]) -> "Table":

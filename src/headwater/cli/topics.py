@@ -4,20 +4,32 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.configs import expect_configs
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
     admin_of,
+    errors_of,
     failing_clearly,
     pairs,
     show,
     tell_done,
+    tell_errors,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
 
-Names = Annotated[list[str], typer.Argument(help="Topics.", show_default=False)]
+
+def _some_names(names: list[str]) -> list[str]:
+    if "" in names:
+        raise typer.BadParameter("a topic name must not be empty")
+    return names
+
+
+Names = Annotated[
+    list[str], typer.Argument(help="Topics.", show_default=False, callback=_some_names)
+]
 Configs = Annotated[
     list[str] | None, typer.Option("--config", "-c", help="name=value, as often as you like.")
 ]
@@ -41,26 +53,35 @@ def create(
 ) -> None:
     """Make topics."""
     from headwater.client import NewTopic
-    from headwater.client.errors import TopicAlreadyExists
+    from headwater.client.errors import KafkaError, SomeFailed, TopicAlreadyExists
 
     configs = pairs(config or [], "--config")
-    rows = []
+    topics = [
+        NewTopic(
+            name=name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs,
+        )
+        for name in dict.fromkeys(names)
+    ]
+    errors: dict[str, KafkaError] = {}
     with admin_of(bootstrap) as admin:
-        for name in names:
-            topic = NewTopic(
-                name=name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                configs=configs,
-            )
-            try:
-                topic_id = admin.create_topics([topic])[name]
-            except TopicAlreadyExists:
-                if not if_not_exists:
-                    raise
-                continue
-            rows.append({"topic": name, "id": str(topic_id)})
-    show(rows, as_json=as_json, columns=["topic", "id"])
+        try:
+            made = admin.create_topics(topics)
+        except SomeFailed as error:
+            made, errors = dict(error.results), dict(error.errors)
+        except TopicAlreadyExists as error:
+            made, errors = {}, {names[0]: error}
+    if if_not_exists:
+        errors = {
+            name: each for name, each in errors.items() if not isinstance(each, TopicAlreadyExists)
+        }
+    rows = [{"topic": name, "id": str(topic_id)} for name, topic_id in made.items()]
+    if rows or not errors:
+        show(rows, as_json=as_json, columns=["topic", "id"])
+    if errors:
+        tell_errors(errors.values())
 
 
 @app.command("list")
@@ -131,6 +152,7 @@ def alter(
     if partitions is None and not changes:
         raise typer.BadParameter("nothing is to be altered")
     with admin_of(bootstrap) as admin:
+        expect_configs(admin, ConfigResource.topic(name), delete_config or [])
         if partitions is not None:
             admin.create_partitions({name: partitions})
         if changes:
@@ -142,5 +164,6 @@ def alter(
 def delete(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Delete topics with all their records."""
     with admin_of(bootstrap) as admin:
-        admin.delete_topics(names)
-    tell_done([{"topic": name} for name in names], as_json=as_json)
+        errors = errors_of(lambda: admin.delete_topics(names))
+    deleted = [{"topic": name} for name in names if name not in errors]
+    tell_done(deleted, as_json=as_json, errors=errors)

@@ -146,7 +146,8 @@ def _more_partitions(
     added = asked.count - len(topic.partitions)
     if added <= 0:
         reason = (
-            f"topic {asked.name} has {len(topic.partitions)} partitions, more are not asked for"
+            f"topic {asked.name} can only grow: partitions now {len(topic.partitions)}, "
+            f"asked for {asked.count}"
         )
         return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
     if added > room:
@@ -158,7 +159,7 @@ def _more_partitions(
         return _checked(image, topic, by_hand, added, factor)
     brokers = image.staying_brokers
     if factor > len(brokers):
-        reason = f"{factor} replicas cannot be placed on {len(brokers)} broker(s)"
+        reason = f"replication factor {factor} is not possible, brokers: {len(brokers)}"
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     placed = place(brokers, partition_count=added, replication_factor=factor, dice=dice)
     return PartitionsAdded(topic.name, tuple(map(new_partition, placed)))

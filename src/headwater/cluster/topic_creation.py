@@ -156,7 +156,7 @@ class _TopicMaker:
         brokers = self.image.staying_brokers
         unplaceable = Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{factor} replicas cannot be placed on {len(brokers)} broker(s)",
+            f"replication factor {factor} is not possible, brokers: {len(brokers)}",
         )
         # In the order in which Kafka looks (4.1).
         if factor <= 0:

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,7 +85,7 @@ def test_an_error_is_one_clear_line_and_an_exit_code(shell: Shell, topic: str) -
 
 def test_lines_go_in_and_come_out(shell: Shell, topic: str, tmp_path: Path) -> None:
     shell.does("topics", "create", topic)
-    shell.does("produce", topic, "-K", ":", "-H", "from=test", given="a:green\nb:NULL\nblack\n")
+    shell.does("produce", topic, "-K", ":", "-H", "from=test", given="a:green\nb:NULL\n:black\n")
     file = tmp_path / "lines"
     file.write_bytes(b"white\r\n\xff\n")
     shell.does("produce", topic, str(file), "--null-marker", "white")
@@ -182,8 +183,8 @@ def test_speeds_are_told_in_kafkas_figures(shell: Shell, topic: str) -> None:
     assert sent["records"] == 2000
     assert {"records_s", "mib_s", "avg_ms", "max_ms", "p50_ms", "p99.9_ms"} <= sent.keys()
     for as_table in ((), ("--table",)):
-        (read,) = shell.tells("perf", "consume", topic, "-n", "2000", *as_table)
-        assert read["records"] == 2000
+        (read,) = shell.tells("perf", "consume", topic, "-n", "1100", *as_table)
+        assert read["records"] == 1100
     (both,) = shell.tells("perf", "end-to-end", topic, "-n", "5")
     assert both["records"] == 5
 
@@ -300,3 +301,183 @@ def test_a_group_goes_on_behind_the_last_record_that_was_printed(shell: Shell, t
     (row,) = shell.tells("groups", "describe", f"g-{topic}")
     assert row["offset"] == 7
     assert [row["value"] for row in shell.tells(*read)] == [str(each) for each in range(7, 14)]
+
+
+def test_an_offset_beyond_the_end_means_the_end_and_not_the_beginning(
+    shell: Shell, topic: str
+) -> None:
+    """As in Kafka's console consumer, but with a word about it."""
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, given="1\n2\n3\n")
+    for at_end in (("--exit",), ("--timeout", "0.5")):
+        result = shell.run("consume", topic, "--offset", "99", *at_end)
+        assert (result.exit_code, result.stdout, result.stderr) == (
+            0,
+            "",
+            f"headwater: {topic}-0 has no offset 99, only 0 to 2; reading from 3 on\n",
+        )
+        assert shell.run("consume", topic, "--offset", "3", *at_end).output == ""
+
+
+def test_an_offset_that_was_deleted_means_the_first_that_is_left(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, given="1\n2\n3\n")
+    shell.does("records", "delete", f"{topic}:0", "--before", "2")
+    result = shell.run("consume", topic, "--offset", "0", "--exit")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        0,
+        "3\n",
+        f"headwater: {topic}-0 has no offset 0, only 2 to 2; reading from 2 on\n",
+    )
+
+
+def test_what_was_done_is_told_though_something_else_failed(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    made = shell.run("topics", "create", f"{topic}-1", topic, f"{topic}-2")
+    assert made.exit_code == 1
+    assert [line.split()[0] for line in made.stdout.splitlines()[1:]] == [
+        f"{topic}-1",
+        f"{topic}-2",
+    ]
+    assert made.stderr.startswith(f"headwater: {topic}: ")
+    again = shell.run("topics", "create", topic, f"{topic}-3", "--if-not-exists", "--json")
+    assert (again.exit_code, json.loads(again.stdout)["topic"]) == (0, f"{topic}-3")
+    gone = shell.run("topics", "delete", f"{topic}-1", "nosuch")
+    assert gone.exit_code == 1
+    assert [line.strip() for line in gone.stdout.splitlines()] == ["TOPIC", f"{topic}-1"]
+    assert gone.stderr.startswith("headwater: nosuch: ")
+    gone = shell.run("topics", "delete", f"{topic}-2", "nosuch", "--json")
+    assert json.loads(gone.stdout) == {"topic": f"{topic}-2"}
+    assert "nosuch" in gone.stderr
+
+
+def test_a_group_is_deleted_though_another_does_not_exist(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    group = f"g-{topic}"
+    shell.does("groups", "reset-offsets", group, "-t", topic, "--to-latest", "--execute")
+    result = shell.run("groups", "delete", group, "nosuch", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {"group": group}
+    assert result.stderr.startswith("headwater: nosuch: ")
+
+
+def test_a_line_without_a_key_is_refused_where_keys_are_expected(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    result = shell.run("produce", topic, "-K", ":", given="a:1\nnokey\nb:2\n")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "headwater: line 2 has no ':' behind a key\n",
+    )
+    assert [row["key"] for row in shell.tells("consume", topic, "-f", "-e")] == ["a"]
+    assert shell.run("produce", topic, "-K", "", given="a\n").exit_code == 2
+
+
+def test_nothing_is_sent_to_a_partition_that_cannot_be(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    beyond = shell.run("produce", topic, "-p", "9", given="1\n")
+    assert (beyond.exit_code, beyond.stderr) == (1, f"headwater: {topic} has no partition 9\n")
+    assert shell.run("produce", topic, "-p", "-1", given="1\n").exit_code == 2
+
+
+def test_a_group_that_shall_end_at_the_end_is_told_what_is_meant(shell: Shell, topic: str) -> None:
+    result = shell.run("consume", topic, "--group", "g", "--exit")
+    assert result.exit_code == 2
+    assert "--max or --timeout" in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "code", "said"),
+    [
+        (("topics", "describe", "closed"), ">&-", 0, ""),
+        (("consume", "closed", "-f", "-e"), ">&-", 1, "headwater: standard output is closed\n"),
+        (("produce", "closed"), "<&-", 1, "headwater: standard input is closed\n"),
+    ],
+)
+def test_a_stream_that_the_shell_has_closed_is_no_accident(
+    shell: Shell, words: tuple[str, ...], closed: str, code: int, said: str
+) -> None:
+    shell.does("topics", "create", "closed", "--if-not-exists")
+    command = shlex.join([sys.executable, "-m", "headwater", *words, "-b", shell._bootstrap])
+    run = subprocess.run(
+        ["/bin/sh", "-c", f"{command} {closed}"],
+        stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (run.returncode, run.stderr) == (code, said)
+
+
+def test_the_wait_for_records_that_do_not_come_is_no_part_of_the_rate(
+    shell: Shell, topic: str
+) -> None:
+    shell.does("topics", "create", topic)
+    empty = shell.run("perf", "consume", topic, "--timeout", "0.1", "--json")
+    assert (json.loads(empty.stdout)["seconds"], empty.exit_code) == (0, 0)
+    shell.does("produce", topic, given="1\n2\n")
+    fewer = shell.run("perf", "consume", topic, "-n", "5", "--timeout", "1", "--json")
+    assert (fewer.exit_code, json.loads(fewer.stdout)["records"]) == (0, 2)
+    assert fewer.stderr == "headwater: 2 of 5 records came, and no more in 1 s\n"
+
+
+def test_offsets_that_are_not_there_are_not_shifted(shell: Shell, topic: str) -> None:
+    """Kafka's tool refuses it too."""
+    shell.does("topics", "create", topic)
+    reset = ("groups", "reset-offsets", f"g-{topic}", "--topic", topic)
+    result = shell.run(*reset, "--shift-by", "3")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        1,
+        "",
+        f"headwater: {topic}-0: the group has no offset there to shift\n",
+    )
+
+
+def test_an_offset_outside_of_the_log_is_told_before_it_becomes_another(
+    shell: Shell, topic: str
+) -> None:
+    shell.does("topics", "create", topic)
+    shell.does("produce", topic, given="1\n2\n")
+    reset = ("groups", "reset-offsets", f"g-{topic}", "--topic", topic, "--execute", "--json")
+    for wanted, became, said in (
+        ("99", 2, f"headwater: {topic}-0 ends at 2, before 99\n"),
+        ("-5", 0, f"headwater: {topic}-0 begins at 0, not at -5\n"),
+        ("1", 1, ""),
+    ):
+        result = shell.run(*reset, "--to-offset", wanted)
+        assert (json.loads(result.stdout)["after"], result.stderr) == (became, said)
+
+
+def test_a_config_that_does_not_exist_cannot_be_deleted(shell: Shell, topic: str) -> None:
+    shell.does("topics", "create", topic)
+    said = f"headwater: {topic}: there is no config foo\n"
+    for words in (
+        ("configs", "alter", "--topic", topic, "--delete", "foo"),
+        ("topics", "alter", topic, "--delete-config", "foo"),
+    ):
+        result = shell.run(*words)
+        assert (result.exit_code, result.stderr) == (1, said)
+    assert shell.run("configs", "alter", "--broker", "0", "--delete", "foo").exit_code == 1
+    shell.does("configs", "alter", "--broker", "0", "--delete", "log.retention.ms")
+    shell.does("configs", "alter", "--group", "g", "--delete", "consumer.session.timeout.ms")
+
+
+def test_what_cannot_be_is_refused_in_whole_sentences(shell: Shell, topic: str) -> None:
+    nameless = shell.run("topics", "create", "")
+    assert (nameless.exit_code, "a topic name must not be empty" in nameless.stderr) == (2, True)
+    shell.does("topics", "create", topic, "-p", "1")
+    assert shell.run("topics", "alter", topic, "-p", "1").stderr == (
+        f"headwater: {topic}: topic {topic} can only grow: partitions now 1, asked for 1\n"
+    )
+    assert shell.run("topics", "create", f"{topic}-2", "-r", "3").stderr == (
+        f"headwater: {topic}-2: replication factor 3 is not possible, brokers: 1\n"
+    )
+
+
+def test_whose_config_it_is_is_said_in_words(shell: Shell) -> None:
+    """The name of a broker is a number, and that of all brokers is empty."""
+    for words, whose in (
+        (("--broker", "0", "listeners=foo"), "broker 0"),
+        (("--all-brokers", "listeners=foo"), "all brokers"),
+        (("--group", "g", "foo=1"), "group g"),
+        (("--broker", "0", "--delete", "foo"), "broker 0"),
+    ):
+        result = shell.run("configs", "alter", *words)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"headwater: {whose}: ")

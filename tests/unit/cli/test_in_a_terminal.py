@@ -127,6 +127,20 @@ def test_figures_that_are_too_wide_for_the_terminal_stand_upright(
     assert "…" not in terminal.screen
 
 
+def test_rows_that_are_too_wide_for_the_terminal_stand_upright_each_for_itself(
+    broker: EmbeddedBroker,
+) -> None:
+    name = "a-topic-with-a-name-of-many-letters"
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topic(name, partitions=2)
+    terminal = Terminal(broker, "topics", "describe", name)
+    assert terminal.ends() == 0
+    lines = [line.rstrip() for line in terminal.screen.splitlines()]
+    assert lines.count(f"topic      {name}") == 2
+    assert "partition  1" in lines
+    assert max(map(len, lines)) <= NARROW
+
+
 def test_ctrl_c_ends_consuming_well_and_the_group_goes_on_behind_what_was_shown(
     broker: EmbeddedBroker, topic: str
 ) -> None:

@@ -2,17 +2,23 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from headwater.cli.pipeline_run import Signals
+from headwater.client import Admin
 from headwater.pipeline.java import NoJava, find_java
-from headwater.pipeline.jobs.run_files import RunFile, RunReport
+from headwater.pipeline.jobs.run_files import NoSuchRun, RunFile, RunReport, report
 from headwater.testing import EmbeddedBroker
 
 PIPELINE = """\
@@ -105,6 +111,31 @@ def test_runs_are_listed_and_one_that_was_killed_is_known_to_be_dead(tmp_path: P
         assert (sink["sink"], sink["lag"], sink["run"]) == ("s", 7, "running")
 
 
+def test_the_status_of_several_sinks_has_room_in_80_columns(tmp_path: Path) -> None:
+    sink = {
+        "sink": "orders-by-minute",
+        "state": "restarting",
+        "batch": 1234,
+        "rows": 123456,
+        "rows_per_second": 12345.678901234567,
+        "lag": 1234567,
+        "batch_ms": 12345,
+        "restarts": 12,
+        "error": None,
+    }
+    words = ["pipeline", "status", "orders", "--runs", str(tmp_path)]
+    with RunFile(tmp_path, "orders") as file:
+        file.tell(replace(told("orders", 42, "running"), sinks=[sink, sink]))
+        lines = CliRunner().invoke(app, words).stdout.splitlines()
+        assert lines[0] == "orders: running"
+        assert lines[2].split() == [
+            "orders-by-minute", "restarting", "1234", "123456", "12346", "1234567", "12345", "12",
+        ]  # fmt: skip
+        assert max(map(len, lines)) <= 80
+        file.tell(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
+        assert "no such file" in CliRunner().invoke(app, words).stdout
+
+
 def test_what_does_not_run_cannot_be_stopped(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
         file.tell(told("orders", os.getpid(), "finished"))
@@ -139,3 +170,60 @@ def test_stop_waits_for_the_end_of_the_run(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
         assert result.exit_code == 0, result.output
         assert run.wait(60) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_wish_to_stop_that_comes_too_early_is_passed_on_later(number: signal.Signals) -> None:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        signals = Signals()
+        signals.hear()
+        signal.raise_signal(number)
+        assert signals.is_asked
+        # A second one ends the process.
+        assert signal.getsignal(number) is signal.SIG_DFL
+        asked: list[bool] = []
+        signals.pass_to(lambda: asked.append(True))
+        assert asked == [True]
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def is_starting(folder: Path) -> bool:
+    try:
+        return report(folder, "copy").state == "starting"
+    except NoSuchRun:
+        return False
+
+
+def test_a_run_that_is_stopped_while_spark_starts_has_stopped_and_not_died(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Ctrl-C is the harder case: PySpark would take it for itself in the meantime."""
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topic("from")
+        admin.create_topic("to")
+    file = tmp_path / "copy.yaml"
+    file.write_text(
+        f"name: copy\nbootstrap: {broker.bootstrap_servers}\n"
+        "sources: {a: {subscribe: from}}\nsinks:\n  - {from: a, topic: to}\n",
+        encoding="utf-8",
+    )
+    words = ["pipeline", "run", str(file), "--runs", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "headwater", *words], stderr=subprocess.PIPE, text=True
+    ) as run:
+        until_s = time.monotonic() + 60
+        while not is_starting(tmp_path):
+            assert run.poll() is None
+            assert time.monotonic() < until_s
+            threading.Event().wait(0.05)
+        run.send_signal(signal.SIGINT)
+        _, told = run.communicate(timeout=120)
+    assert run.returncode == 0, told
+    assert report(tmp_path, "copy").state == "stopped"

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from headwater.cli.mirror import _Terminal
+from headwater.testing import EmbeddedBroker
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -30,6 +31,21 @@ def test_a_mirror_that_cannot_be_is_refused_at_once(options: list[str], reason: 
     code, output = run("mirror", "127.0.0.1:1", "127.0.0.1:1", *options)
     assert code == 2
     assert reason in output
+
+
+def test_a_cluster_is_not_copied_onto_itself_and_spark_not_started_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Where there is no Java, Spark would be the first to complain.
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with EmbeddedBroker() as broker:
+        here = broker.bootstrap_servers
+        assert run("mirror", here, here, "--topics", "tea", "--identity", "--once") == (
+            1,
+            "headwater: source and target are the same cluster: "
+            "topics would be copied onto themselves\n",
+        )
 
 
 def test_a_mirror_tells_people_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:

@@ -180,3 +180,17 @@ def test_without_its_zookeeper_it_says_so_and_does_not_start(tmp_path: Path) -> 
         ]
     )
     assert line.startswith("headwater: ZooKeeper at 127.0.0.1:1 does not answer within 300 ms")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--metrics", "foo"), "headwater.metrics.listener: an address is host:port"),
+        (("-o", "advertised.listeners=foo"), "advertised.listeners: a listener is NAME://"),
+    ],
+)
+def test_a_wrong_address_is_refused_before_anything_is_written(
+    tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    assert reason in refusal(["--data", str(tmp_path / "data"), *words])
+    assert list(tmp_path.iterdir()) == []

@@ -43,11 +43,11 @@ class SparkGrammar:
         if self._gateway is not None:
             self._gateway.shutdown()
             self._gateway = None
-        if self._process is not None:
-            # Left alone, it would end with this process only.
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None:
+            with process:
+                # Left alone, it would end with this process only.
+                process.kill()
 
     def query(self, sql: str) -> SqlError | None:
         return self._parse(sql, lambda parser: parser.singleStatement())
@@ -108,15 +108,36 @@ def _start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
         ) from None
     java = find_java(os.environ)
     jars = Path(pyspark.__file__).parent / "jars"
-    # Whoever can reach the port could run Java as this user, if there were no token.
-    port, token, process = py4j.launch_gateway(
-        classpath=str(jars / "*"),
-        jarpath=str(next(jars.glob("py4j-*.jar"))),
-        javaopts=list(_JVM_OPTIONS),
-        java_path=str(java.home / "bin" / "java"),
-        die_on_exit=True,
-        enable_auth=True,
-        return_proc=True,
+    # py4j would start it too, but with threads of its own that read what it prints and close the
+    # pipe at a time of their choice. Here nobody else has a hand on it.
+    process = subprocess.Popen(
+        [
+            str(java.home / "bin" / "java"),
+            "-classpath",
+            str(jars / "*"),
+            *_JVM_OPTIONS,
+            "py4j.GatewayServer",
+            # Its standard input is that pipe: when this process is gone, it goes as well.
+            "--die-on-broken-pipe",
+            # Whoever can reach the port could run Java as this user, if there were no token.
+            "--enable-auth",
+            "0",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
+    port, token = _announced(process)
     parameters = py4j.GatewayParameters(port=port, auth_token=token)
     return py4j.JavaGateway(gateway_parameters=parameters), process
+
+
+def _announced(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
+    """Where the JVM listens, and its token: the two lines that it prints."""
+    assert process.stdout is not None
+    port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
+    if not port.isdigit() or not token:
+        with process:
+            process.kill()
+        raise ServerUnavailable("checking SQL needs Java, which does not start")
+    return int(port), token.decode()
