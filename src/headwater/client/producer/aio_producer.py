@@ -109,7 +109,7 @@ class Producer:
 
         engine = self._engine()
         known = self._core.accumulator.topics.get(topic)
-        if known is None or partition >= len(known.queues):
+        if known is None or not 0 <= partition < len(known.queues):
             await engine.prepare(topic, partition, engine.deadline_ms())
         queue, taken = whole_batch(self._core, topic, partition, batch)
         while not self._core.put(queue, taken):

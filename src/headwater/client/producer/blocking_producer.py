@@ -112,7 +112,7 @@ class Producer:
         from headwater.client.producer.whole_batches import whole_batch
 
         known = self._core.accumulator.topics.get(topic)
-        if known is None or partition >= len(known.queues):
+        if known is None or not 0 <= partition < len(known.queues):
             self._prepare(topic, partition, self._engine.deadline_ms())
         queue, taken = whole_batch(self._core, topic, partition, batch)
         while not self._core.put(queue, taken):

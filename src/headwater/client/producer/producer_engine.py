@@ -11,7 +11,13 @@ from typing import Final
 
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import ClientClosed, IllegalState, KafkaError, KafkaTimeout
+from headwater.client.errors import (
+    ClientClosed,
+    IllegalState,
+    InvalidPartitions,
+    KafkaError,
+    KafkaTimeout,
+)
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from headwater.client.producer.idempotence import Idempotence
 from headwater.client.producer.producer_batch import ProducerBatch
@@ -69,10 +75,10 @@ class ProducerEngine:
 
     async def prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
         """Wait for a topic's metadata, and for a partition of it, should it be a new one."""
+        if partition is not None and partition < 0:
+            raise InvalidPartitions(f"a partition is 0 or more, and not {partition}")
         view = await self.cluster.topic(topic, deadline_ms=deadline_ms)
         while partition is not None and partition >= len(view.partitions):
-            if partition < 0:
-                raise KafkaTimeout(f"there is no partition {partition}")
             try:
                 await self.cluster.refresh(deadline_ms=deadline_ms)
             except KafkaTimeout as error:

@@ -324,6 +324,18 @@ def test_a_partition_that_never_comes_ends_in_a_timeout(open_producer: OpenProdu
             producer.send("tea", b"green", partition=2)
 
 
+def test_a_partition_below_zero_is_refused_at_once(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 2}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(InvalidPartitions, match="not -1"):
+            producer.send("tea", b"green", partition=-1)
+        producer.result(producer.send("tea", b"green"))
+        with pytest.raises(InvalidPartitions, match="not -1"):
+            producer.send("tea", b"green", partition=-1)
+        with pytest.raises(InvalidPartitions, match="not -2"):
+            producer.do("send_batch", "tea", -2, bytearray())
+
+
 def test_a_partition_that_was_added_is_found(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
