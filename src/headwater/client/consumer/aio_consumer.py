@@ -17,6 +17,7 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from headwater.client.arguments import place, places, whole_number
 from headwater.client.consumer.commits import CommitCallback
 from headwater.client.consumer.consumer_core import ConsumerCore
 from headwater.client.consumer.consumer_settings import ConsumerSettings
@@ -144,11 +145,11 @@ class Consumer:
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record."""
         deadline_ms = self._deadline_ms(timeout)
-        return await self._core.position(TopicPartition(*partition), deadline_ms=deadline_ms)
+        return await self._core.position(place(partition), deadline_ms=deadline_ms)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at an offset."""
-        self._core.seek(TopicPartition(*partition), offset)
+        self._core.seek(place(partition), offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         for partition in self._chosen(partitions):
@@ -160,10 +161,10 @@ class Consumer:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Get no records of these until they are resumed. What is buffered of them is kept."""
-        self._core.pause([TopicPartition(*each) for each in partitions], is_paused=True)
+        self._core.pause(places(partitions), is_paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._core.pause([TopicPartition(*each) for each in partitions], is_paused=False)
+        self._core.pause(places(partitions), is_paused=False)
 
     def paused(self) -> frozenset[TopicPartition]:
         states = self._core.state.partitions.items()
@@ -171,7 +172,7 @@ class Consumer:
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets lie before the end, as of the last fetch; None before the first."""
-        return self._core.lag(TopicPartition(*partition))
+        return self._core.lag(place(partition))
 
     def metrics(self) -> dict[str, float]:
         """Counts under the names of Kafka's consumer metrics."""
@@ -197,7 +198,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed; partitions without a commit are left out."""
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = places(partitions)
         return await self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -221,7 +222,9 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is not older than its timestamp, if any."""
-        asked = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
+        asked = {
+            place(each): whole_number(when, "a timestamp") for each, when in timestamps.items()
+        }
         found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         return {each: where if where.offset >= 0 else None for each, where in found.items()}
 
@@ -234,7 +237,7 @@ class Consumer:
     async def _edges(
         self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        asked = {TopicPartition(*each): which for each in partitions}
+        asked = dict.fromkeys(places(partitions), which)
         found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         return {each: where.offset for each, where in found.items()}
 
@@ -261,7 +264,7 @@ class Consumer:
 
     def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
         every = self._core.state.partitions
-        return [TopicPartition(*each) for each in (every if partitions is None else partitions)]
+        return list(every) if partitions is None else places(partitions)
 
 
 def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
@@ -279,8 +282,6 @@ def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
 def offsets_to_commit(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
     """Plain numbers are offsets without a note."""
     return {
-        TopicPartition(*partition): what
-        if isinstance(what, OffsetAndMetadata)
-        else OffsetAndMetadata(what)
+        place(partition): what if isinstance(what, OffsetAndMetadata) else OffsetAndMetadata(what)
         for partition, what in offsets.items()
     }

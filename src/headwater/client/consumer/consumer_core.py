@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from headwater.client.arguments import places
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.consumer.collecting import Collecting
 from headwater.client.consumer.commits import CommitCallback
@@ -121,7 +122,7 @@ class ConsumerCore:
         """Read exactly these, without the group's help."""
         self._check_open()
         self.subscription.check_manual()
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = places(partitions)
         self.group.subscription = Subscription(is_manual=bool(wanted))
         self.group.commit_now_and_then(is_due=True)
         self.state.assign(wanted)

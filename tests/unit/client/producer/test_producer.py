@@ -12,6 +12,7 @@ from headwater.client.errors import (
     InvalidPartitions,
     InvalidRecord,
     InvalidTimestamp,
+    InvalidTopic,
     KafkaTimeout,
     MessageTooLarge,
     SerializationFailed,
@@ -315,6 +316,19 @@ def test_a_topic_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer)
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000)
         with pytest.raises(KafkaTimeout, match="UNKNOWN_TOPIC_OR_PARTITION"):
             producer.send("tea", b"green")
+
+
+@pytest.mark.parametrize("name", [b"coffee", None, 5, ""])
+def test_what_no_topic_is_called_is_refused_at_once_and_other_topics_go_on(
+    open_producer: OpenProducer, name: object
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(InvalidTopic):
+            producer.send(name, b"black")
+        with pytest.raises(InvalidTopic):
+            producer.do("partitions_for", name)
+        producer.result(producer.send("tea", b"green"))
 
 
 def test_a_partition_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
