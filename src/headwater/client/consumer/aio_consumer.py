@@ -17,7 +17,7 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from headwater.client.arguments import place, places, whole_number
+from headwater.client.arguments import limit_ms, place, places, whole_number
 from headwater.client.consumer.commits import CommitCallback
 from headwater.client.consumer.consumer_core import ConsumerCore
 from headwater.client.consumer.consumer_settings import ConsumerSettings
@@ -29,7 +29,12 @@ from headwater.client.consumer.offset_reset import (
 )
 from headwater.client.consumer.offsets import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
-from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.group_metadata import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    offsets_to_commit,
+)
 from headwater.client.settings import read_settings
 from headwater.model.ids import TopicPartition
 from headwater.net.system import SystemClock, SystemDice
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata | int]
 CLOSE_TIMEOUT_S = 30.0
 
 
@@ -259,8 +263,9 @@ class Consumer:
             await self._tell_listener(rebalance)
 
     def _deadline_ms(self, timeout: float | None) -> int:
-        limit_ms = self._core.settings.default_api_timeout_ms
-        return self._clock.steady_ms() + (limit_ms if timeout is None else int(timeout * 1000))
+        return self._clock.steady_ms() + limit_ms(
+            timeout, self._core.settings.default_api_timeout_ms
+        )
 
     def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
         every = self._core.state.partitions
@@ -277,11 +282,3 @@ def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
             return listener.on_partitions_revoked(partitions)
         case Change.LOST:
             return listener.on_partitions_lost(partitions)
-
-
-def offsets_to_commit(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Plain numbers are offsets without a note."""
-    return {
-        place(partition): what if isinstance(what, OffsetAndMetadata) else OffsetAndMetadata(what)
-        for partition, what in offsets.items()
-    }

@@ -17,11 +17,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from headwater.client.arguments import place, places, whole_number
+from headwater.client.arguments import limit_ms, place, places, whole_number
 from headwater.client.consumer.aio_consumer import (
     CLOSE_TIMEOUT_S,
-    OffsetsToCommit,
-    offsets_to_commit,
     told,
 )
 from headwater.client.consumer.collecting import unpack
@@ -37,7 +35,12 @@ from headwater.client.consumer.offset_reset import (
 from headwater.client.consumer.offsets import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
 from headwater.client.errors import ClientClosed
-from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.group_metadata import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    offsets_to_commit,
+)
 from headwater.client.loop_thread import LoopThread
 from headwater.client.settings import read_settings
 from headwater.model.ids import TopicPartition
@@ -312,8 +315,7 @@ class Consumer:
             self._thread.stop(timeout_s=_STOP_S)
 
     def _deadline_ms(self, timeout: float | None) -> int:
-        limit_ms = self._settings.default_api_timeout_ms
-        return self._clock.steady_ms() + (limit_ms if timeout is None else int(timeout * 1000))
+        return self._clock.steady_ms() + limit_ms(timeout, self._settings.default_api_timeout_ms)
 
     def _run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         if self._is_closed:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from headwater.client.arguments import limit_ms
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.cluster_metadata import PartitionView
 from headwater.client.errors import (
@@ -70,8 +71,7 @@ class ProducerEngine:
 
     def deadline_ms(self, timeout_s: float | None = None) -> int:
         """So long from now on; without a number, `max.block.ms`."""
-        limit_ms = self._core.settings.max_block_ms if timeout_s is None else int(timeout_s * 1000)
-        return self._clock.steady_ms() + limit_ms
+        return self._clock.steady_ms() + limit_ms(timeout_s, self._core.settings.max_block_ms)
 
     async def prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
         """Wait for a topic's metadata, and for a partition of it, should it be a new one."""
