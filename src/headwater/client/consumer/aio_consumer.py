@@ -29,6 +29,7 @@ from headwater.client.consumer.offset_reset import (
 )
 from headwater.client.consumer.offsets import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
+from headwater.client.errors import ClientClosed
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -57,6 +58,8 @@ class Consumer:
         self._core = ConsumerCore(loop, chosen, self._clock, SystemDice())
 
     async def __aenter__(self) -> Self:
+        if self._core.is_closed:
+            raise ClientClosed("the consumer is closed")
         return self
 
     async def __aexit__(

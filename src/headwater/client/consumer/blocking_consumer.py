@@ -72,6 +72,8 @@ class Consumer:
         return ConsumerCore(self._thread.loop, self._settings, self._clock, SystemDice())
 
     def __enter__(self) -> Self:
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
         return self
 
     def __exit__(

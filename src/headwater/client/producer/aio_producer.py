@@ -15,13 +15,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import BufferExhausted, KafkaTimeout
+from headwater.client.errors import BufferExhausted, ClientClosed, KafkaTimeout
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetsToCommit,
     offsets_to_commit,
 )
 from headwater.client.loop_thread import Wakeup
+from headwater.client.producer.bad_records import check_record
 from headwater.client.producer.interceptors import Interceptors
 from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
@@ -70,9 +71,13 @@ class Producer:
             topic, value, key, partition, timestamp, headers = self._interceptors.on_send(
                 topic, value, key, partition, timestamp, headers
             )
-        taken = self._take(topic, value, key, partition, timestamp, headers)
-        if taken.__class__ is not RecordFuture:
-            taken = await self._send_patiently(topic, value, key, partition, timestamp, headers)
+        try:
+            taken = self._take(topic, value, key, partition, timestamp, headers)
+            if taken.__class__ is not RecordFuture:
+                taken = await self._send_patiently(topic, value, key, partition, timestamp, headers)
+        except (TypeError, ValueError, AttributeError):
+            check_record(self._settings, topic, value, key, partition, timestamp, headers)
+            raise
         assert isinstance(taken, RecordFuture)
         if on_delivery is not None:
             taken.add_done_callback(on_delivery)
@@ -174,7 +179,8 @@ class Producer:
             await engine.close(engine.deadline_ms(_CLOSE_S if timeout is None else timeout))
 
     async def __aenter__(self) -> Self:
-        self._engine()
+        if self._engine().cluster.is_closed:
+            raise ClientClosed("the producer is closed")
         return self
 
     async def __aexit__(

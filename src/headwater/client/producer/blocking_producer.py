@@ -14,13 +14,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import BufferExhausted, KafkaTimeout
+from headwater.client.errors import BufferExhausted, ClientClosed, KafkaTimeout
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetsToCommit,
     offsets_to_commit,
 )
 from headwater.client.loop_thread import LoopThread, Wakeup
+from headwater.client.producer.bad_records import check_record
 from headwater.client.producer.interceptors import Interceptors
 from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
@@ -79,9 +80,13 @@ class Producer:
             topic, value, key, partition, timestamp, headers = self._interceptors.on_send(
                 topic, value, key, partition, timestamp, headers
             )
-        taken = self._take(topic, value, key, partition, timestamp, headers)
-        if taken.__class__ is not RecordFuture:
-            taken = self._send_patiently(topic, value, key, partition, timestamp, headers)
+        try:
+            taken = self._take(topic, value, key, partition, timestamp, headers)
+            if taken.__class__ is not RecordFuture:
+                taken = self._send_patiently(topic, value, key, partition, timestamp, headers)
+        except (TypeError, ValueError, AttributeError):
+            check_record(self._settings, topic, value, key, partition, timestamp, headers)
+            raise
         assert isinstance(taken, RecordFuture)
         if on_delivery is not None:
             taken.add_done_callback(on_delivery)
@@ -183,6 +188,8 @@ class Producer:
         self._thread.stop(timeout_s=_NET_S)
 
     def __enter__(self) -> Self:
+        if not self._thread.is_running:
+            raise ClientClosed("the producer is closed")
         return self
 
     def __exit__(

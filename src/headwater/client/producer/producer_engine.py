@@ -192,9 +192,7 @@ class ProducerEngine:
         state = self.transactions.state
         refusal: KafkaError | None = None
         if state.phase is not Phase.IN_TRANSACTION:
-            refusal = state.error or IllegalState(
-                f"no record can be sent while the producer is {state.phase.value}"
-            )
+            refusal = state.error or IllegalState(f"no record can be sent: {state.advice}")
         if not self.cluster.is_closed:
             self._core.refusal = refusal
 

@@ -9,6 +9,7 @@ from headwater.client import Producer
 from headwater.client.errors import (
     BufferExhausted,
     ClientClosed,
+    InvalidArgument,
     InvalidPartitions,
     InvalidRecord,
     InvalidTimestamp,
@@ -240,13 +241,63 @@ def test_what_is_no_bytes_is_refused_and_costs_no_memory(open_producer: OpenProd
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         before = producer.do("metrics")["buffer-available-bytes"]
-        for key, value in ((None, "text"), ("text", b"")):
-            with pytest.raises(TypeError):
+        for key, value in ((None, "text"), ("text", b""), (None, 5), (5, b"")):
+            with pytest.raises(InvalidArgument, match=r"is bytes, and not .*; .*.serializer"):
                 producer.send("tea", value, key=key)
         with pytest.raises(InvalidTimestamp):
             producer.send("tea", b"", timestamp=-1)
         assert producer.do("metrics")["buffer-available-bytes"] == before
         producer.result(producer.send("tea", b"green"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"timestamp": 1_763_000_000.5}, "milliseconds .*whole number.*1763000000.5"),
+        ({"timestamp": "now"}, "milliseconds .*whole number.*'now'"),
+        ({"partition": "0"}, "a partition must be a whole number, and not '0'"),
+        ({"partition": 0.0}, "a partition must be a whole number, and not 0.0"),
+        ({"headers": {"a": "b"}}, "the value of header 'a' is bytes, and not 'b'"),
+        ({"headers": [(b"a", b"b")]}, "a pair of a str and bytes"),
+        ({"headers": [("a", b"b", b"c")]}, "a pair of a str and bytes"),
+        ({"headers": 5}, "headers are pairs, and not 5"),
+    ],
+)
+def test_what_no_record_can_have_is_told_in_a_sentence(
+    open_producer: OpenProducer, wrong: dict[str, object], words: str
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(InvalidArgument, match=words) as told:
+            producer.send("tea", b"green", **wrong)
+        assert told.value.__suppress_context__ or told.value.__context__ is None
+        # As the first record of a topic, and as a later one.
+        producer.result(producer.send("tea", b"green", headers={"a": b"b"}))
+        with pytest.raises(InvalidArgument, match=words):
+            producer.send("tea", b"green", **wrong)
+
+
+def test_a_whole_number_of_another_type_is_a_timestamp(open_producer: OpenProducer) -> None:
+    class Milliseconds:
+        def __index__(self) -> int:
+            return 1234
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        future = producer.send("tea", b"green", timestamp=Milliseconds())
+        assert producer.result(future).timestamp == 1234
+
+
+def test_an_error_of_a_partitioner_is_passed_on_as_it_is(open_producer: OpenProducer) -> None:
+    def choose(*_: object) -> int:
+        raise TypeError("mine")
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, partitioner_class=choose
+        )
+        with pytest.raises(TypeError, match=r"^mine$"):
+            producer.send("tea", b"green")
 
 
 def test_a_topic_in_use_is_kept_fresh_although_its_metadata_was_asked_for_once(
