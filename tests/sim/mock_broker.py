@@ -62,9 +62,13 @@ class Afterwards:
 
 @dataclass(slots=True)
 class Late:
-    """Carry it out at once, but answer only when `answer` is called, on the brokers' loop."""
+    """Carry it out at once, but answer only when `answer` is called, on the brokers' loop.
+
+    With a function it is not carried out, and the answer is what that makes of the request.
+    """
 
     answer: Callable[[], None] = lambda: None
+    instead: Callable[[Any], Message] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,8 @@ class MockBroker:
                 answer = make(request)
             case Afterwards(make):
                 answer = make(self._handlers[api](self, request, header.version))
+            case Late(instead=make) if make is not None:
+                answer = make(request)
             case Usual() | Late():
                 answer = self._handlers[api](self, request, header.version)
         if answer is not None:

@@ -50,10 +50,13 @@ class MockPartition:
     headers: list[BatchHeader] = field(default_factory=list)
     end_offset: int = 0
     producers: dict[int, _ProducerEntry] = field(default_factory=dict)
+    max_message_bytes: int = 1_048_588
 
     def append(self, batch: bytes) -> tuple[ErrorCode, int]:
         """Kafka's judgement of a batch, and its base offset."""
         header = read_header(batch)
+        if len(batch) > self.max_message_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE, -1
         if header.producer_id != NO_PRODUCER:
             error, known = self._judge(header)
             if error or known >= 0:

@@ -204,6 +204,10 @@ class ClusterClient:
             return
         self._last_error = None
         self.metadata = self.metadata.merged(response, all_topics=asked_all)
+        if self.schedule.forgets:
+            # Who comes back to a topic after a while waits for news of it.
+            used = self.schedule.topics
+            self.metadata = self.metadata.without(frozenset(self.metadata.topics).difference(used))
         self._drop_moved()
         is_whole = not any(
             topic.error_code.is_retriable

@@ -1,7 +1,8 @@
 """When to ask for metadata, and about which topics. Pure: time comes in as a parameter.
 
 What a reader would get wrong: a wish for a refresh is not a request. Between two requests lies at
-least `retry.backoff.ms`, however many partitions have moved at once.
+least `retry.backoff.ms`, however many partitions have moved at once. Only a topic that is new waits
+for nothing, unless the last request has failed.
 """
 
 from headwater.client.backoff import Backoff
@@ -27,6 +28,11 @@ class MetadataSchedule:
         self.allows_creation = True
 
     @property
+    def forgets(self) -> bool:
+        """Whether topics that nobody uses for a while are asked for no longer."""
+        return self._max_idle_ms is not None
+
+    @property
     def topics(self) -> list[str]:
         return list(self._used_ms)
 
@@ -35,18 +41,23 @@ class MetadataSchedule:
         is_new = topic not in self._used_ms
         self._used_ms[topic] = now_ms
         if is_new:
-            self.want()
+            self._want_news()
         return is_new
 
     def set_topics(self, topics: list[str], now_ms: int) -> None:
         """Exactly these topics, as a consumer's subscription has it."""
         if any(topic not in self._used_ms for topic in topics):
-            self.want()
+            self._want_news()
         self._used_ms = dict.fromkeys(topics, now_ms)
 
     def want(self) -> None:
         """What is known is wrong or too little; ask as soon as the back-off allows."""
         self._is_wanted = True
+
+    def _want_news(self) -> None:
+        self.want()
+        if not self._failures:
+            self._not_before_ms = 0
 
     def due_ms(self) -> int:
         """When the next request should leave."""

@@ -27,7 +27,7 @@ from headwater.cluster.image import ClusterImage, Partition, Topic
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import StorageError, UnreadableLog
+from headwater.model.failures import StorageError, TooManyOpenFiles, UnreadableLog
 from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.model.ports import Clock
 from headwater.model.topic_settings import TopicSettings
@@ -169,6 +169,10 @@ class HostedPartitions:
                 partition.opened()
             except (StorageError, UnreadableLog) as error:
                 _log.error("%s is offline: %s", partition.name, error)
+            except TooManyOpenFiles:
+                # Others give some back; whoever comes next tries again.
+                self._unopened[partition] = None
+                return
             self._unopened.pop(partition, None)
             if self._clock.steady_ms() >= until_ms:
                 return

@@ -8,7 +8,7 @@ the log as it was.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.model.failures import CorruptBatch, InvalidRecord
+from headwater.model.failures import BatchError, CorruptBatch, InvalidRecord, SequenceRefused
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.model.setting_kinds import LONG_MAX
 from headwater.model.topic_settings import TopicSettings
@@ -36,6 +36,8 @@ _APPEND_TIME = "LogAppendTime"
 # So far that the sum with any time of day is still an int64.
 _FAR_AHEAD_MS = 1 << 62
 _CLIENT = AppendOrigin.CLIENT
+# What a producer repeats was under way a moment ago, and so lies near the end.
+_LOOK_BACK_BYTES = 1 << 20
 
 
 _new_tuple = tuple.__new__
@@ -150,7 +152,36 @@ class Appending:
             duplicate = self._producers.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
-        self._producers.check(header, origin)
+        try:
+            self._producers.check(header, origin)
+        except SequenceRefused:
+            written = self._written_before(header) if origin is _CLIENT else None
+            if written is None:
+                raise
+            return written
+        return None
+
+    def _written_before(self, header: BatchHeader) -> BatchEntry | None:
+        """The batch that is repeated, if it is not remembered but lies in the log (IDP-2).
+
+        Kafka refuses it after a restart, and librdkafka gives up then: whatever it had under way
+        may be there or not, and its user cannot know.
+        """
+        if not self._producers.may_have_forgotten(header):
+            return None
+        try:
+            for _, found in self._body.recent_producer_batches(_LOOK_BACK_BYTES):
+                if _is_same(found, header):
+                    return BatchEntry(
+                        found.base_sequence,
+                        found.last_sequence,
+                        found.base_offset,
+                        found.last_offset,
+                        found.max_timestamp,
+                    )
+        except BatchError:
+            # Damage is nothing that this producer has to hear of.
+            return None
         return None
 
     def _write_stamped(
@@ -256,6 +287,15 @@ class Appending:
         )
         if aborted is not None:
             self._body.segments.active.transactions.append(aborted)
+
+
+def _is_same(one: BatchHeader, other: BatchHeader) -> bool:
+    return (
+        one.producer_id == other.producer_id
+        and one.producer_epoch == other.producer_epoch
+        and one.base_sequence == other.base_sequence
+        and one.last_sequence == other.last_sequence
+    )
 
 
 def _repeated(batch: BatchEntry) -> Appended:

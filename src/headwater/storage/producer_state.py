@@ -129,6 +129,17 @@ class ProducerStates:
                 return batch
         return None
 
+    def may_have_forgotten(self, header: BatchHeader) -> bool:
+        """Whether a batch may have been written before those that are remembered of its producer.
+
+        Fewer than usual are remembered after a restart: a snapshot has only the last one.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch or not producer.batches:
+            return False
+        behind = (producer.batches[0].first_sequence - header.last_sequence) & MAX_SEQUENCE
+        return len(producer.batches) < BATCHES_REMEMBERED and 0 < behind <= MAX_SEQUENCE // 2
+
     def knows(self, producer_id: int) -> bool:
         return producer_id in self._producers
 

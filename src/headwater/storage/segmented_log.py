@@ -7,7 +7,7 @@ they touch nothing but files that are held open for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -16,6 +16,7 @@ from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import Buffer
 from headwater.records.kernel import last_header
 from headwater.storage import partition_metadata
+from headwater.storage.batch_walk import PlacedHeader
 from headwater.storage.compaction import swap
 from headwater.storage.compaction.job import CleanedGroup
 from headwater.storage.disk import File
@@ -171,6 +172,21 @@ class SegmentedLog:
             return []
         upper_offset = self._offset_after(index, found.position + found.length)
         return collect_aborted(later, fetch_offset=offset, upper_offset=upper_offset)
+
+    def recent_producer_batches(self, size_bytes: int) -> Iterator[PlacedHeader]:
+        """Batches with a producer in about the last so many bytes, but no more than two segments.
+
+        Of each producer only the last few of a stretch, as `producer_batches_since` has them.
+        """
+        for segment in reversed(list(self.segments)[-2:]):
+            start = segment.base_offset
+            if segment.size > size_bytes:
+                indexed = segment.offset_index.offset_at_or_after(segment.size - size_bytes)
+                start = start if indexed is None else indexed
+            yield from segment.producer_batches_since(start)
+            size_bytes -= segment.size
+            if size_bytes <= 0:
+                return
 
     def end_before(self, offset: int) -> tuple[int, int]:
         """Where the log would end if it were cut at an offset, and the base of that segment."""

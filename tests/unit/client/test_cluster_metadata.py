@@ -172,3 +172,19 @@ def test_racks_of_replicas_are_known_where_brokers_say_where_they_are() -> None:
     }
     silent = MetadataResponse(brokers=(broker(1, None),), topics=(topic,))
     assert ClusterMetadata().merged(silent, all_topics=False).racks_of(["tea"]) == {}
+
+
+def test_a_new_topic_waits_for_no_back_off_unless_the_last_request_failed() -> None:
+    asked = schedule()
+    dice = LoadedDice(random.Random(1))
+    asked.use("tea", 0)
+    asked.request(0)
+    asked.succeeded(10, dice, is_whole=True)
+    asked.want()
+    assert asked.due_ms() > 50
+    asked.use("coffee", 11)
+    assert asked.due_ms() == 0
+    asked.request(11)
+    asked.failed(20, dice)
+    asked.use("milk", 21)
+    assert asked.due_ms() > 50

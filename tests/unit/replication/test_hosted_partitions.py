@@ -6,6 +6,7 @@ from pathlib import PurePath
 import pytest
 
 from headwater.model.errors import ErrorCode
+from headwater.model.failures import TooManyOpenFiles
 from headwater.model.ids import TopicId, TopicPartition
 from headwater.records.building import build_batch
 from headwater.records.record import Record
@@ -20,7 +21,7 @@ from headwater.wire.messages.produce import ProduceResponse
 from tests.sim.broker_lab import START_MS, BrokerLab
 from tests.sim.cluster_clients import produce
 from tests.sim.cluster_lab import topic
-from tests.sim.cruel_disk import CruelDisk
+from tests.sim.cruel_disk import CruelDisk, CruelFile
 from tests.sim.member_lab import DIRECTORIES, MemberLab
 
 
@@ -102,3 +103,27 @@ def test_a_partition_that_is_added_while_a_disk_is_broken_begins_on_another_one(
     assert homes == [None, second, second, second]
     assert node.partitions.trouble(TopicPartition("t", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert node.partitions.trouble(TopicPartition("t", 3)) is ErrorCode.NONE
+
+
+class DiskWithoutDescriptors(CruelDisk):
+    """For a while nothing can be opened."""
+
+    has_none_left = False
+
+    def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> CruelFile:
+        if self.has_none_left and path.suffix == ".log":
+            raise TooManyOpenFiles("none left")
+        return super().open(path, create=create, is_kept=is_kept)
+
+
+def test_a_log_that_found_no_descriptor_is_opened_later() -> None:
+    disk = DiskWithoutDescriptors(random.Random(1), now_ms=lambda: START_MS)
+    lab = BrokerLab(disk=disk)
+    disk.has_none_left = True
+    lab.create("t", 2)
+    partitions = lab.broker.partitions
+    partitions.open_some(10)
+    assert all(each.log is None for each in partitions)
+    disk.has_none_left = False
+    partitions.open_some(10)
+    assert all(each.log is not None for each in partitions)

@@ -290,6 +290,37 @@ def test_producers_are_remembered_over_every_kind_of_restart(stop: str) -> None:
     assert lab.append(1, producer=(9, 0, 20)).base_offset == 20
 
 
+def test_after_a_restart_all_that_was_under_way_is_still_recognised() -> None:
+    """IDP-2. A snapshot has only the last batch of a producer, but the others lie in the log."""
+    lab = LogLab(TopicSettings(segment_bytes=1_000))
+    first = [lab.append(2, producer=(9, 0, 2 * n)).base_offset for n in range(12)]
+    for n in range(10):
+        lab.append(1, producer=(10 + n, 0, 0))
+    lab.reopen()
+    for n in range(8, 12):
+        again = lab.append(2, producer=(9, 0, 2 * n))
+        assert again.is_duplicate
+        assert again.base_offset == first[n]
+    assert lab.append(2, producer=(9, 0, 24)).base_offset == lab.log.end_offset - 2
+
+
+@pytest.mark.parametrize(
+    "producer", [(9, 0, 5), (9, 0, 30), (9, 0, 7)], ids=["older", "later", "cut differently"]
+)
+def test_after_a_restart_what_was_never_written_so_is_refused(
+    producer: tuple[int, int, int],
+) -> None:
+    """IDP-3."""
+    lab = LogLab()
+    lab.append(2, producer=(9, 0, 6))
+    lab.append(2, producer=(9, 0, 8))
+    lab.reopen()
+    end_offset = lab.log.end_offset
+    with pytest.raises(SequenceRefused):
+        lab.append(2 if producer[2] != 5 else 1, producer=producer)
+    assert lab.log.end_offset == end_offset
+
+
 def test_open_transactions_hold_back_the_stable_offset() -> None:
     """LSO-1, LSO-2"""
     lab = LogLab(SMALL)

@@ -1,13 +1,14 @@
 """Commits of a consumer: one after the other, in the order in which they were asked for.
 
 What a reader would get wrong: a commit that was asked for later must not be overtaken by one that
-is tried again, so each waits for the one before. How one that nobody waits for went is told in the
-next poll.
+is tried again, so each waits for the one before. Nor may one that is tried again reach the group
+when another member has the partition, and has perhaps committed more. How one that nobody waits for
+went is told in the next poll.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from headwater.client.cluster_client import ClusterClient
@@ -51,13 +52,16 @@ class Commits:
         group_id: str,
         *,
         identity: Callable[[], Identity],
+        assignment: Callable[[TopicPartition], object | None],
         metrics: ConsumerMetrics,
         timeout_ms: int,
     ) -> None:
+        """`assignment` tells one assignment of a partition from the next; None is none."""
         self._cluster = cluster
         self._offsets = offsets
         self._group_id = group_id
         self._identity = identity
+        self._assignment = assignment
         self._metrics = metrics
         self._timeout_ms = timeout_ms
         self._last: asyncio.Task[None] | None = None
@@ -100,7 +104,7 @@ class Commits:
     ) -> asyncio.Task[None]:
         before = self._last if self._last is not None and not self._last.done() else None
         self._last = task = self._cluster.loop.create_task(
-            self._commit(before, offsets, deadline_ms)
+            self._commit(before, offsets, self._committer(offsets), deadline_ms)
         )
         self._unfinished.add(task)
         task.add_done_callback(self._forget)
@@ -116,6 +120,7 @@ class Commits:
         self,
         before: asyncio.Task[None] | None,
         offsets: dict[TopicPartition, OffsetAndMetadata],
+        identity: Callable[[], Identity],
         deadline_ms: int,
     ) -> None:
         if before is not None:
@@ -124,7 +129,7 @@ class Commits:
             await self._offsets.commit(
                 self._group_id,
                 offsets,
-                self._identity,
+                identity,
                 deadline_ms=deadline_ms,
                 is_retriable=self._may_help,
             )
@@ -135,6 +140,21 @@ class Commits:
                     f"the group has gone on without this member: {meaning(error.code)}"
                 ) from error
             raise
+
+    def _committer(self, partitions: Collection[TopicPartition]) -> Callable[[], Identity]:
+        """Who commits, at each try: the member of now, while all partitions are still its own."""
+        then = self._identity()
+        assigned = {each: self._assignment(each) for each in partitions}
+
+        def identity() -> Identity:
+            now = self._identity()
+            if now != then:
+                for partition, before in assigned.items():
+                    if before is None or self._assignment(partition) is not before:
+                        raise CommitFailed(f"{partition} was given to another member meanwhile")
+            return now
+
+        return identity
 
     def _may_help(self, error: KafkaError) -> bool:
         """A member's new epoch may reach us after the commit has left; then it is said again."""

@@ -21,7 +21,7 @@ from headwater.client.consumer.membership import (
 from headwater.client.error_words import meaning
 from headwater.client.errors import KafkaError, error_for
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicId, TopicPartition
+from headwater.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.wire.lifting import Message
 from headwater.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -103,9 +103,10 @@ class ConsumerMember:
         self._is_asleep = False
 
     def names_seen(self, names: Mapping[TopicId, str]) -> None:
-        """Metadata has names for topics."""
-        self._names.update(names)
-        self._ids.update({name: topic_id for topic_id, name in names.items()})
+        """Metadata has names for topics. One that it could not find has no id."""
+        known = {topic_id: name for topic_id, name in names.items() if topic_id != NO_TOPIC_ID}
+        self._names.update(known)
+        self._ids.update({name: topic_id for topic_id, name in known.items()})
         self._reconcile()
 
     def rebalance_done(self) -> None:

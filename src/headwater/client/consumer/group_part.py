@@ -233,6 +233,7 @@ class GroupPart:
             self._offsets,
             self._settings.group_id,
             identity=self.committer,
+            assignment=lambda partition: self._state.partitions.get(partition),
             metrics=self._metrics,
             timeout_ms=self._settings.default_api_timeout_ms,
         )

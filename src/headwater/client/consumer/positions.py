@@ -196,8 +196,11 @@ class Positions:
         end: EpochEndOffset,
         leader_epoch: int,
     ) -> None:
-        """The leader's log ends before what we read, or went another way (KIP-320)."""
-        offset = min(end.end_offset, state.fetch_offset)
+        """The leader's log ends before what we fetched, or went another way (KIP-320)."""
+        if self._state.drop_buffered(partition, end.end_offset, end.leader_epoch):
+            state.validated_epoch = leader_epoch
+            return
+        offset = min(end.end_offset, state.position)
         if self._rule == OffsetReset.NONE:
             self._complaints.add_about(
                 partition,

@@ -209,7 +209,8 @@ class RangeReader:
             isolation_level=int(self._settings.is_committed_only),
             session_id=0,
             session_epoch=_SESSIONLESS_EPOCH,
-            rack_id=self._settings.client_rack,
+            # Of the leader, wherever it is: the nearest replica would be named instead of records.
+            rack_id="",
             topics=(
                 FetchTopic(
                     topic=partition.topic,

@@ -110,6 +110,17 @@ class SubscriptionState:
         state.position_epoch = state.fetch_epoch = epoch
         state.phase = Phase.FETCHING
 
+    def drop_buffered(self, partition: TopicPartition, end_offset: int, epoch: int) -> bool:
+        """The leader has not all that we fetched: fetch again what the application has not got.
+
+        False if the leader lacks some of what the application has got, too.
+        """
+        state = self[partition]
+        if state.position > end_offset or state.position_epoch > epoch:
+            return False
+        self.truncated(partition, state.position, state.position_epoch)
+        return True
+
     def consumed(self, state: PartitionState, offset: int, epoch: int) -> None:
         """The application has got all before this offset."""
         state.position = offset

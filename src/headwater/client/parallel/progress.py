@@ -2,8 +2,8 @@
 
 Workers finish in any order. A commit says "all before this offset", so it may only go as far as the
 oldest record that is not done with. What a reader would get wrong: a partition that was revoked and
-comes back is another one. Work is begun under a token, and what finishes under an old token counts
-for nothing.
+comes back, or whose offsets go back, is another one. Work is begun under a token, and what finishes
+under an old token counts for nothing.
 """
 
 from collections import deque
@@ -25,6 +25,11 @@ class PartitionProgress:
     """What may be committed; None before anything is done with."""
     committed: int | None = None
 
+    @property
+    def first_unseen(self) -> int:
+        """Where the next record must be at the least."""
+        return self.order[-1] + 1 if self.order else self.next_offset or 0
+
 
 class Progress:
     """All partitions of a consumer."""
@@ -37,10 +42,13 @@ class Progress:
     def begin(self, partition: TopicPartition, offset: int) -> int:
         """A record is handed to the workers. The token goes with it."""
         progress = self._partitions.get(partition)
+        if progress is not None and offset < progress.first_unseen:
+            # Its log was cut, or its topic made anew: what lies there are other records.
+            self.forget(partition)
+            progress = None
         if progress is None:
             self._tokens += 1
             progress = self._partitions[partition] = PartitionProgress(self._tokens)
-        assert not progress.order or offset > progress.order[-1], "offsets only rise"
         progress.order.append(offset)
         self.unfinished_count += 1
         return progress.token

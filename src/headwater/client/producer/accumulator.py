@@ -40,6 +40,13 @@ Append = Callable[[int, bytes | None, bytes | None, bytes], int]
 """Adds a record to a batch: its number in the batch, or -1 if the batch takes no more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Memory is short: so much must be free before the caller comes back."""
+
+    needed_bytes: int
+
+
 @dataclass(slots=True, eq=False)
 class PartitionQueue:
     """The batches of one partition. The last one may still be open for records."""
@@ -66,19 +73,38 @@ class TopicQueues:
     name: str
     sticky: StickyPartition
     queues: list[PartitionQueue] = field(default_factory=list)
+    partition_count: int = 0
+    """How many partitions there are at present: of `queues` those, the rest only drains or fails.
+    0 while the topic is not in the metadata."""
     available: Sequence[int] = ()
     """Partitions that have a leader; empty while that is not known."""
     # How small compression makes records of this topic, as experience has it.
     ratio: float = 1.0
 
-    def resize(self, partitions: int) -> None:
-        """A topic may grow. It never shrinks: records may wait for what is gone."""
+    def resize(self, partitions: int, available: Sequence[int] = ()) -> None:
+        """So many partitions from now on: a topic grows, or is deleted and made anew with fewer.
+
+        The queue of a partition that is gone stays, since records may wait in it.
+        """
         for partition in range(len(self.queues), partitions):
             self.queues.append(PartitionQueue(self, partition))
+        # Last, because it is read without the lock: what it counts must be there.
+        self.partition_count = partitions
+        self.available = available
+        if self.sticky.partition >= partitions:
+            self.sticky.leave()
+
+    @property
+    def choice_count(self) -> int:
+        """Among how many partitions a record has its choice that is past waiting for metadata.
+
+        Where the topic has just gone, as many as ever: the record fails with what waits already.
+        """
+        return self.partition_count or len(self.queues)
 
     def move_sticky(self) -> int:
         queued = [len(self.queues[each].batches) for each in self.available]
-        return self.sticky.move(self.available, queued, len(self.queues))
+        return self.sticky.move(self.available, queued, self.choice_count)
 
     def learn_ratio(self, plain_bytes: int, packed_bytes: int) -> None:
         """Kafka does this: up at once, down slowly, so that batches are rarely too large."""
@@ -127,16 +153,18 @@ class Accumulator:
         value: bytes | None,
         tail: bytes,
         now_ms: int,
-    ) -> ProducerBatch | None:
-        """Begin a new batch with this record; None if memory is short."""
+    ) -> ProducerBatch | Shortage:
+        """Begin a new batch with this record, or say how much memory that needs."""
         self.close_locked(queue)
         limit_bytes = self._batch_bytes
         if self._is_compressing:
             limit_bytes = int(limit_bytes / max(queue.topic.ratio, _LEAST_RATIO))
+        # A batch for which there could never be room would be waited for in vain.
+        limit_bytes = min(limit_bytes, self.memory_bytes)
         needed_bytes = max(limit_bytes, batch_bytes_of(key, value, tail))
         if needed_bytes > self.free_bytes:
             self.hurry_locked()
-            return None
+            return Shortage(needed_bytes)
         builder = BatchBuilder(max(limit_bytes, HEADER_BYTES))
         # Before anything is noted: what is no bytes is refused here.
         builder.append(timestamp, key, value, tail)
@@ -203,12 +231,16 @@ class Accumulator:
         """Whether so much waits to be sent that callers should let the sender catch up."""
         return self.backlog_bytes > BACKLOG_BYTES
 
-    def wait_for_room(self, is_over: Callable[[], bool], timeout_s: float) -> bool:
-        """Block until a good part of memory is free, or it is over; whether it was in time."""
+    def wait_for_room(
+        self, needed_bytes: int, is_over: Callable[[], bool], timeout_s: float
+    ) -> bool:
+        """Block until there is room for so much, or it is over; whether it was in time."""
         with self.lock:
-            return self.room.wait_for(
-                lambda: self.free_bytes >= self.resume_bytes or is_over(), timeout_s
-            )
+            return self.room.wait_for(lambda: self.has_room(needed_bytes) or is_over(), timeout_s)
+
+    def has_room(self, needed_bytes: int) -> bool:
+        """Whether a good part of memory is free, and no less than who waits for it needs."""
+        return self.free_bytes >= max(self.resume_bytes, needed_bytes)
 
     def wait_for_sender(self, timeout_s: float) -> None:
         """Block until half of the backlog is gone, but not for long: a leader may be away."""
@@ -292,13 +324,7 @@ class Accumulator:
         self, queue: PartitionQueue, batch: ProducerBatch, not_before_ms: int
     ) -> None:
         """Put a batch back that is to be sent again: before all that come after it."""
-        later: list[ProducerBatch] = []
-        if batch.has_sequence:
-            while queue.batches and _is_before(queue.batches[0], batch, queue):
-                later.append(queue.batches.popleft())
-        queue.batches.appendleft(batch)
-        queue.batches.extendleft(reversed(later))
-        self.backlog_bytes += batch.size_bytes
+        self._insert_locked(queue, (batch,))
         queue.not_before_ms = max(queue.not_before_ms, not_before_ms)
         self.ready[queue] = None
 
@@ -306,12 +332,23 @@ class Accumulator:
         self, queue: PartitionQueue, batch: ProducerBatch, parts: Sequence[ProducerBatch]
     ) -> None:
         """Put the parts of a batch, which is not on its way any more, in its place."""
-        self.unsettled.pop(batch, None)
-        for part in reversed(parts):
-            queue.batches.appendleft(part)
-            self.unsettled[part] = None
-            self.backlog_bytes += part.size_bytes
+        # They are as old as the batch was, and the oldest must stay first: it expires first.
+        self.unsettled = dict.fromkeys(
+            each for known in self.unsettled for each in (parts if known is batch else (known,))
+        )
+        self._insert_locked(queue, parts)
         self.ready[queue] = None
+
+    def _insert_locked(self, queue: PartitionQueue, batches: Sequence[ProducerBatch]) -> None:
+        """Put batches that belong together in front of all but those of earlier sequences.
+
+        Others may have come back before them, and only the first of all sequences may leave.
+        """
+        earlier: list[ProducerBatch] = []
+        while queue.batches and _is_before(queue.batches[0], batches[0], queue):
+            earlier.append(queue.batches.popleft())
+        queue.batches.extendleft(reversed((*earlier, *batches)))
+        self.backlog_bytes += sum(batch.size_bytes for batch in batches)
 
     def came_back(self, queue: PartitionQueue) -> None:
         """A batch of a partition is no longer on its way."""

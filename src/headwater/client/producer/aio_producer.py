@@ -22,8 +22,10 @@ from headwater.client.group_metadata import (
     offsets_to_commit,
 )
 from headwater.client.loop_thread import Wakeup
+from headwater.client.producer.accumulator import PartitionQueue, Shortage
 from headwater.client.producer.bad_records import check_record
 from headwater.client.producer.interceptors import Interceptors
+from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
@@ -102,8 +104,7 @@ class Producer:
         await engine.prepare(topic, None, deadline_ms)
         sent: list[tuple[RecordFuture, int]] = []
         for queue, batch in table_batches(self._core, topic, table):
-            while not self._core.put(queue, batch):
-                await self._wait_for_room(engine.deadline_ms())
+            await self._put(queue, batch)
             sent.append((RecordFuture(batch, 0, -1), batch.count))
         return TableFuture(sent)
 
@@ -116,11 +117,10 @@ class Producer:
 
         engine = self._engine()
         known = self._core.accumulator.topics.get(topic)
-        if known is None or not 0 <= partition < len(known.queues):
+        if known is None or not 0 <= partition < known.partition_count:
             await engine.prepare(topic, partition, engine.deadline_ms())
         queue, taken = whole_batch(self._core, topic, partition, batch)
-        while not self._core.put(queue, taken):
-            await self._wait_for_room(engine.deadline_ms())
+        await self._put(queue, taken)
         return RecordFuture(taken, 0, -1)
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -211,17 +211,23 @@ class Producer:
             match taken:
                 case Missing.METADATA:
                     await engine.prepare(topic, partition, deadline_ms)
-                case Missing.MEMORY:
-                    await self._wait_for_room(deadline_ms)
+                case Shortage(needed_bytes):
+                    await self._wait_for_room(needed_bytes, deadline_ms)
                 case Missing.PATIENCE:
                     await engine.catch_up(self._clock.steady_ms() + _CATCH_UP_MS)
                     is_eager = True
                 case RecordFuture():
                     return taken
 
-    async def _wait_for_room(self, deadline_ms: int) -> None:
+    async def _put(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Send a whole batch, once there is memory for it."""
+        deadline_ms = self._engine().deadline_ms()
+        while not self._core.put(queue, batch):
+            await self._wait_for_room(batch.reserved_bytes, deadline_ms)
+
+    async def _wait_for_room(self, needed_bytes: int, deadline_ms: int) -> None:
         try:
-            await self._engine().room(deadline_ms)
+            await self._engine().room(needed_bytes, deadline_ms)
         except KafkaTimeout as error:
             raise BufferExhausted(
                 f"buffer.memory ({self._settings.buffer_memory}) was full for max.block.ms "

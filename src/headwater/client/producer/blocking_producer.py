@@ -21,8 +21,10 @@ from headwater.client.group_metadata import (
     offsets_to_commit,
 )
 from headwater.client.loop_thread import LoopThread, Wakeup
+from headwater.client.producer.accumulator import PartitionQueue, Shortage
 from headwater.client.producer.bad_records import check_record
 from headwater.client.producer.interceptors import Interceptors
+from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
@@ -106,8 +108,7 @@ class Producer:
         self._prepare(topic, None, self._engine.deadline_ms())
         sent: list[tuple[RecordFuture, int]] = []
         for queue, batch in table_batches(self._core, topic, table):
-            while not self._core.put(queue, batch):
-                self._wait_for_room(self._engine.deadline_ms())
+            self._put(queue, batch)
             sent.append((RecordFuture(batch, 0, -1), batch.count))
         return TableFuture(sent)
 
@@ -119,11 +120,10 @@ class Producer:
         from headwater.client.producer.whole_batches import whole_batch
 
         known = self._core.accumulator.topics.get(topic)
-        if known is None or not 0 <= partition < len(known.queues):
+        if known is None or not 0 <= partition < known.partition_count:
             self._prepare(topic, partition, self._engine.deadline_ms())
         queue, taken = whole_batch(self._core, topic, partition, batch)
-        while not self._core.put(queue, taken):
-            self._wait_for_room(self._engine.deadline_ms())
+        self._put(queue, taken)
         return RecordFuture(taken, 0, -1)
 
     def flush(self, timeout: float | None = None) -> None:
@@ -220,8 +220,8 @@ class Producer:
             match taken:
                 case Missing.METADATA:
                     self._prepare(topic, partition, deadline_ms)
-                case Missing.MEMORY:
-                    self._wait_for_room(deadline_ms)
+                case Shortage(needed_bytes):
+                    self._wait_for_room(needed_bytes, deadline_ms)
                 case Missing.PATIENCE:
                     if not self._thread.is_here:
                         self._core.accumulator.wait_for_sender(_CATCH_UP_S)
@@ -232,11 +232,19 @@ class Producer:
     def _prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
         self._thread.run(self._engine.prepare(topic, partition, deadline_ms))
 
-    def _wait_for_room(self, deadline_ms: int) -> None:
+    def _put(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Send a whole batch, once there is memory for it."""
+        deadline_ms = self._engine.deadline_ms()
+        while not self._core.put(queue, batch):
+            self._wait_for_room(batch.reserved_bytes, deadline_ms)
+
+    def _wait_for_room(self, needed_bytes: int, deadline_ms: int) -> None:
         self._thread.check_not_here()
         left_s = (deadline_ms - self._clock.steady_ms()) / 1000
-        accumulator = self._core.accumulator
-        if not accumulator.wait_for_room(lambda: self._core.refusal is not None, max(left_s, 0)):
+        # Others may have taken what was free, time and again; the limit holds all the same.
+        if left_s <= 0 or not self._core.accumulator.wait_for_room(
+            needed_bytes, lambda: self._core.refusal is not None, left_s
+        ):
             raise BufferExhausted(
                 f"buffer.memory ({self._settings.buffer_memory}) was full for max.block.ms "
                 f"({self._settings.max_block_ms})"

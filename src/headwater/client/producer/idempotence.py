@@ -98,6 +98,9 @@ class Idempotence:
             del self._gapped[queue]
             queue.sequences.begin(self.identity)
 
+    def announce(self, pump: Callable[[], None]) -> None:
+        """Tell a coordinator where records are to go; there is none without transactions."""
+
     def fail(self, error: KafkaError) -> None:
         """Nothing can be sent any more. Heard once: giving up what is left only says it again."""
         if self.fatal is not None:

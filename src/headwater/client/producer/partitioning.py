@@ -44,6 +44,10 @@ class StickyPartition:
         self.produced_bytes = 0
         return self.partition
 
+    def leave(self) -> None:
+        """The partition is gone; the next record chooses another."""
+        self.partition = -1
+
     def _weighted(self, queued: Sequence[int]) -> int:
         """Each as likely as the longest queue is longer than it, and never impossible."""
         longest = max(queued) + 1

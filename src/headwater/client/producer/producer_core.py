@@ -23,6 +23,7 @@ from headwater.client.errors import (
 from headwater.client.producer.accumulator import (
     Accumulator,
     PartitionQueue,
+    Shortage,
     TopicQueues,
     batch_bytes_of,
 )
@@ -45,10 +46,9 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 class Missing(Enum):
-    """What a record waits for before it can be taken."""
+    """What a record waits for before it can be taken, if it is not memory (`Shortage`)."""
 
     METADATA = "metadata"
-    MEMORY = "memory"
     PATIENCE = "patience"
     """Nothing is missing, but the sender should catch up; then the record may be sent `eagerly`."""
 
@@ -86,7 +86,7 @@ class ProducerCore:
         timestamp: int | None,
         headers: Headers | None,
         eagerly: bool = False,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         """Take one record. Raises what is wrong with the record or with the producer."""
         if self.refusal is not None:
             raise self.refusal
@@ -95,7 +95,7 @@ class ProducerCore:
         if self._value_serializer is not None and value is not None:
             value = _serialized(self._value_serializer, value, "value")
         queues = self.accumulator.topics.get(topic)
-        if queues is None or not queues.queues:
+        if queues is None or not (count := queues.partition_count):
             return Missing.METADATA
         tail = _NO_HEADERS if not headers else _tail(headers)
         if timestamp is None:
@@ -103,14 +103,14 @@ class ProducerCore:
         elif timestamp.__class__ is not int or timestamp < 0:
             timestamp = timestamp_ms(timestamp)
         if partition is not None:
-            if not 0 <= partition < len(queues.queues):
+            if not 0 <= partition < count:
                 return Missing.METADATA
         elif self._partitioner is not None:
-            partition = self._partitioner(topic, key, value, len(queues.queues))
-            if not 0 <= partition < len(queues.queues):
+            partition = self._partitioner(topic, key, value, count)
+            if not 0 <= partition < count:
                 raise InvalidPartitions(f"the partitioner chose {partition} of {topic}")
         elif key is not None and not self._ignores_keys:
-            partition = (murmur2(key) & _POSITIVE) % len(queues.queues)
+            partition = (murmur2(key) & _POSITIVE) % count
         else:
             return self._append_sticky(queues, timestamp, key, value, tail, eagerly)
         return self._append(queues.queues[partition], timestamp, key, value, tail, eagerly)
@@ -123,7 +123,7 @@ class ProducerCore:
         value: bytes | None,
         tail: bytes,
         eagerly: bool,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         way_in = queue.way_in
         if way_in is not None:
             batch, append = way_in
@@ -147,7 +147,7 @@ class ProducerCore:
         value: bytes | None,
         tail: bytes,
         eagerly: bool,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         sticky = queues.sticky
         partition = sticky.partition
         way_in = queues.queues[partition].way_in if partition >= 0 else None
@@ -183,7 +183,7 @@ class ProducerCore:
         value: bytes | None,
         tail: bytes,
         eagerly: bool,
-    ) -> RecordFuture | Missing:
+    ) -> RecordFuture | Missing | Shortage:
         """Begin a batch with this record."""
         self._check_size(batch_bytes_of(key, value, tail))
         # What is full can leave, even if there is no memory for more.
@@ -191,7 +191,7 @@ class ProducerCore:
         if not eagerly and self.accumulator.is_behind:
             return Missing.PATIENCE
         batch = self.accumulator.open_locked(queue, timestamp, key, value, tail, self.steady_ms())
-        return Missing.MEMORY if batch is None else RecordFuture(batch, 0, timestamp)
+        return batch if isinstance(batch, Shortage) else RecordFuture(batch, 0, timestamp)
 
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self.settings.max_request_size:
@@ -211,10 +211,14 @@ class ProducerCore:
             for name, view in metadata.topics.items():
                 if view.partitions:
                     known = self.accumulator.topic_locked(name, self._new_sticky)
-                    known.resize(len(view.partitions))
-                    known.available = [
-                        each.partition for each in view.partitions if each.leader_id != NO_NODE
-                    ]
+                    known.resize(
+                        len(view.partitions),
+                        [each.partition for each in view.partitions if each.leader_id != NO_NODE],
+                    )
+            for name, known in self.accumulator.topics.items():
+                if name not in metadata.topics or not metadata.topics[name].partitions:
+                    # Kafka does this: whoever sends waits until the topic is there again.
+                    known.resize(0)
 
     def put(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """Take a whole batch; False if memory is short."""

@@ -110,13 +110,11 @@ class ProducerEngine:
         finally:
             accumulator.is_flushing -= 1
 
-    async def room(self, deadline_ms: int) -> None:
-        """Wait for memory, on the loop."""
-        accumulator = self._accumulator
+    async def room(self, needed_bytes: int, deadline_ms: int) -> None:
+        """Wait for so much memory, on the loop."""
+        has_room = self._accumulator.has_room
         await self._until(
-            lambda: (
-                accumulator.free_bytes >= accumulator.resume_bytes or self._core.refusal is not None
-            ),
+            lambda: has_room(needed_bytes) or self._core.refusal is not None,
             deadline_ms,
             "buffer.memory",
         )

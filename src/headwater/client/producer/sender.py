@@ -92,6 +92,9 @@ class Sender:
         with accumulator.lock:
             accumulator.collect_locked(now_ms)
             by_leader = self._by_leader_locked(now_ms)
+        if self._idempotence is not None:
+            # What is held back has said just now what it waits for.
+            self._idempotence.announce(self.pump)
         for leader_id, queues in by_leader.items():
             self._send_to(leader_id, queues, now_ms)
         self._arm(now_ms)

@@ -56,7 +56,10 @@ def table_batches(
 
 
 def _batch_bytes(core: ProducerCore) -> int:
-    return min(core.settings.headwater_table_batch_bytes, core.settings.max_request_size)
+    settings = core.settings
+    return min(
+        settings.headwater_table_batch_bytes, settings.max_request_size, settings.buffer_memory
+    )
 
 
 def _batch(core: ProducerCore, topic: str, partition: int, encoded: memoryview) -> ProducerBatch:
@@ -123,7 +126,7 @@ def _by_partition(
 
 def _partitions(core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch) -> AnyArray | None:
     """The partition of every row; None where all are free to choose."""
-    count = len(queues.queues)
+    count = queues.choice_count
     names = rows.schema.names
     candidates: list[Any] = []
     if "partition" in names:

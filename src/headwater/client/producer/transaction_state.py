@@ -102,7 +102,8 @@ class TransactionState:
     def failed(self, error: KafkaError, *, is_fatal: bool = False) -> None:
         """Something of the transaction failed: it can only be aborted, or not even that."""
         is_fatal |= error.code in _FATAL_CODES or self.phase is Phase.UNINITIALIZED
-        if self.phase is not Phase.FATAL:
+        # The first error is the cause; what fails after it may well be its consequence.
+        if self.error is None or (is_fatal and self.phase is not Phase.FATAL):
             self.error = error
         self._go(Phase.FATAL if is_fatal else Phase.ABORTABLE)
 

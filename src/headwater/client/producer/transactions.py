@@ -80,7 +80,7 @@ class Transactions(Idempotence):
     # What the sender asks.
 
     def may_send(self, queue: PartitionQueue) -> bool:
-        if self.state.phase not in (Phase.IN_TRANSACTION, Phase.ENDING):
+        if not self._is_leaving(queue.batches[0]):
             return False
         if not super().may_send(queue):
             return False
@@ -89,6 +89,15 @@ class Transactions(Idempotence):
             return True
         self._wanted[place] = None
         return False
+
+    def _is_leaving(self, batch: ProducerBatch) -> bool:
+        """After an error nothing new leaves, but what has been sent before is asked for again.
+
+        Kafka does this: whoever waits for such a record hears of it before the abort.
+        """
+        if self.state.phase is Phase.ABORTABLE:
+            return batch.has_sequence
+        return self.state.phase in (Phase.IN_TRANSACTION, Phase.ENDING)
 
     def assign(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         self.state.partitions[queue.name, queue.partition] = None
@@ -110,6 +119,9 @@ class Transactions(Idempotence):
         return _FIRST_PRODUCE if newest is None else min(newest, _FIRST_PRODUCE)
 
     def heal(self, pump: Callable[[], None]) -> None:
+        """Nothing: the coordinator gave the id, and the end of a transaction raises the epoch."""
+
+    def announce(self, pump: Callable[[], None]) -> None:
         """Announce partitions that something waits for."""
         if self._wanted and self._task is None and self.fatal is None:
             self._task = self._cluster.loop.create_task(self._announce(pump))

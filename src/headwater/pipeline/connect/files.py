@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from headwater.pipeline.connect.connector import Part, Position, Sink, Source, Split
+from headwater.pipeline.connect.seen_files import SeenFiles, Stamp
 from headwater.pipeline.failures import OptionRefused
 
 _FORMATS: Final = ("parquet", "csv", "json")
@@ -27,8 +28,6 @@ _KINDS: Final[dict[str, Callable[[], ds.FileFormat]]] = {
     "json": ds.JsonFileFormat,
 }
 _FILES_AT_ONCE: Final = 1_000
-
-Stamp = tuple[int, str]
 
 
 class FilesSource(Source):
@@ -45,14 +44,14 @@ class FilesSource(Source):
 
     def latest(self, start: Position) -> Position:
         limit = self.options.number("maxFilesPerTrigger", _FILES_AT_ONCE)
-        new = [stamp for stamp in self._files() if stamp > _stamp(start)][:limit]
-        return {"changed_ns": new[-1][0], "name": new[-1][1]} if new else start
+        seen = SeenFiles.of(start)
+        new = [file for file in self._files() if not seen.has(file)][:limit]
+        return seen.with_more(new).position() if new else start
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        before, after = SeenFiles.of(start), SeenFiles.of(end)
         return [
-            {"name": name}
-            for changed_ns, name in self._files()
-            if _stamp(start) < (changed_ns, name) <= _stamp(end)
+            {"name": file[1]} for file in self._files() if after.has(file) and not before.has(file)
         ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -102,10 +101,6 @@ class FilesSink(Sink):
             os.fsync(written.fileno())
         unfinished.rename(folder / name)
         return table.num_rows
-
-
-def _stamp(position: Position) -> Stamp:
-    return position.get("changed_ns", -1), position.get("name", "")
 
 
 def _write(table: pa.Table, path: Path, kind: str) -> None:

@@ -6,7 +6,8 @@ which batch it has written.
 
 What a reader would get wrong: a column that rises does not rise in the order of commits. A row
 whose transaction takes longer than that of a later row would be missed, so rows may be left alone
-until they are `delayMs` old; that needs a column of time.
+until they are `delayMs` old; that needs a column of time. And Spark may run two attempts at one
+part at the same time, so whether it is written cannot just be looked up before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -167,13 +168,13 @@ class PostgresqlSink(Sink):
 
     def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
         with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
-            if self._is_written(cursor, part):
+            self._be_missed(cursor)
+            if not self._claims(cursor, part):
                 # Spark takes a task that does not read its input for a broken one.
                 for _ in batches:
                     pass
                 return 0
             count = sum(self._write_one(cursor, batch) for batch in batches if batch.num_rows)
-            self._note(cursor, part)
             connection.commit()
         return count
 
@@ -213,20 +214,24 @@ class PostgresqlSink(Sink):
         )
         return f"DELETE FROM {self._table()} WHERE EXISTS (SELECT 1 FROM {_STAGE} WHERE {matches})"
 
-    def _is_written(self, cursor: Any, part: Part) -> bool:
-        cursor.execute(
-            f"SELECT batch_id FROM {_NOTES} WHERE query_id = $1 AND part = $2",
-            (part.query_id, part.partition),
-        )
-        found = cursor.fetchone()
-        return found is not None and int(found[0]) >= part.batch_id
+    def _be_missed(self, cursor: Any) -> None:
+        """Have the server notice within a minute that this machine is gone, and not after hours:
+        so long another attempt would wait for what it has claimed.
+        """
+        for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
+            cursor.execute(f"SET tcp_keepalives_{setting} = {value}")
 
-    def _note(self, cursor: Any, part: Part) -> None:
+    def _claims(self, cursor: Any, part: Part) -> bool:
+        """Whether the part is still to be written. The note comes before the rows: another attempt
+        at the same part then waits for the end of this transaction, and sees what became of it.
+        """
         cursor.execute(
             f"INSERT INTO {_NOTES} (query_id, part, batch_id) VALUES ($1, $2, $3) "
-            "ON CONFLICT (query_id, part) DO UPDATE SET batch_id = excluded.batch_id",
+            "ON CONFLICT (query_id, part) DO UPDATE SET batch_id = excluded.batch_id "
+            f"WHERE {_NOTES}.batch_id < excluded.batch_id RETURNING batch_id",
             (part.query_id, part.partition, part.batch_id),
         )
+        return cursor.fetchone() is not None
 
     def _table(self) -> str:
         return identifier(self.options.required("table"))

@@ -23,9 +23,9 @@ from headwater.pipeline.mirror.group_following import GroupFollower
 from headwater.pipeline.mirror.mirror_options import MirrorOptions
 from headwater.pipeline.mirror.naming import goes_in_circles, path_of_copy
 from headwater.pipeline.mirror.notes import group_of_notes, note_of
-from headwater.pipeline.mirror.offset_runs import OffsetMap
+from headwater.pipeline.mirror.offset_runs import OffsetMap, Run, latest
 from headwater.pipeline.mirror.registry import Registry, make_registry, write_paths
-from headwater.pipeline.mirror.slot_task import SlotTask, TasksFailed
+from headwater.pipeline.mirror.slot_task import SlotTask, TasksFailed, end_former_tasks
 from headwater.pipeline.mirror.slots import Copied, CopyRange, by_slot
 from headwater.pipeline.mirror.topic_following import TopicFollower, TopicPair
 from headwater.pipeline.topic_offsets import EARLIEST, LATEST
@@ -74,6 +74,7 @@ class _State:
 
     pairs: dict[str, TopicPair] = field(default_factory=dict)
     positions: dict[TopicPartition, int] = field(default_factory=dict)
+    last_runs: dict[TopicPartition, Run | None] = field(default_factory=dict)
     claimed: set[str] = field(default_factory=set)
     circular: set[str] = field(default_factory=set)
     pair_of: dict[TopicPartition, str] = field(default_factory=dict)
@@ -151,6 +152,8 @@ class Mirror:
                 "source and target are the same cluster: topics would be copied onto themselves"
             )
         make_registry(target, options.replication_factor)
+        if options.is_exactly_once:
+            end_former_tasks(clusters.source_id, target, options.writing())
         return clusters
 
 
@@ -223,6 +226,7 @@ class _Work:
                 start=positions[each],
                 end=end,
                 pair=self._state.pair_of[each],
+                last_run=self._state.last_runs[each],
             )
             for each, end in sorted(ends.items())
             if positions[each] < end
@@ -247,9 +251,11 @@ class _Work:
         """What a round has done."""
         counts = self._counts
         counts.rounds += 1
+        state = self._state
         for each in copied:
-            before = self._state.positions[each.source]
-            self._state.positions[each.source] = max(each.position, before)
+            before = state.positions[each.source]
+            state.positions[each.source] = max(each.position, before)
+            state.last_runs[each.source] = latest([state.last_runs[each.source], each.last_run])
             counts.lag = max(counts.lag - max(each.position - before, 0), 0)
             counts.records += each.records
             counts.size_bytes += each.size_bytes
@@ -262,7 +268,7 @@ class _Work:
                 "records": counts.records,
                 "bytes": counts.size_bytes,
                 "lag": counts.lag,
-                "topics": len(self._state.pairs),
+                "topics": len(state.pairs),
                 "rounds": counts.rounds,
             }
         )
@@ -327,10 +333,17 @@ class _Work:
                 copy = TopicPartition(pair.target.name, number)
                 found[TopicPartition(name, number)] = (copy, pair.ids)
         state.positions = {each: at for each, at in state.positions.items() if each in found}
+        state.last_runs = {each: run for each, run in state.last_runs.items() if each in found}
         new = [each for each, (_, ids) in found.items() if state.pair_of.get(each) != ids]
+        if new:
+            self._look_up(new, found)
+        # Only now: a look that failed has to be taken again.
         state.pair_of = {each: ids for each, (_, ids) in found.items()}
-        if not new:
-            return
+
+    def _look_up(
+        self, new: list[TopicPartition], found: Mapping[TopicPartition, tuple[TopicPartition, str]]
+    ) -> None:
+        state = self._state
         clusters = self._clusters
         notes = clusters.copies.committed(
             group_of_notes(clusters.source_id), [found[each][0] for each in new]
@@ -340,7 +353,7 @@ class _Work:
             copy, ids = found[each]
             note = note_of(notes.get(copy), ids)
             known = self._here.view.offsets(clusters.source_id, copy, ids)
-            last = None if known is None else known.last
+            last = state.last_runs[each] = None if known is None else known.last
             state.positions[each] = max(
                 earliest[each].offset,
                 -1 if note is None else note.position,

@@ -7,6 +7,8 @@ again: all of the last runs, and of the older ones ever fewer.
 
 What a reader would get wrong: an offset between two runs is not an error. It is translated to the
 end of the run before it, and a consumer there reads at most something twice, and misses nothing.
+And which run is later is not told by its number, but by where it lies in the copy, which only
+grows.
 """
 
 from bisect import bisect_right
@@ -43,6 +45,11 @@ class Run:
     @property
     def source_end(self) -> int:
         return self.source + self.count
+
+
+def latest(runs: Iterable[Run | None]) -> Run | None:
+    """The one that was written last, if there is any."""
+    return max((run for run in runs if run is not None), key=_age, default=None)
 
 
 def runs_after(last: Run | None, places: Sequence[Place]) -> list[Run]:
@@ -82,8 +89,7 @@ class OffsetMap:
 
     @property
     def last(self) -> Run | None:
-        runs = self._ordered()
-        return runs[-1] if runs else None
+        return latest(self._by_key.values())
 
     def translated(self, offset: int) -> int | None:
         """Where the copy goes on for whoever has read the original up to an offset.
@@ -98,14 +104,17 @@ class OffsetMap:
         return run.target + min(offset - run.source, run.count)
 
     def _ordered(self) -> list[Run]:
+        """By their offsets in the original. Of those that begin at the same one the latest counts:
+        it may be there as it was before it grew, and records may have been copied twice.
+        """
         if self._runs is None:
-            by_number = {run.number: run for run in self._by_key.values()}
-            # The same number may be there twice, kept as an old one before it grew.
-            for run in self._by_key.values():
-                if run.count > by_number[run.number].count:
-                    by_number[run.number] = run
-            self._runs = [by_number[number] for number in sorted(by_number)]
+            by_source = {run.source: run for run in sorted(self._by_key.values(), key=_age)}
+            self._runs = [by_source[source] for source in sorted(by_source)]
         return self._runs
+
+
+def _age(run: Run) -> tuple[int, int, int]:
+    return run.target, run.source, run.count
 
 
 def _place(run: Run) -> Place:

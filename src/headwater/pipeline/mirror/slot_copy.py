@@ -25,7 +25,7 @@ from headwater.pipeline.mirror.notes import (
     note_of,
     run_records,
 )
-from headwater.pipeline.mirror.offset_runs import Place, Run, runs_after
+from headwater.pipeline.mirror.offset_runs import Place, Run, latest, runs_after
 from headwater.pipeline.mirror.sendable import is_dense, sendable
 from headwater.pipeline.mirror.slots import Copied, CopyRange
 from headwater.pipeline.topic_offsets import EARLIEST
@@ -154,6 +154,7 @@ class SlotCopy:
             Copied(
                 source=copy.range.source,
                 position=copy.position,
+                last_run=copy.last_run,
                 records=copy.records,
                 size_bytes=copy.size_bytes,
                 lost=copy.lost,
@@ -165,8 +166,10 @@ class SlotCopy:
         noted = self._notebook.committed(self._group, [each.target for each in ranges])
         copies = []
         for each in ranges:
+            # A partition that was idle for long has no note any more, but still has its runs.
             note = note_of(noted.get(each.target), each.pair) or Note(position=-1)
-            copies.append(_PartitionCopy(each, max(each.start, note.position), note.last_run))
+            last_run = latest([each.last_run, note.last_run])
+            copies.append(_PartitionCopy(each, max(each.start, note.position), last_run))
         return copies
 
     def _copy(self, copy: _PartitionCopy, until_ms: int) -> None:

@@ -1,15 +1,21 @@
 """A task as Spark runs it: everything that it needs comes with it, and is made in the worker."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from headwater.client import Producer
+from headwater.client import Admin, Producer
 from headwater.client.errors import KafkaError
 from headwater.model.failures import HeadwaterError
 from headwater.pipeline.kept_clients import drop_reader, kept_reader
 from headwater.pipeline.mirror.slot_copy import SlotCopy
-from headwater.pipeline.mirror.slots import Copied, CopyRange, transactional_id
+from headwater.pipeline.mirror.slots import (
+    Copied,
+    CopyRange,
+    by_topic,
+    former_transactional_ids,
+    transactional_id,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +39,55 @@ class TasksFailed(HeadwaterError):
 
 def run_task(task: SlotTask) -> list[Copied]:
     """Runs in a worker of Spark."""
-    settings = dict(task.producer)
-    if task.is_exactly_once:
-        settings["transactional.id"] = transactional_id(task.source_cluster, task.slot)
+    until_ms = _steady_ms() + task.slice_ms
+    copied: list[Copied] = []
     try:
-        with Producer(settings) as producer:
-            return SlotCopy(
-                task.source_cluster,
-                source=kept_reader(task.source),
-                producer=producer,
-                notebook=kept_reader(task.target),
-                is_exactly_once=task.is_exactly_once,
-                chunk_bytes=task.chunk_bytes,
-                slice_ms=task.slice_ms,
-                steady_ms=lambda: time.monotonic_ns() // 1_000_000,
-            ).run(task.ranges)
+        for ranges, settings in _turns(task):
+            left_ms = until_ms - _steady_ms()
+            if copied and left_ms <= 0:
+                break
+            copied += _run_turn(task, ranges, settings, left_ms)
     except KafkaError:
         drop_reader(task.source)
         drop_reader(task.target)
         raise
+    return copied
+
+
+def end_former_tasks(source_cluster: str, admin: Admin, producer: Mapping[str, str]) -> None:
+    """Fence tasks of a version whose transactional ids were others, should there still be any."""
+    known = {each.transactional_id for each in admin.list_transactions()}
+    for each in former_transactional_ids(source_cluster):
+        if each in known:
+            with Producer({**producer, "transactional.id": each}) as former:
+                former.init_transactions()
+
+
+def _turns(task: SlotTask) -> Iterator[tuple[tuple[CopyRange, ...], dict[str, str]]]:
+    """What is copied by one producer, and its settings."""
+    if not task.is_exactly_once:
+        yield task.ranges, dict(task.producer)
+        return
+    for topic, ranges in by_topic(task.ranges).items():
+        name = transactional_id(task.source_cluster, topic, task.slot)
+        yield ranges, {**task.producer, "transactional.id": name}
+
+
+def _run_turn(
+    task: SlotTask, ranges: tuple[CopyRange, ...], settings: dict[str, str], slice_ms: int
+) -> list[Copied]:
+    with Producer(settings) as producer:
+        return SlotCopy(
+            task.source_cluster,
+            source=kept_reader(task.source),
+            producer=producer,
+            notebook=kept_reader(task.target),
+            is_exactly_once=task.is_exactly_once,
+            chunk_bytes=task.chunk_bytes,
+            slice_ms=slice_ms,
+            steady_ms=_steady_ms,
+        ).run(ranges)
+
+
+def _steady_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,8 +1,9 @@
 """How partitions are dealt out to tasks: by slots, whose number never changes.
 
-What a reader would get wrong: a slot is also a transactional id. A task that takes over a slot
-fences whoever wrote for it before, so a partition must always be in the same slot; that is why
-their number is no setting.
+What a reader would get wrong: a topic and a slot are also a transactional id. A task that takes it
+over fences whoever wrote for it before, so a partition must always have the same one, whichever
+mirror copies it; that is why the number of slots is no setting. And mirrors of other topics must
+not have it, or they would fence each other for ever; that is why the topic is part of it.
 """
 
 import zlib
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.model.ids import TopicPartition
+from headwater.pipeline.mirror.offset_runs import Run
 
 SLOTS: Final = 16
 
@@ -25,6 +27,8 @@ class CopyRange:
     end: int
     # The ids of both topics, since names may be used again.
     pair: str
+    # The last run that the registry knows of, for when the note has expired.
+    last_run: Run | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,7 @@ class Copied:
 
     source: TopicPartition
     position: int
+    last_run: Run | None = None
     records: int = 0
     size_bytes: int = 0
     # Offsets that were gone before they could be copied.
@@ -51,5 +56,19 @@ def by_slot(ranges: Iterable[CopyRange]) -> dict[int, tuple[CopyRange, ...]]:
     return {slot: tuple(found[slot]) for slot in sorted(found)}
 
 
-def transactional_id(source_cluster: str, slot: int) -> str:
-    return f"headwater-mirror.{source_cluster}.{slot}"
+def by_topic(ranges: Iterable[CopyRange]) -> dict[str, tuple[CopyRange, ...]]:
+    """The ranges of a slot that share a transactional id, by the topic that is written to."""
+    found: dict[str, list[CopyRange]] = {}
+    for each in ranges:
+        found.setdefault(each.target.topic, []).append(each)
+    return {topic: tuple(parts) for topic, parts in found.items()}
+
+
+def transactional_id(source_cluster: str, topic: str, slot: int) -> str:
+    """Of those who write to the partitions of a copy that are in a slot."""
+    return f"headwater-mirror.{source_cluster}.{topic}.{slot}"
+
+
+def former_transactional_ids(source_cluster: str) -> list[str]:
+    """Those of a version in which all topics of a slot shared one."""
+    return [f"headwater-mirror.{source_cluster}.{slot}" for slot in range(SLOTS)]

@@ -98,6 +98,22 @@ def test_a_topic_that_wants_its_records_on_disk_is_acknowledged_when_they_are() 
     assert result.error_code is ErrorCode.NONE
 
 
+def test_a_repetition_is_acknowledged_no_sooner_than_the_flush_of_what_it_repeats() -> None:
+    held = HeldExecutor(random.Random(5))
+    lab = BrokerLab(executor=held)
+    lab.create("t", configs={"flush.messages": "1"})
+    record = Record(value=b"v", timestamp=START_MS)
+    batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
+    first = produce(lab, "t", acks=1, batch=batch)
+    again = produce(lab, "t", acks=1, batch=batch)
+    assert not first.is_answered
+    assert not again.is_answered
+    held.finish()
+    assert [each.base_offset for each in (*results(first), *results(again))] == [0, 0]
+    (once_more,) = results(produce(lab, "t", acks=1, batch=batch))
+    assert once_more.base_offset == 0
+
+
 def test_a_batch_that_a_thread_had_while_leadership_went_elsewhere_is_not_written() -> None:
     held = HeldExecutor(random.Random(5))
     lab = BrokerLab(executor=held)

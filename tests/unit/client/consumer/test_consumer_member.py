@@ -4,7 +4,7 @@ from headwater.client.consumer.consumer_member import ConsumerMember
 from headwater.client.consumer.membership import Change, MemberSettings, Rebalance
 from headwater.client.errors import NetworkException
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicId, TopicPartition
+from headwater.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -251,3 +251,13 @@ def test_a_member_that_has_nothing_to_ask_is_not_looked_at_in_a_hurry() -> None:
     group.now_ms += 100_000
     assert group.asks() is None
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms
+
+
+def test_a_topic_that_could_not_be_found_for_a_moment_keeps_its_id() -> None:
+    """Told under no id, its partitions would count as given back."""
+    group = Group()
+    group.settle(0)
+    group.member.names_seen({NO_TOPIC_ID: "t"})
+    assert group.asks() is None
+    group.now_ms += 5_000
+    assert group.must_ask().topic_partitions is None

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.client import ConsumedRecord, Consumer, TopicPartition
+from headwater.client.consumer.range_reader import RangeReader
 from headwater.client.errors import (
     CommitFailed,
     CorruptMessage,
@@ -431,6 +432,30 @@ def test_a_commit_is_repeated_while_that_may_help_and_else_raises(
             consumer.commit()
 
 
+def test_a_commit_is_not_repeated_after_its_partition_went_to_somebody_else(
+    cluster: MockCluster, reading: MockReading
+) -> None:
+    """The next owner may have committed more, and would be thrown back."""
+    told: list[KafkaError | None] = []
+    later = committing_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    with consumer_of(cluster, group_id="g", enable_auto_commit=False) as consumer:
+        consumer.subscribe(["tea"])
+        take(consumer, 24)
+        cluster.script(ApiKey.OFFSET_COMMIT, *[later] * 10_000)
+        consumer.commit_async({PLACE: 5}, lambda _, error: told.append(error))
+        cluster.brokers[0].await_requests(ApiKey.OFFSET_COMMIT)
+        cluster.script(ApiKey.HEARTBEAT, beat_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        limit_s = time.monotonic() + PATIENCE_S
+        while not told:
+            assert time.monotonic() < limit_s, "it is still repeated"
+            consumer.poll(0.1)
+        (error,) = told
+        assert isinstance(error, CommitFailed)
+        assert reading.generation == 2
+        commits = cluster.requests(ApiKey.OFFSET_COMMIT)
+        assert {each.generation_id_or_member_epoch for each in commits} == {1}
+
+
 def test_a_coordinator_that_moves_is_found_and_the_session_goes_on(
     cluster: MockCluster, reading: MockReading
 ) -> None:
@@ -522,3 +547,15 @@ def test_what_is_no_partition_cannot_be_assigned_and_changes_nothing(
         assert consumer.assignment() == {PLACE}
         with pytest.raises(InvalidArgument, match="an offset must be a whole number"):
             consumer.seek(PLACE, "5")  # type: ignore[arg-type]
+
+
+def test_ranges_are_read_from_the_leader_whatever_replica_is_near(
+    cluster: MockCluster, reading: MockReading
+) -> None:
+    """Told of a rack, a leader names the nearest replica and sends nothing (FT-10)."""
+    del reading
+    servers = cluster.bootstrap_servers
+    with RangeReader(bootstrap_servers=servers, client_rack="r1") as reader:
+        batches = list(reader.read(PLACE, 0, 12, timeout_ms=PATIENCE_S * 1_000))
+    assert batches
+    assert {each.rack_id for each in cluster.requests(ApiKey.FETCH)} == {""}

@@ -77,6 +77,23 @@ def test_a_new_leader_must_confirm_a_position_whose_epoch_is_known() -> None:
     assert state[T0].phase is Phase.FETCHING
 
 
+@pytest.mark.parametrize(
+    ("position", "end_offset", "is_enough"), [(100, 150, True), (150, 150, True), (151, 150, False)]
+)
+def test_a_cut_within_what_was_fetched_ahead_costs_the_application_nothing(
+    position: int, end_offset: int, is_enough: bool
+) -> None:
+    """It goes on behind what it has got, and passes over nothing that is still there."""
+    state = assigned(T0)
+    state.seek(T0, 90)
+    one = state[T0]
+    state.consumed(one, position, 3)
+    one.fetch_offset, one.fetch_epoch = 200, 3
+    assert state.drop_buffered(T0, end_offset, 3) is is_enough
+    if is_enough:
+        assert (one.position, one.fetch_offset, one.fetch_epoch) == (position, position, 3)
+
+
 def test_a_committed_offset_with_its_epoch_is_confirmed_first() -> None:
     state = assigned(T0)
     state.seek(T0, 7, 2)

@@ -71,3 +71,23 @@ def test_whatever_the_order_everything_below_the_commit_is_done_with(
         assert all(each in done for each in offsets if each < bound)
         assert not left or bound <= min(left)
     assert progress.to_commit() == {T0: max(offsets) + 1}
+
+
+def test_offsets_that_go_back_begin_a_partition_anew() -> None:
+    """Its log was cut, or its topic was deleted and made again."""
+    progress, old = begun(3, 4)
+    new = progress.begin(T0, 0)
+    assert new != old
+    assert progress.unfinished_count == 1
+    progress.finish(T0, 3, old)
+    progress.finish(T0, 4, old)
+    assert progress.to_commit() == {}
+    progress.finish(T0, 0, new)
+    assert progress.to_commit() == {T0: 1}
+
+
+def test_offsets_that_go_back_after_all_was_done_begin_anew_as_well() -> None:
+    progress, old = begun(3)
+    progress.finish(T0, 3, old)
+    assert progress.begin(T0, 3) != old
+    assert progress.to_commit() == {}

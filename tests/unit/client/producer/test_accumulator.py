@@ -2,8 +2,10 @@
 
 import random
 
-from headwater.client.producer.accumulator import Accumulator, PartitionQueue
+from headwater.client.producer.accumulator import Accumulator, PartitionQueue, Shortage
 from headwater.client.producer.partitioning import StickyPartition
+from headwater.client.producer.producer_batch import ProducerBatch
+from headwater.records.header import Codec
 from tests.sim.loaded_dice import LoadedDice
 
 DICE = LoadedDice(random.Random(3))
@@ -22,7 +24,7 @@ def accumulator(**keywords: int) -> tuple[Accumulator, PartitionQueue]:
 
 
 def begin(made: Accumulator, queue: PartitionQueue, now_ms: int) -> None:
-    assert made.open_locked(queue, 0, None, b"x" * 100, b"\0", now_ms) is not None
+    assert isinstance(made.open_locked(queue, 0, None, b"x" * 100, b"\0", now_ms), ProducerBatch)
 
 
 def takeable(made: Accumulator, now_ms: int) -> list[PartitionQueue]:
@@ -81,12 +83,29 @@ def test_memory_is_reserved_with_a_batch_and_freed_when_it_is_settled() -> None:
     begin(made, queue, 100)
     begin(made, queue, 100)
     assert made.free_bytes == 500
-    assert made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100) is None
+    assert made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100) == Shortage(1_000)
     # A shortage of memory ends all lingering, or nothing would ever be freed.
     assert takeable(made, 100) == [queue]
     first = made.take_locked(queue)
     made.forget_locked(queue, first)
     assert made.free_bytes == 1_500
+
+
+def test_who_waits_for_memory_waits_for_as_much_as_is_needed() -> None:
+    """Else a caller that needs more would come back at once, and again, and again."""
+    made, queue = accumulator(memory_bytes=10_000)
+    for _ in range(4):
+        begin(made, queue, 100)
+    assert made.free_bytes == 6_000
+    assert made.wait_for_room(6_000, lambda: False, 0)
+    assert not made.wait_for_room(6_001, lambda: False, 0)
+    assert made.wait_for_room(6_001, lambda: True, 0)
+
+
+def test_a_batch_never_needs_more_memory_than_there_is() -> None:
+    made, queue = accumulator(batch_bytes=20_000, memory_bytes=10_000)
+    begin(made, queue, 100)
+    assert made.free_bytes == 0
 
 
 def test_the_oldest_batches_expire_first() -> None:
@@ -96,6 +115,20 @@ def test_the_oldest_batches_expire_first() -> None:
     assert made.expired_locked(1_099, 1_000) == []
     assert len(made.expired_locked(1_100, 1_000)) == 1
     assert len(made.expired_locked(1_200, 1_000)) == 2
+
+
+def test_the_parts_of_a_batch_are_as_old_as_it_was() -> None:
+    made, queue = accumulator(batch_bytes=300)
+    begin(made, queue, 100)
+    assert queue.way_in is not None
+    assert queue.way_in[1](0, None, b"y" * 100, b"\0") == 1
+    whole = made.take_locked(queue)
+    begin(made, queue, 500)
+    whole.seal(Codec.NONE, None)
+    parts = whole.split(200)
+    made.replace_locked(queue, whole, parts)
+    assert made.expired_locked(1_100, 1_000) == parts
+    assert [each.record_count for each in made.hurry_locked()] == [1, 1, 1]
 
 
 def test_what_waits_to_be_sent_is_counted_and_nothing_else() -> None:

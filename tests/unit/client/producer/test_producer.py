@@ -350,6 +350,47 @@ def test_full_memory_blocks_for_max_block_ms_and_no_longer(open_producer: OpenPr
         assert 0 < len(taken) < 45
 
 
+LARGE = 600_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("send", bytes(LARGE)),
+        ("send_table", pa.table({"value": [bytes(LARGE)]})),
+    ],
+)
+def test_memory_that_is_free_but_too_little_blocks_for_max_block_ms_and_no_longer(
+    open_producer: OpenProducer, name: str, content: object
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            buffer_memory=1_000_000,
+            max_block_ms=500,
+            linger_ms=0,
+            # The record before fails then, and would make room.
+            request_timeout_ms=4_000,
+            delivery_timeout_ms=4_000,
+        )
+        producer.result(producer.send("tea", b"first"))
+        cluster.script(ApiKey.PRODUCE, Stall())
+        producer.send("tea", bytes(500_000))
+        with pytest.raises(BufferExhausted):
+            producer.do(name, "tea", content)
+
+
+def test_a_record_that_needs_more_than_is_free_goes_when_there_is_room(
+    open_producer: OpenProducer,
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, buffer_memory=1_000_000
+        )
+        futures = [producer.send("tea", bytes(LARGE)) for _ in range(4)]
+        assert [producer.result(future).offset for future in futures] == [0, 1, 2, 3]
+
+
 def test_memory_that_is_freed_lets_callers_go_on(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(

@@ -72,6 +72,18 @@ def test_records_of_a_transaction_are_marked_and_committed(
             assert [(h.producer_epoch, h.base_sequence) for h in headers] == [(0, 0), (0, 1)]
 
 
+def test_a_record_is_confirmed_although_nobody_asks_for_the_end_of_its_transaction(
+    open_producer: OpenProducer, cluster: MockCluster
+) -> None:
+    """In the first version its partition is announced as soon as the record is to leave."""
+    with cluster:
+        producer = ready(open_producer, cluster)
+        producer.do("begin_transaction")
+        assert producer.result(producer.send("tea", b"green", partition=0)).offset == 0
+        assert producer.result(producer.send("tea", b"black", partition=1)).offset == 0
+        producer.do("commit_transaction")
+
+
 def test_an_abort_drops_what_has_not_left_and_ends_the_rest(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:

@@ -1,7 +1,10 @@
 """The connectors that come along, held to what every connector must do, and to what they add."""
 
 import json
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,11 +18,14 @@ from headwater.model.failures import HeadwaterError
 from headwater.pipeline.batch_identity import BatchIdentity
 from headwater.pipeline.connect import Sink, Source
 from headwater.pipeline.connect.connectors import SINKS, SOURCES, known, open_sink, open_source
+from headwater.pipeline.connect.files import FilesSource
 from headwater.pipeline.connect.postgresql import DELETED
 from headwater.pipeline.connect.sql import connect
 from headwater.pipeline.failures import OptionRefused, WrongColumns
 from headwater.testing.connector_checks import SinkChecks, SourceChecks
 from tests import postgresql
+
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +141,49 @@ def test_rows_with_a_key_replace_each_other_and_can_be_deleted(database: str, ta
     assert select(database, f"SELECT id, name FROM {table}") == [(1, "c")]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_of_two_attempts_at_the_same_part_at_the_same_time_one_writes(
+    database: str, table: str, fails: bool
+) -> None:
+    """Spark speculates, or takes an executor for lost that is not."""
+    rows = pa.RecordBatch.from_pydict({"id": pa.array(range(5), pa.int64())})
+    open_sink("postgresql", {"uri": database, "table": table}).prepare(rows.schema)
+    part = BatchIdentity(query_id="q", batch_id=7, partition=3)
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield rows
+        has_begun.set()
+        assert may_go_on.wait(PATIENCE_S)
+        if fails:
+            raise LookupError("the first attempt breaks off")
+
+    def attempt(batches: Iterator[pa.RecordBatch]) -> int:
+        sink = open_sink("postgresql", {"uri": database, "table": table})
+        return sink.write(part, batches)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(attempt, slow())
+        assert has_begun.wait(PATIENCE_S)
+        second = pool.submit(attempt, iter([rows]))
+        until_s = time.monotonic() + PATIENCE_S
+        while not second.done() and not waiting(database):
+            assert time.monotonic() < until_s
+        may_go_on.set()
+        if fails:
+            assert isinstance(first.exception(PATIENCE_S), LookupError)
+        else:
+            assert first.result(PATIENCE_S) == 5
+        assert second.result(PATIENCE_S) == (5 if fails else 0)
+    assert select(database, f"SELECT count(*) FROM {table}") == [(5,)]
+
+
+def waiting(uri: str) -> int:
+    """How many sessions wait for another one."""
+    counted = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    return int(select(uri, counted)[0][0])
+
+
 def test_what_a_table_cannot_hold_is_refused_before_anything_is_written(database: str) -> None:
     sink = open_sink("postgresql", {"uri": database, "table": "tea", "key": "nothing"})
     with pytest.raises(WrongColumns, match="the key column nothing is not among"):
@@ -173,6 +222,38 @@ class TestFilesSource(SourceChecks):
         write_file(unfinished, rows)
         unfinished.rename(self.folder / f"{self.next}.{self.kind}")
         self.next += count
+
+
+class FolderWithAClock(FilesSource):
+    """A folder in which files come when it is said, since nobody can set the time of a name."""
+
+    def __init__(self) -> None:
+        super().__init__({"path": "nowhere"})
+        self.files: list[tuple[int, str]] = []
+
+    def _files(self) -> list[tuple[int, str]]:
+        return sorted(self.files)
+
+
+@pytest.mark.parametrize("later_ns", [1, 0, -1, -1_000_000_000])
+def test_a_file_is_read_though_the_clock_stood_still_or_was_set_back(later_ns: int) -> None:
+    folder, noon_ns = FolderWithAClock(), 1_700_000_000_000_000_000
+    folder.files.append((noon_ns, "b"))
+    first = folder.latest({})
+    folder.files.append((noon_ns + later_ns, "a"))
+    second = folder.latest(first)
+    # A batch that is repeated is the same, whatever has come meanwhile.
+    assert folder.splits({}, first) == [{"name": "b"}]
+    assert folder.splits(first, second) == [{"name": "a"}]
+    assert folder.latest(second) == second
+
+
+def test_a_position_of_a_former_version_is_understood() -> None:
+    folder = FolderWithAClock()
+    folder.files = [(1, "a"), (2, "b"), (2, "c"), (3, "a2")]
+    former = {"changed_ns": 2, "name": "b"}
+    assert folder.splits({}, former) == [{"name": "a"}, {"name": "b"}]
+    assert folder.splits(former, folder.latest(former)) == [{"name": "c"}, {"name": "a2"}]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])

@@ -1,18 +1,34 @@
 """Whole mirrors between real brokers, whose tasks run in this process instead of Spark's."""
 
+import itertools
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pyarrow as pa
 import pytest
 
-from headwater.client import Admin, ConfigResource, Consumer, Producer, TopicPartition
+from headwater.client import (
+    Admin,
+    ConfigResource,
+    Consumer,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+)
 from headwater.client.admin.descriptions import ConfigEntry
+from headwater.client.errors import KafkaError
 from headwater.pipeline.mirror.mirror import Event, Mirror, WouldGoInCircles
 from headwater.pipeline.mirror.mirror_options import mirror_options
+from headwater.pipeline.mirror.notes import group_of_notes
 from headwater.pipeline.mirror.slot_task import SlotTask, run_task
-from headwater.pipeline.mirror.slots import Copied
+from headwater.pipeline.mirror.slots import (
+    Copied,
+    former_transactional_ids,
+    slot_of,
+    transactional_id,
+)
 from headwater.testing import EmbeddedBroker
 
 PATIENCE_S = 60.0
@@ -212,3 +228,138 @@ def test_a_topic_that_was_made_anew_is_copied_from_its_beginning(
         fill(west, topic, 50, 10)
         mirrored(west, east, topic)
     assert seen(east, f"source.{topic}") == expected(60)
+
+
+@DELIVERIES
+def test_a_topic_that_was_idle_until_its_notes_expired_is_copied_on_and_groups_follow(
+    clusters: tuple[str, str], topic: str, delivery: str
+) -> None:
+    west, east = clusters
+    copy, group = f"source.{topic}", f"group-{topic}"
+    with Admin(bootstrap_servers=west) as original, Admin(bootstrap_servers=east) as there:
+        notes = group_of_notes(original.describe_cluster().cluster_id)
+        for first in range(0, 500, 100):
+            fill(west, topic, first, 100)
+            mirrored(west, east, topic, delivery=delivery)
+            if first >= 200:
+                there.delete_group_offsets(notes, [TopicPartition(copy, 0)])
+        place = TopicPartition(topic, 0)
+        original.alter_group_offsets(group, {place: OffsetAndMetadata(450)})
+        mirrored(west, east, topic, delivery=delivery, groups=group)
+        moved = there.list_group_offsets(group)[TopicPartition(copy, 0)].offset
+    assert seen(east, copy) == expected(500)
+    with Consumer(bootstrap_servers=east, isolation_level="read_committed") as consumer:
+        consumer.assign([TopicPartition(copy, 0)])
+        consumer.seek(TopicPartition(copy, 0), moved)
+        found: list[int] = []
+        while len(found) < 50:
+            found += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
+    assert found == list(range(450, 500))
+
+
+def test_runs_are_numbered_on_while_notes_expire_under_a_mirror_that_lives(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    copy = TopicPartition(f"source.{topic}", 0)
+    numbers: list[int | None] = []
+    with Admin(bootstrap_servers=west) as original, Admin(bootstrap_servers=east) as there:
+        notes = group_of_notes(original.describe_cluster().cluster_id)
+
+        def and_expire(tasks: list[SlotTask]) -> list[Copied]:
+            copied = in_this_process(tasks)
+            there.delete_group_offsets(notes, [copy])
+            runs = [each.last_run for each in copied]
+            numbers.extend(None if run is None else run.number for run in runs)
+            if len(numbers) == 4:
+                mirror.stop()
+            fill(west, topic, 10 * len(numbers), 10)
+            return copied
+
+        fill(west, topic, 0, 10)
+        options = mirror_options(west, east, topics=topic, delivery="exactly-once", groups=None)
+        mirror = Mirror(options, and_expire)
+        mirror.run()
+    assert numbers == [0, 1, 2, 3]
+    assert seen(east, copy.topic) == expected(40)
+
+
+def neighbours(topic: str) -> tuple[str, str]:
+    """Two topics whose copies are in the same slot."""
+    slots: dict[int, str] = {}
+    for number in itertools.count():
+        name = f"{topic}-{number}"
+        slot = slot_of(TopicPartition(f"source.{name}", 0))
+        if slot in slots:
+            return slots[slot], name
+        slots[slot] = name
+    raise AssertionError
+
+
+def test_exactly_once_mirrors_of_different_topics_do_not_fence_each_other(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    first, second = neighbours(topic)
+    for each in (first, second):
+        fill(west, each, 0, 10)
+    told: list[Event] = []
+
+    def beside_another_mirror(tasks: list[SlotTask]) -> list[Copied]:
+        (task,) = tasks
+        with in_the_middle(task) as producer:
+            told.extend(mirrored(west, east, second, delivery="exactly-once"))
+            producer.commit_transaction()
+        return in_this_process(tasks)
+
+    options = mirror_options(west, east, topics=first, delivery="exactly-once", groups=None)
+    Mirror(options, beside_another_mirror, tell=told.append).run(once=True)
+    assert not [each for each in told if each["event"] == "failure"]
+    for each in (first, second):
+        assert seen(east, f"source.{each}") == expected(10)
+
+
+@contextmanager
+def in_the_middle(task: SlotTask) -> Iterator[Producer]:
+    """A task that has begun a transaction."""
+    copy = task.ranges[0].target.topic
+    name = transactional_id(task.source_cluster, copy, task.slot)
+    with Producer(bootstrap_servers=task.target["bootstrap.servers"], transactional_id=name) as it:
+        it.init_transactions()
+        it.begin_transaction()
+        it.send_offsets_to_transaction({task.ranges[0].target: OffsetAndMetadata(0)}, "nobody")
+        yield it
+
+
+def test_a_task_of_the_same_topic_is_fenced_by_another_mirror(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    fill(west, topic, 0, 10)
+
+    def beside_another_mirror(tasks: list[SlotTask]) -> list[Copied]:
+        with in_the_middle(tasks[0]) as producer:
+            mirrored(west, east, f"{topic}|other", delivery="exactly-once")
+            with pytest.raises(KafkaError):
+                producer.commit_transaction()
+        return in_this_process(tasks)
+
+    options = mirror_options(west, east, topics=topic, delivery="exactly-once", groups=None)
+    Mirror(options, beside_another_mirror).run(once=True)
+    assert seen(east, f"source.{topic}") == expected(10)
+
+
+def test_a_task_of_a_version_with_other_transactional_ids_is_fenced_at_the_start(
+    clusters: tuple[str, str], topic: str
+) -> None:
+    west, east = clusters
+    fill(west, topic, 0, 10)
+    with Admin(bootstrap_servers=west) as admin:
+        former, *_ = former_transactional_ids(admin.describe_cluster().cluster_id)
+    with Producer(bootstrap_servers=east, transactional_id=former) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(f"other-{topic}", b"late").result(PATIENCE_S)
+        mirrored(west, east, topic, delivery="exactly-once")
+        with pytest.raises(KafkaError):
+            producer.commit_transaction()

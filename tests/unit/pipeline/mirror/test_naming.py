@@ -10,7 +10,12 @@ from headwater.pipeline.mirror.group_following import moves, translated
 from headwater.pipeline.mirror.mirror_options import mirror_options
 from headwater.pipeline.mirror.naming import Naming, Wanted, goes_in_circles, path_of_copy
 from headwater.pipeline.mirror.offset_runs import OffsetMap, Run
-from headwater.pipeline.mirror.slots import SLOTS, slot_of
+from headwater.pipeline.mirror.slots import (
+    SLOTS,
+    former_transactional_ids,
+    slot_of,
+    transactional_id,
+)
 from headwater.pipeline.mirror.topic_following import setting_changes
 
 
@@ -35,6 +40,14 @@ def test_no_topic_comes_back_however_many_clusters_it_has_passed() -> None:
 
 def test_the_partitions_of_a_topic_are_in_different_slots() -> None:
     assert len({slot_of(TopicPartition("tea", number)) for number in range(SLOTS)}) == SLOTS
+
+
+def test_a_transactional_id_is_that_of_one_topic_and_one_slot() -> None:
+    """Whoever copies a partition has its id, and whoever copies another topic never has it."""
+    topics = ("tea", "tea.1", "1", "1.1")
+    ids = {transactional_id("A", topic, slot) for topic in topics for slot in range(SLOTS)}
+    assert len(ids) == len(topics) * SLOTS
+    assert ids.isdisjoint(former_transactional_ids("A"))
 
 
 def test_settings_are_set_changed_and_taken_back() -> None:

@@ -7,6 +7,7 @@ from headwater.pipeline.mirror.offset_runs import (
     Place,
     Run,
     keys_of,
+    latest,
     runs_after,
 )
 
@@ -62,6 +63,40 @@ def test_an_offset_is_translated_within_its_run_or_to_the_end_of_the_one_before(
         11,
         11,
     ]
+
+
+def test_offsets_are_translated_by_where_runs_lie_whatever_their_numbers_are() -> None:
+    """Where numbers began anew, a run with a small one lies behind those with larger ones."""
+    known = offset_map(
+        run(1, 100, 101, 100),
+        run(2, 200, 202, 100),
+        run(3, 300, 303, 100),
+        run(0, 400, 405, 100),
+    )
+    found = [known.translated(each) for each in (150, 250, 350, 450, 500, 900)]
+    assert found == [151, 252, 353, 455, 505, 505]
+    assert known.last == run(0, 400, 405, 100)
+
+
+def test_of_records_that_were_copied_twice_the_later_copy_counts() -> None:
+    known = offset_map(run(7, 100, 100, 50), run(2, 100, 200, 60))
+    assert known.translated(120) == 220
+    assert known.last == run(2, 100, 200, 60)
+
+
+def test_copying_goes_on_behind_the_run_that_was_written_last() -> None:
+    """The first try had come further, and the second one died sooner: what is between is copied
+    behind the second one's end, where its readers are sent.
+    """
+    known = offset_map(run(4, 0, 0, 200), run(5, 100, 200, 50))
+    assert known.last == run(5, 100, 200, 50)
+    assert known.translated(180) == 250
+
+
+def test_the_latest_of_some_runs_is_the_one_that_lies_furthest_in_the_copy() -> None:
+    assert latest([]) is None
+    assert latest([None, run(9, 0, 5, 5), run(0, 5, 11, 1), None]) == run(0, 5, 11, 1)
+    assert latest([run(0, 5, 11, 1), run(0, 5, 11, 4)]) == run(0, 5, 11, 4)
 
 
 def test_keys_are_used_again_and_still_reach_far_back() -> None:

@@ -7,7 +7,7 @@ import pytest
 from headwater.client.group_metadata import OffsetAndMetadata
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.mirror.notes import RegistryView
-from headwater.pipeline.mirror.offset_runs import OffsetMap
+from headwater.pipeline.mirror.offset_runs import OffsetMap, Run
 from headwater.pipeline.mirror.slot_copy import SlotCopy
 from headwater.pipeline.mirror.slots import Copied, CopyRange
 from headwater.records.building import build_batch
@@ -49,6 +49,7 @@ def copy(
     *,
     is_exactly_once: bool,
     start: int = 0,
+    last_run: Run | None = None,
     pair: str = PAIR,
     chunk_bytes: int = 150,
     slice_ms: int = 1_000_000,
@@ -65,9 +66,10 @@ def copy(
         slice_ms=slice_ms,
         steady_ms=lambda: next(ticks),
     )
-    return task.run(
-        [CopyRange(source=SOURCE, target=TARGET, start=start, end=source.end, pair=pair)]
+    wanted = CopyRange(
+        source=SOURCE, target=TARGET, start=start, end=source.end, pair=pair, last_run=last_run
     )
+    return task.run([wanted])
 
 
 def content(records: list[Record]) -> list[tuple[bytes | None, int]]:
@@ -129,6 +131,11 @@ def test_every_offset_is_translated_to_its_own_record_wherever_a_task_died(
     except Crash:
         target.calls_left = None
         copy(source, target, is_exactly_once=is_exactly_once)
+    expect_translations(source, target)
+
+
+def expect_translations(source: FakeSource, target: FakeTarget) -> None:
+    """Every offset leads to its own record."""
     offsets = known_offsets(target)
     for record in source.records():
         assert record.offset is not None
@@ -140,6 +147,32 @@ def test_every_offset_is_translated_to_its_own_record_wherever_a_task_died(
     end = offsets.translated(source.end)
     assert end is not None
     assert not [each for each in target.log if each.offset >= end]
+
+
+@pytest.mark.parametrize("is_exactly_once", [True, False])
+def test_notes_that_have_expired_are_made_up_for_by_the_registry(is_exactly_once: bool) -> None:
+    """Offsets of a group that nobody commits are kept for a week, and the topic was idle."""
+    source, target = a_source(), FakeTarget()
+    copy(source, target, is_exactly_once=is_exactly_once)
+    for _ in range(3):
+        target.notes.clear()
+        # What a driver that was started anew knows.
+        last = known_offsets(target).last
+        assert last is not None
+        assert last.source_end == source.end
+        source.batches += [batch(source.end + 1, 3), batch(source.end + 7, 2)]
+        (copied,) = copy(
+            source,
+            target,
+            is_exactly_once=is_exactly_once,
+            start=last.source_end,
+            last_run=last,
+        )
+        assert copied.last_run == known_offsets(target).last
+        assert copied.last_run is not None
+        assert copied.last_run.number > last.number
+    assert content(target.visible()) == content(source.records())
+    expect_translations(source, target)
 
 
 def test_a_task_that_was_taken_over_cannot_finish() -> None:
