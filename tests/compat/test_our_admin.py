@@ -44,7 +44,7 @@ def ours(servers: str) -> Iterator[Admin]:
 
 
 def test_topics_are_made_described_grown_and_deleted(ours: Admin, servers: str, topic: str) -> None:
-    topic_id = ours.create_topic(topic, partitions=2, configs={"retention.ms": "1000"})
+    topic_id = ours.create_topic(topic, partitions=2, configs={"retention.ms": 1000})
     assert topic in ours.list_topics()
     described = ours.describe_topics([topic])[topic]
     assert described.topic_id == topic_id
@@ -78,12 +78,15 @@ def test_a_check_makes_no_topic(ours: Admin, topic: str) -> None:
 def test_configs_are_set_appended_to_and_taken_back(ours: Admin, servers: str, topic: str) -> None:
     ours.create_topic(topic)
     resource = ConfigResource.topic(topic)
-    ours.alter_configs({resource: {"retention.ms": "5000", "cleanup.policy": "compact"}})
+    ours.alter_configs(
+        {resource: {"retention.ms": 5000, "cleanup.policy": "compact", "preallocate": True}}
+    )
     ours.alter_configs(
         {resource: {"cleanup.policy": ConfigChange(ConfigOperation.APPEND, "delete")}}
     )
     configs = ours.describe_configs([resource])[resource]
     assert configs["retention.ms"].value == "5000"
+    assert configs["preallocate"].value == "true"
     assert configs["retention.ms"].source is ConfigSource.TOPIC_CONFIG
     assert configs["cleanup.policy"].value == "compact,delete"
     theirs = TheirResource(TheirType.TOPIC, topic)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from headwater.client.addresses import Address, parse_bootstrap
+from headwater.client.arguments import topic_name
 from headwater.client.backoff import Backoff
 from headwater.client.broker_connection import BrokerConnection
 from headwater.client.cluster_metadata import NO_NODE, BrokerNode, ClusterMetadata, TopicView
@@ -116,6 +117,8 @@ class ClusterClient:
 
         Raises `KafkaTimeout`, or at once what cannot get better: a bad name, missing rights.
         """
+        # Among the topics that are kept fresh it would spoil the request for all others.
+        topic_name(name)
         while True:
             view = self.use_topic(name)
             if view is not None:

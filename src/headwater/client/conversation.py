@@ -16,6 +16,7 @@ from typing import Any, Final
 from headwater import __version__
 from headwater.client.addresses import Address
 from headwater.client.errors import (
+    InvalidArgument,
     KafkaError,
     NetworkException,
     UnsupportedVersion,
@@ -114,7 +115,7 @@ class Conversation:
                 then,
                 lambda lost: request.otherwise(from_failure(lost)),
             )
-        except UnsupportedVersion as error:
+        except (UnsupportedVersion, InvalidArgument) as error:
             self._loop.call_soon(request.otherwise, error)
         except UnsupportedInVersion as error:
             self._loop.call_soon(request.otherwise, UnsupportedVersion(str(error)))
@@ -179,7 +180,7 @@ class Conversation:
         then: Callable[[memoryview], None] | None,
         otherwise: Callable[[ConnectionLost], None],
     ) -> None:
-        body = write(message, version)
+        body = _written(message, version)
         self._correlation_id = correlation_id = (self._correlation_id + 1) % _CORRELATION_LIMIT
         frame = request_frame(
             APIS[message.api], version, correlation_id, self._settings.client_id, body
@@ -209,6 +210,15 @@ class Conversation:
             hand_over(answer)
 
         return then
+
+
+def _written(message: Message, version: int) -> list[Part]:
+    """What a caller gave may not fit into a field; the connection lives on, and they are told."""
+    try:
+        return write(message, version)
+    except (AttributeError, TypeError, ValueError, struct_error) as error:
+        name = APIS[message.api].name
+        raise InvalidArgument(f"a {name} request cannot say this: {error}") from error
 
 
 def _buffers(parts: list[Part]) -> list[Buffer]:

@@ -41,6 +41,10 @@ class IllegalState(KafkaError):
     """A call that makes no sense now, such as a commit without a transaction."""
 
 
+class InvalidArgument(KafkaError, TypeError, ValueError):
+    """A call was given something of another type, or beyond its limits; nothing was done."""
+
+
 class BufferExhausted(KafkaTimeout):
     """`buffer.memory` was full for `max.block.ms`."""
 
@@ -332,6 +336,7 @@ _OWN: Final = (
     KafkaTimeout,
     ClientClosed,
     IllegalState,
+    InvalidArgument,
     SerializationFailed,
     NoOffsetForPartition,
     LogTruncated,

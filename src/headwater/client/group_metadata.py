@@ -1,9 +1,12 @@
 """What producer and consumer tell each other: a group's member, and offsets to commit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headwater.model.ids import NO_EPOCH
+from headwater.client.arguments import place, whole_number
+from headwater.client.errors import InvalidArgument
+from headwater.model.ids import NO_EPOCH, TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -22,3 +25,20 @@ class ConsumerGroupMetadata:
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata | int]
+
+
+def offsets_to_commit(given: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Positions as callers write them, made whole: a bare number is an offset without a note."""
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(f"offsets are given as {{partition: offset}}, and not as {given!r}")
+    return {place(each): _position(each, what) for each, what in given.items()}
+
+
+def _position(partition: TopicPartition, given: OffsetAndMetadata | int) -> OffsetAndMetadata:
+    position = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    # A broker keeps what is below zero too, and no consumer could go on from there.
+    offset = whole_number(position.offset, f"the offset of {partition}", least=0)
+    return position._replace(offset=offset)

@@ -85,6 +85,10 @@ def read_settings(
     None stands for an empty text: other clients are told so that they have no group.
     """
     values: dict[str, object] = {}
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidSetting(
+            f"settings are a mapping such as {{'bootstrap.servers': 'a:9092'}}, and not {given!r}"
+        )
     for name, value in (given or {}).items():
         _put(values, name.replace(".", "_"), value)
     for name, value in keywords.items():

@@ -103,8 +103,9 @@ def under_topic_codec(
 def _check_size(size_bytes: int, settings: TopicSettings) -> None:
     if size_bytes > settings.max_message_bytes:
         raise BatchTooLarge(
-            f"{size_bytes} bytes under compression.type={settings.compression_type}, "
-            f"{settings.max_message_bytes} allowed"
+            f"a record batch of {size_bytes} bytes under compression.type="
+            f"{settings.compression_type} is more than the topic's max.message.bytes "
+            f"({settings.max_message_bytes})"
         )
     if size_bytes > settings.segment_bytes:
         raise BatchListTooLarge(f"{size_bytes} bytes, a segment holds {settings.segment_bytes}")

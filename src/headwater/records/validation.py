@@ -67,7 +67,10 @@ def check_client_batch(
         raise InvalidRecord(f"a client's batch starts at offset 0, not {header.base_offset}")
     size_bytes = header.length + LENGTH_END
     if size_bytes > settings.max_message_bytes:
-        raise BatchTooLarge(f"{size_bytes} bytes, {settings.max_message_bytes} allowed")
+        raise BatchTooLarge(
+            f"a record batch of {size_bytes} bytes is more than the topic's max.message.bytes "
+            f"({settings.max_message_bytes})"
+        )
     check_crc(buffer, header)
     if size_bytes != len(buffer):
         raise InvalidRecord("a produce request carries exactly one batch for a partition")

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from headwater.client.cluster_client import GROUP, ClusterClient
 from headwater.client.errors import (
     ClientClosed,
+    InvalidArgument,
     InvalidTopic,
     KafkaTimeout,
     NetworkException,
@@ -116,6 +117,49 @@ def test_a_name_that_can_never_be_a_topic_is_refused_at_once() -> None:
         cluster.script(ApiKey.METADATA, Instead(lambda _: bad))
         with pytest.raises(InvalidTopic):
             ask(cluster.bootstrap_servers, tea)
+
+
+@pytest.mark.parametrize("name", [b"tea", None, 5, "", "green tea", "..", "t" * 250])
+def test_what_no_topic_is_called_is_refused_and_spoils_no_other(name: Any) -> None:
+    """TO-1."""
+
+    async def both(made: ClusterClient, deadline_ms: int) -> int:
+        with pytest.raises(InvalidTopic):
+            await made.topic(name, deadline_ms=deadline_ms)
+        return await tea(made, deadline_ms)
+
+    with MockCluster(topics={"tea": 3}) as cluster:
+        assert ask(cluster.bootstrap_servers, both) == 3
+
+
+@pytest.mark.parametrize("is_connected", [False, True])
+def test_a_metadata_request_that_cannot_be_written_does_not_end_the_asking(
+    is_connected: bool,
+) -> None:
+    unwritable: Any = b"tea"
+
+    async def spoilt(made: ClusterClient, deadline_ms: int) -> int:
+        if is_connected:
+            await made.refresh(deadline_ms=deadline_ms)
+        made.schedule.set_topics([unwritable], made.clock.steady_ms())
+        with pytest.raises(KafkaTimeout, match="Metadata request cannot say this"):
+            await made.refresh(deadline_ms=made.clock.steady_ms() + SOON_MS)
+        made.schedule.set_topics([], made.clock.steady_ms())
+        return await tea(made, deadline_ms)
+
+    with MockCluster(topics={"tea": 3}) as cluster:
+        assert ask(cluster.bootstrap_servers, spoilt) == 3
+
+
+def test_a_request_that_cannot_be_written_is_refused_and_the_connection_lives_on() -> None:
+    async def wrong(made: ClusterClient, deadline_ms: int) -> int:
+        key: Any = 5
+        with pytest.raises(InvalidArgument, match="FindCoordinator"):
+            await made.coordinator(GROUP, key, deadline_ms=deadline_ms)
+        return await tea(made, deadline_ms)
+
+    with MockCluster(topics={"tea": 3}) as cluster:
+        assert ask(cluster.bootstrap_servers, wrong) == 3
 
 
 def test_without_any_broker_the_deadline_ends_the_wait() -> None:

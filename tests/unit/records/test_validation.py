@@ -98,7 +98,7 @@ def test_size_limits_are_told_apart() -> None:
     """PV-1."""
     size_bytes = len(GOOD)
     check(GOOD, TopicSettings(max_message_bytes=size_bytes, segment_bytes=size_bytes))
-    with pytest.raises(BatchTooLarge):
+    with pytest.raises(BatchTooLarge, match=r"a record batch of .* max\.message\.bytes"):
         check(GOOD, TopicSettings(max_message_bytes=size_bytes - 1))
     with pytest.raises(BatchListTooLarge):
         check(GOOD, TopicSettings(segment_bytes=size_bytes - 1))

@@ -19,6 +19,7 @@ from headwater.client.admin.partition_calls import PartitionCalls
 from headwater.client.admin.topic_calls import TopicCalls
 from headwater.client.admin.transaction_calls import TransactionCalls
 from headwater.client.cluster_client import ClusterClient
+from headwater.client.errors import ClientClosed
 from headwater.client.settings import read_settings
 from headwater.net.system import SystemClock, SystemDice
 
@@ -33,6 +34,8 @@ class Admin(TopicCalls, PartitionCalls, ConfigCalls, GroupCalls, ClusterCalls, T
         super().__init__(cluster, chosen)
 
     async def __aenter__(self) -> Self:
+        if self._cluster.is_closed:
+            raise ClientClosed("the admin client is closed")
         return self
 
     async def __aexit__(

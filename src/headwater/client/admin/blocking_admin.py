@@ -52,6 +52,8 @@ class Admin:
         self._admin = self._run(make(), None)
 
     def __enter__(self) -> Self:
+        if self._is_closed:
+            raise ClientClosed("the admin client is closed")
         return self
 
     def __exit__(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from headwater.client.arguments import limit_ms
 from headwater.client.cluster_client import GROUP, TRANSACTION, ClusterClient
 from headwater.client.cluster_metadata import NO_NODE
 from headwater.client.error_words import meaning
@@ -52,10 +53,8 @@ class Calls:
         self._settings = settings
 
     def _deadline_ms(self, timeout: float | None) -> int:
-        limit_ms = self._settings.default_api_timeout_ms
-        return self._cluster.clock.steady_ms() + (
-            limit_ms if timeout is None else int(timeout * 1000)
-        )
+        default_ms = self._settings.default_api_timeout_ms
+        return self._cluster.clock.steady_ms() + limit_ms(timeout, default_ms)
 
     def _left_ms(self, deadline_ms: int) -> int:
         """How long a broker may take, as it is told."""

@@ -12,6 +12,7 @@ from headwater.client.admin.descriptions import (
     LogDir,
     ReplicaInfo,
 )
+from headwater.client.arguments import place, several
 from headwater.client.cluster_metadata import BrokerNode
 from headwater.client.errors import error_for
 from headwater.model.ids import TopicPartition
@@ -123,11 +124,12 @@ class ClusterCalls(Calls):
         self, broker_ids: Iterable[int] | None = None, *, timeout: float | None = None
     ) -> dict[int, list[LogDir]]:
         """The log directories of these brokers, or of all."""
+        chosen = None if broker_ids is None else several(broker_ids, "broker_ids")
         deadline_ms = self._deadline_ms(timeout)
         metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
         request = DescribeLogDirsRequest(topics=None)
         found: dict[int, list[LogDir]] = {}
-        for node_id in sorted(metadata.brokers if broker_ids is None else broker_ids):
+        for node_id in sorted(metadata.brokers if chosen is None else chosen):
             answer = await self._of_broker(
                 node_id,
                 request,
@@ -167,8 +169,9 @@ class ClusterCalls(Calls):
     ) -> None:
         """Move replicas of one broker to other log directories of it."""
         by_path: dict[str, list[TopicPartition]] = {}
-        for place, path in paths.items():
-            by_path.setdefault(path, []).append(TopicPartition(*place))
+        chosen = {place(each): path for each, path in paths.items()}
+        for each, path in chosen.items():
+            by_path.setdefault(path, []).append(each)
         request = AlterReplicaLogDirsRequest(
             dirs=tuple(
                 AlterReplicaLogDir(
@@ -190,8 +193,8 @@ class ClusterCalls(Calls):
             for each in topic.partitions
         }
         settle(
-            {place: outcome(code, None, place, None) for place, code in codes.items()},
-            asked=[TopicPartition(*each) for each in paths],
+            {each: outcome(code, None, each, None) for each, code in codes.items()},
+            asked=chosen,
         )
 
     # Rights.
@@ -228,7 +231,7 @@ class ClusterCalls(Calls):
 
     async def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
         """Give rights, or take them with a denial."""
-        wanted = list(acls)
+        wanted = several(acls, "acls")
         answer = await self._of_controller(
             create_acls.CreateAclsRequest(
                 creations=tuple(
@@ -260,7 +263,7 @@ class ClusterCalls(Calls):
         self, matching: Iterable[Acl], *, timeout: float | None = None
     ) -> dict[Acl, int]:
         """Delete the rights that match each filter; how many there were."""
-        wanted = list(matching)
+        wanted = several(matching, "filters")
         answer = await self._of_controller(
             delete_acls.DeleteAclsRequest(
                 filters=tuple(

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.client.admin.calls import Calls, outcome, settle
+from headwater.client.admin.config_texts import ConfigValue, config_text
 from headwater.client.admin.descriptions import ConfigEntry, ConfigResource
+from headwater.client.arguments import several
 from headwater.client.errors import KafkaError
 from headwater.model.config_terms import ConfigOperation, ConfigSource, ResourceType
 from headwater.wire.messages.describe_configs import (
@@ -26,7 +28,7 @@ class ConfigChange:
     """One change: set, delete (back to the default), or append to and subtract from a list."""
 
     operation: ConfigOperation
-    value: str | None = None
+    value: ConfigValue | None = None
 
 
 class ConfigCalls(Calls):
@@ -41,9 +43,9 @@ class ConfigCalls(Calls):
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """All configs of each resource, or those with these names."""
         deadline_ms = self._deadline_ms(timeout)
-        keys = None if names is None else tuple(names)
+        keys = None if names is None else tuple(several(names, "names"))
         outcomes: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
-        chosen = list(resources)
+        chosen = several(resources, "resources")
         known = {(int(each.type), each.name): each for each in chosen}
         for node_id, wanted in _by_node(chosen).items():
             request = DescribeConfigsRequest(
@@ -71,12 +73,12 @@ class ConfigCalls(Calls):
 
     async def alter_configs(
         self,
-        changes: Mapping[ConfigResource, Mapping[str, str | ConfigChange | None]],
+        changes: Mapping[ConfigResource, Mapping[str, ConfigValue | ConfigChange | None]],
         *,
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Change some configs and leave the others. A text sets, None goes back to the default."""
+        """Change some configs and leave the others. A value sets, None goes back to the default."""
         deadline_ms = self._deadline_ms(timeout)
         outcomes: dict[ConfigResource, KafkaError | None] = {}
         known = {(int(each.type), each.name): each for each in changes}
@@ -138,8 +140,9 @@ def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
     )
 
 
-def _alterable(name: str, change: str | ConfigChange | None) -> AlterableConfig:
+def _alterable(name: str, change: ConfigValue | ConfigChange | None) -> AlterableConfig:
     if not isinstance(change, ConfigChange):
         operation = ConfigOperation.DELETE if change is None else ConfigOperation.SET
         change = ConfigChange(operation, change)
-    return AlterableConfig(name=name, config_operation=change.operation, value=change.value)
+    value = None if change.value is None else config_text(name, change.value)
+    return AlterableConfig(name=name, config_operation=change.operation, value=value)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headwater.client.admin.config_texts import ConfigValue
 from headwater.client.cluster_metadata import BrokerNode, PartitionView
 from headwater.model.config_terms import ConfigSource, ResourceType
 from headwater.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -17,7 +18,7 @@ class NewTopic:
     replication_factor: int = -1
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """The brokers of each partition, instead of the two numbers."""
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, ConfigValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

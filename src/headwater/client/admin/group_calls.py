@@ -17,6 +17,7 @@ from headwater.client.admin.descriptions import (
     GroupListing,
     MemberDescription,
 )
+from headwater.client.arguments import place, places, several, whole_number
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.consumer.offsets import OffsetAndTimestamp, Offsets
 from headwater.client.errors import (
@@ -24,7 +25,7 @@ from headwater.client.errors import (
     UnsupportedVersion,
     error_for,
 )
-from headwater.client.group_metadata import OffsetAndMetadata
+from headwater.client.group_metadata import OffsetAndMetadata, offsets_to_commit
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ProtocolError
 from headwater.model.ids import TopicPartition
@@ -62,7 +63,10 @@ class GroupCalls(Calls):
         timeout: float | None = None,
     ) -> list[GroupListing]:
         """The groups of all brokers, in order of their ids."""
-        request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
+        request = ListGroupsRequest(
+            states_filter=tuple(several(states, "states")),
+            types_filter=tuple(several(types, "types")),
+        )
         answers = await self._of_all(
             request,
             ListGroupsResponse,
@@ -87,7 +91,8 @@ class GroupCalls(Calls):
         """Groups and their members, whichever protocol they follow."""
         deadline_ms = self._deadline_ms(timeout)
         return await self._for_each(
-            group_ids, lambda group_id: self._describe_group(group_id, deadline_ms)
+            several(group_ids, "group_ids"),
+            lambda group_id: self._describe_group(group_id, deadline_ms),
         )
 
     async def _describe_group(self, group_id: str, deadline_ms: int) -> GroupDescription:
@@ -138,13 +143,13 @@ class GroupCalls(Calls):
             )
             checked(only(answer.results).error_code, None, group_id)
 
-        await self._for_each(group_ids, delete)
+        await self._for_each(several(group_ids, "group_ids"), delete)
 
     async def remove_members(
         self, group_id: str, instance_ids: Iterable[str], *, timeout: float | None = None
     ) -> None:
         """Throw static members out of a classic group."""
-        instances = list(instance_ids)
+        instances = several(instance_ids, "instance_ids")
         members = tuple(
             MemberIdentity(group_instance_id=each, reason="removed by an admin client")
             for each in instances
@@ -179,7 +184,7 @@ class GroupCalls(Calls):
         """What a group has committed; partitions without a commit are left out."""
         return await self._offsets.committed(
             group_id,
-            partitions,
+            None if partitions is None else places(partitions),
             deadline_ms=self._deadline_ms(timeout),
             require_stable=require_stable,
         )
@@ -192,10 +197,7 @@ class GroupCalls(Calls):
         timeout: float | None = None,
     ) -> None:
         """Commit for a group that has no members."""
-        chosen = {
-            TopicPartition(*place): OffsetAndMetadata(what) if isinstance(what, int) else what
-            for place, what in offsets.items()
-        }
+        chosen = offsets_to_commit(offsets)
         await self._offsets.commit(group_id, chosen, deadline_ms=self._deadline_ms(timeout))
 
     async def delete_group_offsets(
@@ -206,7 +208,7 @@ class GroupCalls(Calls):
         timeout: float | None = None,
     ) -> None:
         """Forget what a group has committed for topics that it does not read now."""
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = places(partitions)
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=tuple(
@@ -234,7 +236,7 @@ class GroupCalls(Calls):
             for each in topic.partitions
         }
         settle(
-            {place: outcome(code, None, place, None) for place, code in codes.items()},
+            {each: outcome(code, None, each, None) for each, code in codes.items()},
             asked=wanted,
         )
 
@@ -242,7 +244,10 @@ class GroupCalls(Calls):
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets of logs at timestamps; -1 is the end, -2 the beginning, -3 the newest record."""
-        asked = {TopicPartition(*place): when for place, when in timestamps.items()}
+        asked = {
+            place(each): whole_number(when, f"the timestamp of {each} (-1 for the end)")
+            for each, when in timestamps.items()
+        }
         return await self._offsets.listed(asked, deadline_ms=self._deadline_ms(timeout))
 
 

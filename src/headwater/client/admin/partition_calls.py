@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.client.admin.calls import Calls, by_topic, checked, outcome, settle
 from headwater.client.admin.descriptions import Reassignment
+from headwater.client.arguments import place, places, whole_number
 from headwater.client.errors import KafkaError, error_for
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages.alter_partition_reassignments import (
@@ -40,7 +41,10 @@ class PartitionCalls(Calls):
     ) -> dict[TopicPartition, int]:
         """Delete what lies before each offset (-1: everything). The first offsets that are left."""
         deadline_ms = self._deadline_ms(timeout)
-        offsets = {TopicPartition(*each): offset for each, offset in before.items()}
+        offsets = {
+            place(each): whole_number(offset, f"the offset of {each}", least=-1)
+            for each, offset in before.items()
+        }
 
         async def ask(
             node_id: int, partitions: list[TopicPartition]
@@ -68,8 +72,8 @@ class PartitionCalls(Calls):
                 for each in topic.partitions
             }
             return {
-                place: outcome(each.error_code, None, place, each.low_watermark)
-                for place, each in answers.items()
+                where: outcome(each.error_code, None, where, each.low_watermark)
+                for where, each in answers.items()
             }
 
         return await self._of_leaders(offsets, ask, deadline_ms)
@@ -82,7 +86,7 @@ class PartitionCalls(Calls):
     ) -> None:
         """Move partitions to other brokers; None calls a move off."""
         deadline_ms = self._deadline_ms(timeout)
-        wanted = {TopicPartition(*each): brokers for each, brokers in replicas.items()}
+        wanted = {place(each): brokers for each, brokers in replicas.items()}
         topics = []
         for name, numbers in by_topic(wanted).items():
             partitions = []
@@ -111,8 +115,8 @@ class PartitionCalls(Calls):
         }
         settle(
             {
-                place: outcome(each.error_code, each.error_message, place, None)
-                for place, each in answers.items()
+                where: outcome(each.error_code, each.error_message, where, None)
+                for where, each in answers.items()
             },
             asked=wanted,
         )
@@ -129,7 +133,7 @@ class PartitionCalls(Calls):
         if partitions is not None:
             topics = tuple(
                 ListPartitionReassignmentsTopics(name=name, partition_indexes=tuple(numbers))
-                for name, numbers in by_topic(partitions).items()
+                for name, numbers in by_topic(places(partitions)).items()
             )
         response = await self._of_controller(
             ListPartitionReassignmentsRequest(topics=topics, timeout_ms=self._left_ms(deadline_ms)),
@@ -164,7 +168,7 @@ class PartitionCalls(Calls):
         if partitions is not None:
             topics = tuple(
                 TopicPartitions(topic=name, partitions=tuple(numbers))
-                for name, numbers in by_topic(partitions).items()
+                for name, numbers in by_topic(places(partitions)).items()
             )
         response = await self._of_controller(
             ElectLeadersRequest(

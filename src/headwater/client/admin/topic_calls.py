@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.client.admin.calls import Calls, outcome, settle
+from headwater.client.admin.config_texts import ConfigValue, config_text
 from headwater.client.admin.descriptions import NewTopic, TopicDescription
+from headwater.client.arguments import several, whole_number
 from headwater.client.cluster_metadata import PartitionView
+from headwater.client.errors import InvalidArgument
 from headwater.model.ids import TopicId
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -44,7 +47,7 @@ class TopicCalls(Calls):
     ) -> dict[str, TopicId]:
         """Make topics; the ids of the new ones, which old brokers and a mere check leave zero."""
         deadline_ms = self._deadline_ms(timeout)
-        wanted = list(topics)
+        wanted = [_new_topic(each) for each in several(topics, "topics")]
         request = CreateTopicsRequest(
             topics=tuple(_creatable(each) for each in wanted),
             timeout_ms=self._left_ms(deadline_ms),
@@ -70,7 +73,7 @@ class TopicCalls(Calls):
         *,
         partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
         timeout: float | None = None,
     ) -> TopicId:
         """Make one topic."""
@@ -87,7 +90,7 @@ class TopicCalls(Calls):
     ) -> None:
         """Delete topics, each by its name or by its id."""
         deadline_ms = self._deadline_ms(timeout)
-        chosen = list(topics)
+        chosen = several(topics, "topics")
         states = tuple(
             DeleteTopicState(topic_id=each)
             if isinstance(each, TopicId)
@@ -130,7 +133,7 @@ class TopicCalls(Calls):
         self, topics: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         """Topics and their partitions."""
-        names = list(topics)
+        names = several(topics, "topics")
         wanted = tuple(MetadataRequestTopic(name=name) for name in names)
         response = await self._of_any(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False),
@@ -160,7 +163,7 @@ class TopicCalls(Calls):
             topics=tuple(
                 CreatePartitionsTopic(
                     name=name,
-                    count=count,
+                    count=whole_number(count, f"partitions of {name}"),
                     assignments=tuple(
                         CreatePartitionsAssignment(broker_ids=tuple(each)) for each in chosen[name]
                     )
@@ -187,17 +190,26 @@ class TopicCalls(Calls):
         )
 
 
+def _new_topic(given: object) -> NewTopic:
+    if not isinstance(given, NewTopic):
+        raise InvalidArgument(f"a topic is made from NewTopic(name=...), and not from {given!r}")
+    return given
+
+
 def _creatable(topic: NewTopic) -> CreatableTopic:
     return CreatableTopic(
         name=topic.name,
-        num_partitions=-1 if topic.assignments else topic.partitions,
-        replication_factor=-1 if topic.assignments else topic.replication_factor,
+        num_partitions=-1 if topic.assignments else whole_number(topic.partitions, "partitions"),
+        replication_factor=-1
+        if topic.assignments
+        else whole_number(topic.replication_factor, "replication_factor"),
         assignments=tuple(
             CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(brokers))
             for number, brokers in topic.assignments.items()
         ),
         configs=tuple(
-            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+            CreatableTopicConfig(name=name, value=config_text(name, value))
+            for name, value in topic.configs.items()
         ),
     )
 

@@ -15,6 +15,7 @@ from headwater.client.admin.descriptions import (
     TransactionDescription,
     TransactionListing,
 )
+from headwater.client.arguments import place, places, several
 from headwater.client.errors import KafkaError
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages.describe_producers import (
@@ -52,8 +53,8 @@ class TransactionCalls(Calls):
     ) -> list[TransactionListing]:
         """The transactional ids of all coordinators."""
         request = ListTransactionsRequest(
-            state_filters=tuple(states),
-            producer_id_filters=tuple(producer_ids),
+            state_filters=tuple(several(states, "states")),
+            producer_id_filters=tuple(several(producer_ids, "producer_ids")),
             duration_filter=longer_than_ms,
         )
         answers = await self._of_all(
@@ -79,7 +80,8 @@ class TransactionCalls(Calls):
         """Each transactional id, and what its transaction has touched."""
         deadline_ms = self._deadline_ms(timeout)
         return await self._for_each(
-            transactional_ids, lambda each: self._describe_transaction(each, deadline_ms)
+            several(transactional_ids, "transactional_ids"),
+            lambda each: self._describe_transaction(each, deadline_ms),
         )
 
     async def _describe_transaction(
@@ -134,16 +136,16 @@ class TransactionCalls(Calls):
                 for each in topic.partitions
             }
             return {
-                place: outcome(
+                where: outcome(
                     each.error_code,
                     each.error_message,
-                    place,
+                    where,
                     [_producer(one) for one in each.active_producers],
                 )
-                for place, each in told.items()
+                for where, each in told.items()
             }
 
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = places(partitions)
         return await self._of_leaders(wanted, ask, self._deadline_ms(timeout))
 
     async def abort_transaction(
@@ -159,8 +161,8 @@ class TransactionCalls(Calls):
 
         Only for that: to abort one that is known, begin a producer with its transactional id.
         """
-        place = TopicPartition(*partition)
-        topic = WritableTxnMarkerTopic(name=place.topic, partition_indexes=(place.partition,))
+        where = place(partition)
+        topic = WritableTxnMarkerTopic(name=where.topic, partition_indexes=(where.partition,))
         marker = WritableTxnMarker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -177,14 +179,14 @@ class TransactionCalls(Calls):
             )
             return {
                 TopicPartition(each.name, one.partition_index): outcome(
-                    one.error_code, None, place, None
+                    one.error_code, None, where, None
                 )
                 for result in answer.markers
                 for each in result.topics
                 for one in each.partitions
             }
 
-        await self._of_leaders([place], ask, self._deadline_ms(timeout))
+        await self._of_leaders([where], ask, self._deadline_ms(timeout))
 
 
 def _producer(told: ProducerState) -> ProducerDescription:

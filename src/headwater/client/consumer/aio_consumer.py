@@ -17,6 +17,7 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from headwater.client.arguments import limit_ms, place, places, whole_number
 from headwater.client.consumer.commits import CommitCallback
 from headwater.client.consumer.consumer_core import ConsumerCore
 from headwater.client.consumer.consumer_settings import ConsumerSettings
@@ -28,7 +29,13 @@ from headwater.client.consumer.offset_reset import (
 )
 from headwater.client.consumer.offsets import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
-from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.errors import ClientClosed
+from headwater.client.group_metadata import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    offsets_to_commit,
+)
 from headwater.client.settings import read_settings
 from headwater.model.ids import TopicPartition
 from headwater.net.system import SystemClock, SystemDice
@@ -38,7 +45,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata | int]
 CLOSE_TIMEOUT_S = 30.0
 
 
@@ -52,6 +58,8 @@ class Consumer:
         self._core = ConsumerCore(loop, chosen, self._clock, SystemDice())
 
     async def __aenter__(self) -> Self:
+        if self._core.is_closed:
+            raise ClientClosed("the consumer is closed")
         return self
 
     async def __aexit__(
@@ -144,11 +152,11 @@ class Consumer:
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record."""
         deadline_ms = self._deadline_ms(timeout)
-        return await self._core.position(TopicPartition(*partition), deadline_ms=deadline_ms)
+        return await self._core.position(place(partition), deadline_ms=deadline_ms)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at an offset."""
-        self._core.seek(TopicPartition(*partition), offset)
+        self._core.seek(place(partition), offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         for partition in self._chosen(partitions):
@@ -160,10 +168,10 @@ class Consumer:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Get no records of these until they are resumed. What is buffered of them is kept."""
-        self._core.pause([TopicPartition(*each) for each in partitions], is_paused=True)
+        self._core.pause(places(partitions), is_paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._core.pause([TopicPartition(*each) for each in partitions], is_paused=False)
+        self._core.pause(places(partitions), is_paused=False)
 
     def paused(self) -> frozenset[TopicPartition]:
         states = self._core.state.partitions.items()
@@ -171,7 +179,7 @@ class Consumer:
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets lie before the end, as of the last fetch; None before the first."""
-        return self._core.lag(TopicPartition(*partition))
+        return self._core.lag(place(partition))
 
     def metrics(self) -> dict[str, float]:
         """Counts under the names of Kafka's consumer metrics."""
@@ -197,7 +205,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed; partitions without a commit are left out."""
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = places(partitions)
         return await self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -221,7 +229,9 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is not older than its timestamp, if any."""
-        asked = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
+        asked = {
+            place(each): whole_number(when, "a timestamp") for each, when in timestamps.items()
+        }
         found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         return {each: where if where.offset >= 0 else None for each, where in found.items()}
 
@@ -234,7 +244,7 @@ class Consumer:
     async def _edges(
         self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        asked = {TopicPartition(*each): which for each in partitions}
+        asked = dict.fromkeys(places(partitions), which)
         found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         return {each: where.offset for each, where in found.items()}
 
@@ -256,12 +266,13 @@ class Consumer:
             await self._tell_listener(rebalance)
 
     def _deadline_ms(self, timeout: float | None) -> int:
-        limit_ms = self._core.settings.default_api_timeout_ms
-        return self._clock.steady_ms() + (limit_ms if timeout is None else int(timeout * 1000))
+        return self._clock.steady_ms() + limit_ms(
+            timeout, self._core.settings.default_api_timeout_ms
+        )
 
     def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
         every = self._core.state.partitions
-        return [TopicPartition(*each) for each in (every if partitions is None else partitions)]
+        return list(every) if partitions is None else places(partitions)
 
 
 def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
@@ -274,13 +285,3 @@ def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
             return listener.on_partitions_revoked(partitions)
         case Change.LOST:
             return listener.on_partitions_lost(partitions)
-
-
-def offsets_to_commit(offsets: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Plain numbers are offsets without a note."""
-    return {
-        TopicPartition(*partition): what
-        if isinstance(what, OffsetAndMetadata)
-        else OffsetAndMetadata(what)
-        for partition, what in offsets.items()
-    }

@@ -17,10 +17,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from headwater.client.arguments import limit_ms, place, places, whole_number
 from headwater.client.consumer.aio_consumer import (
     CLOSE_TIMEOUT_S,
-    OffsetsToCommit,
-    offsets_to_commit,
     told,
 )
 from headwater.client.consumer.collecting import unpack
@@ -36,7 +35,12 @@ from headwater.client.consumer.offset_reset import (
 from headwater.client.consumer.offsets import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
 from headwater.client.errors import ClientClosed
-from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.group_metadata import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    offsets_to_commit,
+)
 from headwater.client.loop_thread import LoopThread
 from headwater.client.settings import read_settings
 from headwater.model.ids import TopicPartition
@@ -68,6 +72,8 @@ class Consumer:
         return ConsumerCore(self._thread.loop, self._settings, self._clock, SystemDice())
 
     def __enter__(self) -> Self:
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
         return self
 
     def __exit__(
@@ -108,7 +114,7 @@ class Consumer:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, whatever others do. Replaces an earlier assignment."""
-        wanted = list(partitions)
+        wanted = places(partitions)
         self._call(lambda: self._core.assign(wanted))
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -169,12 +175,12 @@ class Consumer:
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record."""
         deadline_ms = self._deadline_ms(timeout)
-        work = self._core.position(TopicPartition(*partition), deadline_ms=deadline_ms)
+        work = self._core.position(place(partition), deadline_ms=deadline_ms)
         return self._run(work, timeout)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at an offset."""
-        self._call(lambda: self._core.seek(TopicPartition(*partition), offset))
+        self._call(lambda: self._core.seek(place(partition), offset))
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         self._seek_all(partitions, OffsetReset.EARLIEST)
@@ -184,7 +190,7 @@ class Consumer:
 
     def _seek_all(self, partitions: Iterable[TopicPartition] | None, where: OffsetReset) -> None:
         chosen = self.assignment() if partitions is None else partitions
-        wanted = sorted(TopicPartition(*each) for each in chosen)
+        wanted = sorted(places(chosen))
 
         def seek() -> None:
             for partition in wanted:
@@ -194,11 +200,11 @@ class Consumer:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Get no records of these until they are resumed. What is buffered of them is kept."""
-        chosen = [TopicPartition(*each) for each in partitions]
+        chosen = places(partitions)
         self._call(lambda: self._core.pause(chosen, is_paused=True))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        chosen = [TopicPartition(*each) for each in partitions]
+        chosen = places(partitions)
         self._call(lambda: self._core.pause(chosen, is_paused=False))
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -212,7 +218,7 @@ class Consumer:
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How many offsets lie before the end, as of the last fetch; None before the first."""
-        return self._call(lambda: self._core.lag(TopicPartition(*partition)))
+        return self._call(lambda: self._core.lag(place(partition)))
 
     def metrics(self) -> dict[str, float]:
         """Counts under the names of Kafka's consumer metrics."""
@@ -236,7 +242,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed; partitions without a commit are left out."""
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = places(partitions)
         work = self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
         return self._run(work, timeout)
 
@@ -261,7 +267,9 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is not older than its timestamp, if any."""
-        asked = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
+        asked = {
+            place(each): whole_number(when, "a timestamp") for each, when in timestamps.items()
+        }
         work = self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         found = self._run(work, timeout)
         return {each: where if where.offset >= 0 else None for each, where in found.items()}
@@ -275,7 +283,7 @@ class Consumer:
     def _edges(
         self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        asked = {TopicPartition(*each): which for each in partitions}
+        asked = dict.fromkeys(places(partitions), which)
         work = self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         return {each: where.offset for each, where in self._run(work, timeout).items()}
 
@@ -309,8 +317,7 @@ class Consumer:
             self._thread.stop(timeout_s=_STOP_S)
 
     def _deadline_ms(self, timeout: float | None) -> int:
-        limit_ms = self._settings.default_api_timeout_ms
-        return self._clock.steady_ms() + (limit_ms if timeout is None else int(timeout * 1000))
+        return self._clock.steady_ms() + limit_ms(timeout, self._settings.default_api_timeout_ms)
 
     def _run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         if self._is_closed:

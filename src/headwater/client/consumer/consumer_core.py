@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from headwater.client.arguments import places, whole_number
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.consumer.collecting import Collecting
 from headwater.client.consumer.commits import CommitCallback
@@ -121,7 +122,7 @@ class ConsumerCore:
         """Read exactly these, without the group's help."""
         self._check_open()
         self.subscription.check_manual()
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = places(partitions)
         self.group.subscription = Subscription(is_manual=bool(wanted))
         self.group.commit_now_and_then(is_due=True)
         self.state.assign(wanted)
@@ -209,10 +210,10 @@ class ConsumerCore:
     def seek(self, partition: TopicPartition, where: int | OffsetReset) -> None:
         if isinstance(where, OffsetReset):
             self.state.reset(partition, where)
-        elif where < 0:
-            raise IllegalState(f"{where} is no offset to seek to")
+        elif (offset := whole_number(where, "an offset")) < 0:
+            raise IllegalState(f"{offset} is no offset to seek to")
         else:
-            self.state.seek(partition, where)
+            self.state.seek(partition, offset)
         self._changed()
 
     def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headwater.client.arguments import several, topic_name
 from headwater.client.cluster_metadata import ClusterMetadata
 from headwater.client.errors import IllegalState
 from headwater.model.ids import TopicPartition
@@ -79,12 +80,11 @@ def subscription_to(
 ) -> Subscription:
     """Checks what `subscribe` was given."""
     heard = listener or RebalanceListener()
-    if isinstance(topics, str):
-        raise TypeError("topics must be a list of names, not one text")
     if (topics is None) == (pattern is None):
         raise IllegalState("subscribe to topics or to a pattern")
     if pattern is None:
-        return Subscription(topics=tuple(dict.fromkeys(topics or ())), listener=heard)
+        names = map(topic_name, several(topics or (), "topics"))
+        return Subscription(topics=tuple(dict.fromkeys(names)), listener=heard)
     if isinstance(pattern, str) and broker_matches:
         return Subscription(server_pattern=pattern, listener=heard)
     return Subscription(pattern=_whole(pattern), listener=heard)

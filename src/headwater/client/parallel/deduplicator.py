@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from headwater.client.errors import IllegalState
-from headwater.model.failures import CorruptFile, InvalidSetting
+from headwater.client.errors import IllegalState, InvalidArgument
+from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
 from headwater.records.consumed import ConsumedRecord
 
 Identity = Callable[[ConsumedRecord], bytes | str | None]
@@ -44,9 +44,14 @@ class Deduplicator:
     def __init__(
         self, path: Path | str, *, identity: str | Identity, window: int = 1_000_000
     ) -> None:
-        """`identity` is the name of a header, or a function. CorruptFile for a file of others."""
+        """`identity` is the name of a header, or a function.
+
+        `CorruptFile` for a file of others, `StorageError` for one that cannot be opened.
+        """
         if window < 1:
             raise InvalidSetting("window must be at least 1")
+        if not isinstance(identity, str) and not callable(identity):
+            raise InvalidSetting(f"identity is a header's name or a function, and not {identity!r}")
         self._identity = _header(identity) if isinstance(identity, str) else identity
         self._window = window
         self._unflushed = 0
@@ -58,6 +63,10 @@ class Deduplicator:
             database.execute("PRAGMA synchronous = FULL")
             database.execute(_SCHEMA)
             database.execute("BEGIN")
+        except sqlite3.OperationalError as error:
+            folder = Path(path).absolute().parent
+            why = str(error) if folder.is_dir() else f"there is no folder {folder}"
+            raise StorageError(f"{path} cannot be opened: {why}") from error
         except sqlite3.DatabaseError as error:
             raise CorruptFile(f"{path} is no memory of handled records: {error}") from error
         self._database = database
@@ -132,6 +141,8 @@ class Deduplicator:
         if identity is None:
             return None
         raw = identity.encode() if isinstance(identity, str) else identity
+        if not isinstance(raw, bytes | bytearray | memoryview):
+            raise InvalidArgument(f"an identity is bytes or str, and not {identity!r}")
         # A long one would fill the file; two of this length do not meet by chance.
         return blake2b(raw, digest_size=_DIGEST_BYTES).digest() if len(raw) > _DIGEST_BYTES else raw
 

@@ -20,7 +20,13 @@ from typing import Final, Self
 
 from headwater.client.consumer.blocking_consumer import Consumer
 from headwater.client.consumer.subscription import RebalanceListener
-from headwater.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress
+from headwater.client.errors import (
+    ClientClosed,
+    CommitFailed,
+    IllegalState,
+    KafkaError,
+    RebalanceInProgress,
+)
 from headwater.client.parallel.lanes import Job, Lanes
 from headwater.client.parallel.progress import Progress
 from headwater.model.failures import InvalidSetting
@@ -74,8 +80,10 @@ class ParallelConsumer:
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._is_running = False
+        self._is_closed = False
 
     def __enter__(self) -> Self:
+        self._consumer.__enter__()
         return self
 
     def __exit__(
@@ -94,6 +102,8 @@ class ParallelConsumer:
         """Poll and hand out, until `stop` is called. Raises what a handler raised at last."""
         if self._is_running:
             raise IllegalState("it is running already")
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
         self._is_running = True
         lanes = Lanes(self._workers, lambda job: self._work(handle, job))
         try:
@@ -115,6 +125,7 @@ class ParallelConsumer:
 
     def close(self) -> None:
         """Close the consumer. After `run` has returned."""
+        self._is_closed = True
         self._stopping.set()
         self._consumer.close()
 

@@ -14,19 +14,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import BufferExhausted, KafkaTimeout
-from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.errors import BufferExhausted, ClientClosed, KafkaTimeout
+from headwater.client.group_metadata import (
+    ConsumerGroupMetadata,
+    OffsetsToCommit,
+    offsets_to_commit,
+)
 from headwater.client.loop_thread import LoopThread, Wakeup
 from headwater.client.producer.accumulator import PartitionQueue, Shortage
+from headwater.client.producer.bad_records import check_record
 from headwater.client.producer.interceptors import Interceptors
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.producer.record_future import RecordFuture
-from headwater.client.producer.transaction_offsets import positions
 from headwater.model.failures import InvalidSetting
-from headwater.model.ids import TopicPartition
 from headwater.net.system import SystemClock, SystemDice
 
 if TYPE_CHECKING:
@@ -79,9 +82,13 @@ class Producer:
             topic, value, key, partition, timestamp, headers = self._interceptors.on_send(
                 topic, value, key, partition, timestamp, headers
             )
-        taken = self._take(topic, value, key, partition, timestamp, headers)
-        if taken.__class__ is not RecordFuture:
-            taken = self._send_patiently(topic, value, key, partition, timestamp, headers)
+        try:
+            taken = self._take(topic, value, key, partition, timestamp, headers)
+            if taken.__class__ is not RecordFuture:
+                taken = self._send_patiently(topic, value, key, partition, timestamp, headers)
+        except (TypeError, ValueError, AttributeError):
+            check_record(self._settings, topic, value, key, partition, timestamp, headers)
+            raise
         assert isinstance(taken, RecordFuture)
         if on_delivery is not None:
             taken.add_done_callback(on_delivery)
@@ -147,14 +154,14 @@ class Producer:
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        offsets: OffsetsToCommit,
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
         """Commit a group's positions if, and only if, the transaction commits."""
         deadline_ms = self._engine.deadline_ms(timeout)
         who = ConsumerGroupMetadata(group_id=group) if isinstance(group, str) else group
-        self._thread.run(self._engine.send_offsets(positions(offsets), who, deadline_ms))
+        self._thread.run(self._engine.send_offsets(offsets_to_commit(offsets), who, deadline_ms))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Make all records of the transaction visible at once, or raise why that cannot be."""
@@ -181,6 +188,8 @@ class Producer:
         self._thread.stop(timeout_s=_NET_S)
 
     def __enter__(self) -> Self:
+        if not self._thread.is_running:
+            raise ClientClosed("the producer is closed")
         return self
 
     def __exit__(

@@ -16,7 +16,6 @@ from headwater.client.cluster_metadata import NO_NODE, ClusterMetadata
 from headwater.client.errors import (
     ClientClosed,
     InvalidPartitions,
-    InvalidTimestamp,
     KafkaError,
     MessageTooLarge,
     SerializationFailed,
@@ -28,6 +27,7 @@ from headwater.client.producer.accumulator import (
     TopicQueues,
     batch_bytes_of,
 )
+from headwater.client.producer.bad_records import timestamp_ms
 from headwater.client.producer.partitioning import StickyPartition, partitioner
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_settings import ProducerSettings
@@ -100,8 +100,8 @@ class ProducerCore:
         tail = _NO_HEADERS if not headers else _tail(headers)
         if timestamp is None:
             timestamp = self.now_ms()
-        elif timestamp < 0:
-            raise InvalidTimestamp(f"a timestamp is milliseconds since 1970, and not {timestamp}")
+        elif timestamp.__class__ is not int or timestamp < 0:
+            timestamp = timestamp_ms(timestamp)
         if partition is not None:
             if not 0 <= partition < count:
                 return Missing.METADATA

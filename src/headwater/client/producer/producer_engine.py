@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from headwater.client.arguments import limit_ms
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.cluster_metadata import PartitionView
 from headwater.client.errors import (
@@ -70,13 +71,12 @@ class ProducerEngine:
 
     def deadline_ms(self, timeout_s: float | None = None) -> int:
         """So long from now on; without a number, `max.block.ms`."""
-        limit_ms = self._core.settings.max_block_ms if timeout_s is None else int(timeout_s * 1000)
-        return self._clock.steady_ms() + limit_ms
+        return self._clock.steady_ms() + limit_ms(timeout_s, self._core.settings.max_block_ms)
 
     async def prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
         """Wait for a topic's metadata, and for a partition of it, should it be a new one."""
         if partition is not None and partition < 0:
-            raise InvalidPartitions(f"there is no partition {partition}")
+            raise InvalidPartitions(f"a partition is 0 or more, and not {partition}")
         view = await self.cluster.topic(topic, deadline_ms=deadline_ms)
         while partition is not None and partition >= len(view.partitions):
             try:
@@ -190,9 +190,7 @@ class ProducerEngine:
         state = self.transactions.state
         refusal: KafkaError | None = None
         if state.phase is not Phase.IN_TRANSACTION:
-            refusal = state.error or IllegalState(
-                f"no record can be sent while the producer is {state.phase.value}"
-            )
+            refusal = state.error or IllegalState(f"no record can be sent: {state.advice}")
         if not self.cluster.is_closed:
             self._core.refusal = refusal
 

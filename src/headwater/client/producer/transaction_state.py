@@ -44,6 +44,15 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.FATAL: frozenset({Phase.FATAL}),
 }
 
+_ADVICE: dict[Phase, str] = {
+    Phase.UNINITIALIZED: "call init_transactions first",
+    Phase.READY: "call begin_transaction first",
+    Phase.IN_TRANSACTION: "a transaction is open; commit or abort it first",
+    Phase.ENDING: "the transaction is being ended",
+    Phase.ABORTABLE: "call abort_transaction first",
+    Phase.FATAL: "make a new producer",
+}
+
 
 class TransactionState:
     """The phase, why it is an error if it is one, and what the transaction has touched."""
@@ -61,6 +70,11 @@ class TransactionState:
     def is_started(self) -> bool:
         """Whether anybody but us knows of the transaction, so that it must be ended."""
         return bool(self.partitions) or self.has_offsets
+
+    @property
+    def advice(self) -> str:
+        """What to do in this phase, for those who did something else."""
+        return _ADVICE[self.phase]
 
     def ready(self) -> None:
         """The coordinator has confirmed who we are, or the end of the last transaction."""
@@ -98,7 +112,7 @@ class TransactionState:
             return
         if self.error is not None and self.phase in (Phase.ABORTABLE, Phase.FATAL):
             raise self.error
-        raise IllegalState(f"cannot {what} while the producer is {self.phase.value}")
+        raise IllegalState(f"cannot {what}: {self.advice}")
 
     def _go(self, phase: Phase) -> None:
         if self.phase is Phase.FATAL:

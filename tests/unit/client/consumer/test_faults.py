@@ -6,6 +6,7 @@ Whatever happens to whichever request, all records come, each once and in order.
 import gc
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from headwater.client.errors import (
     CommitFailed,
     CorruptMessage,
     GroupAuthorizationFailed,
+    InvalidArgument,
+    InvalidTopic,
     KafkaError,
     LogTruncated,
     TopicAuthorizationFailed,
@@ -526,6 +529,24 @@ def test_closing_right_after_assigning_leaves_no_work_behind(
         consumer.assign([PLACE])
         consumer.close()
     gc.collect()
+
+
+@pytest.mark.parametrize(
+    "wrong", [(b"tea", 0), ("", 0), ("tea", -1), ("tea", "0"), ("tea",), "tea", 5, None]
+)
+def test_what_is_no_partition_cannot_be_assigned_and_changes_nothing(
+    cluster: MockCluster, wrong: Any
+) -> None:
+    with Consumer({"bootstrap.servers": cluster.bootstrap_servers, **QUICK}) as consumer:
+        consumer.assign([PLACE])
+        for call in (consumer.assign, consumer.pause, consumer.end_offsets, consumer.committed):
+            with pytest.raises((InvalidArgument, InvalidTopic)):
+                call([wrong])
+        with pytest.raises(InvalidArgument, match="partitions must be a list"):
+            consumer.assign(PLACE)  # type: ignore[arg-type]
+        assert consumer.assignment() == {PLACE}
+        with pytest.raises(InvalidArgument, match="an offset must be a whole number"):
+            consumer.seek(PLACE, "5")  # type: ignore[arg-type]
 
 
 def test_ranges_are_read_from_the_leader_whatever_replica_is_near(

@@ -1,6 +1,7 @@
 """Positions, pauses and what makes an answer stale; rules of resets and of patterns."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.offset_reset import OffsetReset, parse_offset_reset
 from headwater.client.consumer.subscription import subscription_to
 from headwater.client.consumer.subscription_state import Phase, SubscriptionState
-from headwater.client.errors import IllegalState
+from headwater.client.errors import IllegalState, InvalidArgument, InvalidTopic
 from headwater.client.settings import read_settings
 from headwater.model.failures import InvalidSetting
 from headwater.model.ids import TopicPartition
@@ -169,5 +170,11 @@ def test_in_a_consumer_group_a_pattern_of_text_is_the_brokers() -> None:
 
 
 def test_one_text_is_no_list_of_topics() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(InvalidArgument, match="topics must be a list, and not 'tea'"):
         subscription_to("tea", None, broker_matches=False, listener=None)
+
+
+@pytest.mark.parametrize("name", [b"tea", None, 5, "", "green tea"])
+def test_what_no_topic_is_called_cannot_be_subscribed_to(name: Any) -> None:
+    with pytest.raises(InvalidTopic):
+        subscription_to(["coffee", name], None, broker_matches=False, listener=None)

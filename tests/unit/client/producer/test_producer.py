@@ -9,9 +9,11 @@ from headwater.client import Producer
 from headwater.client.errors import (
     BufferExhausted,
     ClientClosed,
+    InvalidArgument,
     InvalidPartitions,
     InvalidRecord,
     InvalidTimestamp,
+    InvalidTopic,
     KafkaTimeout,
     MessageTooLarge,
     SerializationFailed,
@@ -239,13 +241,63 @@ def test_what_is_no_bytes_is_refused_and_costs_no_memory(open_producer: OpenProd
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         before = producer.do("metrics")["buffer-available-bytes"]
-        for key, value in ((None, "text"), ("text", b"")):
-            with pytest.raises(TypeError):
+        for key, value in ((None, "text"), ("text", b""), (None, 5), (5, b"")):
+            with pytest.raises(InvalidArgument, match=r"is bytes, and not .*; .*.serializer"):
                 producer.send("tea", value, key=key)
         with pytest.raises(InvalidTimestamp):
             producer.send("tea", b"", timestamp=-1)
         assert producer.do("metrics")["buffer-available-bytes"] == before
         producer.result(producer.send("tea", b"green"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"timestamp": 1_763_000_000.5}, "milliseconds .*whole number.*1763000000.5"),
+        ({"timestamp": "now"}, "milliseconds .*whole number.*'now'"),
+        ({"partition": "0"}, "a partition must be a whole number, and not '0'"),
+        ({"partition": 0.0}, "a partition must be a whole number, and not 0.0"),
+        ({"headers": {"a": "b"}}, "the value of header 'a' is bytes, and not 'b'"),
+        ({"headers": [(b"a", b"b")]}, "a pair of a str and bytes"),
+        ({"headers": [("a", b"b", b"c")]}, "a pair of a str and bytes"),
+        ({"headers": 5}, "headers are pairs, and not 5"),
+    ],
+)
+def test_what_no_record_can_have_is_told_in_a_sentence(
+    open_producer: OpenProducer, wrong: dict[str, object], words: str
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(InvalidArgument, match=words) as told:
+            producer.send("tea", b"green", **wrong)
+        assert told.value.__suppress_context__ or told.value.__context__ is None
+        # As the first record of a topic, and as a later one.
+        producer.result(producer.send("tea", b"green", headers={"a": b"b"}))
+        with pytest.raises(InvalidArgument, match=words):
+            producer.send("tea", b"green", **wrong)
+
+
+def test_a_whole_number_of_another_type_is_a_timestamp(open_producer: OpenProducer) -> None:
+    class Milliseconds:
+        def __index__(self) -> int:
+            return 1234
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        future = producer.send("tea", b"green", timestamp=Milliseconds())
+        assert producer.result(future).timestamp == 1234
+
+
+def test_an_error_of_a_partitioner_is_passed_on_as_it_is(open_producer: OpenProducer) -> None:
+    def choose(*_: object) -> int:
+        raise TypeError("mine")
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, partitioner_class=choose
+        )
+        with pytest.raises(TypeError, match=r"^mine$"):
+            producer.send("tea", b"green")
 
 
 def test_a_topic_in_use_is_kept_fresh_although_its_metadata_was_asked_for_once(
@@ -358,11 +410,36 @@ def test_a_topic_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer)
             producer.send("tea", b"green")
 
 
+@pytest.mark.parametrize("name", [b"coffee", None, 5, ""])
+def test_what_no_topic_is_called_is_refused_at_once_and_other_topics_go_on(
+    open_producer: OpenProducer, name: object
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(InvalidTopic):
+            producer.send(name, b"black")
+        with pytest.raises(InvalidTopic):
+            producer.do("partitions_for", name)
+        producer.result(producer.send("tea", b"green"))
+
+
 def test_a_partition_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000)
         with pytest.raises(KafkaTimeout, match="2 partitions"):
             producer.send("tea", b"green", partition=2)
+
+
+def test_a_partition_below_zero_is_refused_at_once(open_producer: OpenProducer) -> None:
+    with MockCluster(topics={"tea": 2}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(InvalidPartitions, match="not -1"):
+            producer.send("tea", b"green", partition=-1)
+        producer.result(producer.send("tea", b"green"))
+        with pytest.raises(InvalidPartitions, match="not -1"):
+            producer.send("tea", b"green", partition=-1)
+        with pytest.raises(InvalidPartitions, match="not -2"):
+            producer.do("send_batch", "tea", -2, bytearray())
 
 
 def test_a_partition_that_was_added_is_found(open_producer: OpenProducer) -> None:

@@ -308,9 +308,9 @@ def test_records_outside_of_a_transaction_are_refused(
 ) -> None:
     with cluster:
         producer = ready(open_producer, cluster)
-        with pytest.raises(IllegalState):
+        with pytest.raises(IllegalState, match="call begin_transaction first"):
             producer.send("tea", b"green")
-        with pytest.raises(IllegalState):
+        with pytest.raises(IllegalState, match="call begin_transaction first"):
             producer.do("commit_transaction")
         with pytest.raises(IllegalState):
             producer.do("init_transactions")

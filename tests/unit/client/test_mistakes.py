@@ -1,0 +1,123 @@
+"""Mistakes that everybody makes once, with every client: each is told by name and in a sentence."""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.client import Admin, ConsumedRecord, Consumer, Deduplicator, ParallelConsumer, aio
+from headwater.client import Producer as BlockingProducer
+from headwater.client.errors import ClientClosed, IllegalState, InvalidArgument
+from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
+from headwater.records.header import TimestampType
+
+# Nobody is asked: what is wrong is told before.
+NOWHERE = "127.0.0.1:9"
+SETTINGS = {"bootstrap.servers": NOWHERE, "group.id": "drinkers"}
+
+
+@pytest.mark.parametrize("make", [BlockingProducer, Consumer, Admin, aio.Producer])
+def test_an_address_is_no_mapping_of_settings(make: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidSetting, match=r"settings are a mapping.*not '127.0.0.1:9'"):
+        make(NOWHERE)
+
+
+@pytest.mark.parametrize("timeout", ["5", float("nan"), float("inf"), [1]])
+def test_what_is_no_number_of_seconds_is_refused_and_leaves_nothing_behind(timeout: Any) -> None:
+    with Consumer(SETTINGS) as consumer:
+        for call in (consumer.poll, consumer.poll_table):
+            with pytest.raises(InvalidArgument, match="a timeout must be a number of seconds"):
+                call(timeout)
+    with (
+        BlockingProducer(bootstrap_servers=NOWHERE) as producer,
+        pytest.raises(InvalidArgument, match="a timeout must be a number of seconds"),
+    ):
+        producer.flush(timeout)
+    # A coroutine that nobody awaits would say so now.
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BlockingProducer(bootstrap_servers=NOWHERE),
+        lambda: Consumer(SETTINGS),
+        lambda: Admin(bootstrap_servers=NOWHERE),
+        lambda: ParallelConsumer(SETTINGS),
+    ],
+)
+def test_a_closed_client_cannot_be_entered(make: Callable[[], Any]) -> None:
+    client = make()
+    client.close()
+    with pytest.raises(ClientClosed), client:
+        pass
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: aio.Producer(bootstrap_servers=NOWHERE),
+        lambda: aio.Consumer(bootstrap_servers=NOWHERE),
+        lambda: aio.Admin(bootstrap_servers=NOWHERE),
+    ],
+)
+def test_a_closed_client_of_asyncio_cannot_be_entered(make: Callable[[], Any]) -> None:
+    async def enter_twice() -> None:
+        client = make()
+        async with client:
+            pass
+        with pytest.raises(ClientClosed):
+            async with client:
+                pass
+
+    asyncio.run(enter_twice())
+
+
+def test_a_closed_parallel_consumer_does_not_run() -> None:
+    consumer = ParallelConsumer(SETTINGS)
+    consumer.close()
+    with pytest.raises(ClientClosed):
+        consumer.run(print)
+
+
+def test_who_sends_without_a_transaction_is_told_what_to_call() -> None:
+    with BlockingProducer(bootstrap_servers=NOWHERE, transactional_id="tea") as producer:
+        with pytest.raises(IllegalState, match="call init_transactions first"):
+            producer.send("tea", b"green")
+        with pytest.raises(IllegalState, match="call init_transactions first"):
+            producer.begin_transaction()
+
+
+def record(offset: int) -> ConsumedRecord:
+    return ConsumedRecord(
+        topic="tea",
+        partition=0,
+        offset=offset,
+        timestamp=0,
+        timestamp_type=TimestampType.CREATE_TIME,
+        key=None,
+        value=b"green",
+        headers=(),
+        leader_epoch=0,
+    )
+
+
+def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path: Path) -> None:
+    number: Any = 5
+    with pytest.raises(InvalidSetting, match="a header's name or a function, and not 5"):
+        Deduplicator(tmp_path / "seen", identity=number)
+    of_offset: Any = lambda each: each.offset  # noqa: E731
+    with (
+        Deduplicator(tmp_path / "seen", identity=of_offset) as seen,
+        pytest.raises(InvalidArgument, match="an identity is bytes or str, and not 7"),
+    ):
+        seen.is_new(record(7))
+
+
+def test_a_memory_in_a_folder_that_is_missing_is_not_called_corrupt(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"there is no folder .*missing") as told:
+        Deduplicator(tmp_path / "missing" / "seen", identity="id")
+    assert not isinstance(told.value, CorruptFile)
