@@ -200,7 +200,8 @@ def test_where_no_broker_answers_that_is_said_soon(topic: str) -> None:
     ):
         result = shell.run(*words)
         assert result.exit_code == 1
-        assert result.stderr.startswith(f"headwater: no broker answers: {NOWHERE}: ")
+        # As a rule why, but a machine that is busy may not have tried to connect by then.
+        assert result.stderr.startswith("headwater: no broker answers: ")
         assert result.stderr.count("\n") == 1
 
 

@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,11 @@ def topic(broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     return name
 
 
+def _without_sizes(environment: Mapping[str, str]) -> dict[str, str]:
+    """What runs tests side by side sets the size of terminals, and it would win over this one's."""
+    return {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
+
+
 class Terminal:
     """One command on a pseudo terminal of its own."""
 
@@ -50,7 +55,7 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            env={**os.environ, "TERM": "xterm"},
+            env={**_without_sizes(os.environ), "TERM": "xterm"},
         )
         # A test that fails leaves nothing running.
         weakref.finalize(self, self._process.kill)
