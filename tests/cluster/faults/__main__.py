@@ -54,6 +54,8 @@ def _tell(outcome: Outcome) -> None:
     )
     fates = ", ".join(f"{count} {fate.value}" for fate, count in outcome.transactions.items())
     print(f"transactions: {fates}")
+    if outcome.sent_again:
+        print(f"{outcome.sent_again} records were sent again by librdkafka under a new epoch")
     for seconds, fault in sorted(outcome.stalls_s, reverse=True)[:_TOLD_STALLS]:
         print(f"stall of {seconds:.1f} s: {fault}")
     for each in outcome.complaints:

@@ -4,6 +4,9 @@ from itertools import islice
 
 import pytest
 
+from headwater.records.building import build_batch
+from headwater.records.record import Record
+from tests.cluster.faults.epochs import sent_again
 from tests.cluster.faults.fault_plan import BROKERS, Kind, rounds
 from tests.cluster.faults.verdict import (
     Acknowledged,
@@ -120,3 +123,16 @@ def test_a_transaction_is_whole_or_absent_as_its_producer_was_told(
 
 def test_a_transaction_that_nobody_made_is_noticed() -> None:
     assert len(list(broken_transactions({}, {7: 3}, whole=3))) == 1
+
+
+def test_what_librdkafka_sent_again_under_a_new_epoch_is_no_fault_of_a_broker() -> None:
+    old = build_batch([Record(value=VALUES[3])], producer_id=7, producer_epoch=0, base_sequence=3)
+    new = build_batch([Record(value=VALUES[3])], producer_id=7, producer_epoch=1, base_sequence=0)
+    assert sent_again(old + new) == {VALUES[3]}
+    assert sent_again(old + old) == set()
+    assert sent_again(old + old + new) == set()
+    copied = heard()
+    copied.sent_again = {(0, VALUES[3])}
+    assert complaints(copied, {0: [*WHOLE[0], (4, VALUES[3])]}, {0: 5}) == []
+    thrice = [*WHOLE[0], (4, VALUES[3]), (5, VALUES[3])]
+    assert "3 times" in "\n".join(complaints(copied, {0: thrice}, {0: 6}))

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.cluster.cluster_clients import Clients
 from tests.cluster.faults.bookkeeper import RECORDS_EACH, Bookkeeper, committed_records
+from tests.cluster.faults.epochs import sent_again
 from tests.cluster.faults.fault_plan import BROKERS, Round, rounds
 from tests.cluster.faults.hurt_cluster import PATIENCE_S, HurtCluster, replica_bytes
 from tests.cluster.faults.verdict import Fate, Heard, Log, broken_transactions, complaints
@@ -34,6 +35,8 @@ class Outcome:
     seen: int = 0
     commits: int = 0
     transactions: Counter[Fate] = field(default_factory=Counter)
+    # How many records librdkafka has sent again under a new epoch.
+    sent_again: int = 0
     restarts: int = 0
     # How long producers heard nothing at most, by what had happened.
     stalls_s: list[tuple[float, str]] = field(default_factory=list)
@@ -65,8 +68,9 @@ class Trial:
             self._audit(ledger, bookkeeper)
             log = self._read_all(target)
             committed = self._committed(target)
-            self._outcome.complaints += complaints(self._heard, log, committed)
             cluster.stop()
+            self._look_for_copies(cluster, target.topic)
+            self._outcome.complaints += complaints(self._heard, log, committed)
             self._compare_replicas(cluster, target.topic)
             self._look_into_logs(cluster)
             self._outcome.restarts = cluster.restarts
@@ -89,7 +93,7 @@ class Trial:
             writer.finish(PATIENCE_S)
         ends = self._ends(target)
         tail.finish_at(ends, PATIENCE_S)
-        wanted = sum(ends.values())
+        wanted = len({(partition, value) for partition, _, value in self._heard.seen})
         for member in members:
             member.finish_when(lambda: len(self._heard.handled) >= wanted, PATIENCE_S)
         self._outcome.acknowledged = sum(writer.acknowledged for writer in writers)
@@ -169,6 +173,13 @@ class Trial:
             return {each.partition: each.offset for each in found}
         finally:
             consumer.close()
+
+    def _look_for_copies(self, cluster: HurtCluster, topic: str) -> None:
+        for number in range(PARTITIONS):
+            content = replica_bytes(cluster.data_of(BROKERS[0]), f"{topic}-{number}")
+            copies = sent_again(content)
+            self._heard.sent_again |= {(number, value) for value in copies}
+        self._outcome.sent_again = len(self._heard.sent_again)
 
     def _compare_replicas(self, cluster: HurtCluster, topic: str) -> None:
         for number in range(PARTITIONS):

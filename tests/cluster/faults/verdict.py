@@ -1,7 +1,9 @@
 """Whether what a cluster promised was kept: pure, over what clients heard and the final log.
 
 What a reader would get wrong: a record that was not acknowledged may be in the log or not. It may
-not be there twice, and not before one that the same producer sent earlier.
+not be there twice, and not before one that the same producer sent earlier, within one epoch of its
+producer. But librdkafka takes a new epoch when a later batch is refused as out of order, and sends
+again what it has no answer for; brokers cannot know such a copy, and it is `Heard.sent_again`.
 """
 
 from collections import Counter
@@ -34,6 +36,8 @@ class Heard:
     acknowledged: list[Acknowledged] = field(default_factory=list)
     # What a consumer that reads along has seen: partition, offset, value.
     seen: list[tuple[int, int, bytes]] = field(default_factory=list)
+    # What lies in a partition under two epochs of its producer, once in each.
+    sent_again: set[tuple[int, bytes]] = field(default_factory=set)
     # What a group has handled, and the offsets whose commit it was told of.
     handled: set[bytes] = field(default_factory=set)
     committed: dict[int, int] = field(default_factory=dict)
@@ -69,7 +73,7 @@ def complaints(heard: Heard, log: Log, committed_at_last: Mapping[int, int]) -> 
         *islice(_broken_offsets(log), _MOST_COMPLAINTS),
         *islice(_lost_or_moved(heard, log), _MOST_COMPLAINTS),
         *islice(_doubled_or_strange(heard, log), _MOST_COMPLAINTS),
-        *islice(_out_of_order(log), _MOST_COMPLAINTS),
+        *islice(_out_of_order(heard, log), _MOST_COMPLAINTS),
         *islice(_vanished(heard, log), _MOST_COMPLAINTS),
         *islice(_forgotten_by_group(heard, log, committed_at_last), _MOST_COMPLAINTS),
     ]
@@ -106,20 +110,21 @@ def _doubled_or_strange(heard: Heard, log: Log) -> Iterator[str]:
     for partition, records in log.items():
         sent = set(heard.sent.get(partition, ()))
         for value, times in Counter(value for _, value in records).items():
-            if times > 1:
+            if times > 1 + ((partition, value) in heard.sent_again):
                 yield f"{value!r} is {times} times in partition {partition}"
             if value not in sent:
                 yield f"{value!r} is in partition {partition}, and nobody sent it there"
 
 
-def _out_of_order(log: Log) -> Iterator[str]:
+def _out_of_order(heard: Heard, log: Log) -> Iterator[str]:
     for partition, records in log.items():
         newest: dict[bytes, int] = {}
         for offset, value in records:
             producer, _, number = value.partition(b":")
-            if int(number) < newest.get(producer, -1):
+            is_copy = (partition, value) in heard.sent_again
+            if int(number) < newest.get(producer, -1) and not is_copy:
                 yield f"{value!r} is behind a later one, at {offset} of partition {partition}"
-            newest[producer] = int(number)
+            newest[producer] = max(int(number), newest.get(producer, -1))
 
 
 def _vanished(heard: Heard, log: Log) -> Iterator[str]:

@@ -1,0 +1,22 @@
+"""Under which epochs of its producer a value lies in a log."""
+
+from collections import Counter, defaultdict
+
+from headwater.records.header import HEADER_BYTES, read_header
+from headwater.records.reading import read_records
+
+
+def sent_again(content: bytes) -> set[bytes]:
+    """Values that a producer has written in two epochs or more, and in none of them twice."""
+    found: dict[bytes, Counter[tuple[int, int]]] = defaultdict(Counter)
+    view, position = memoryview(content), 0
+    while position + HEADER_BYTES <= len(view):
+        header = read_header(view[position:])
+        batch = view[position : position + header.size_bytes]
+        for record in read_records(batch, header):
+            if record.value is not None:
+                found[record.value][header.producer_id, header.producer_epoch] += 1
+        position += header.size_bytes
+    return {
+        value for value, epochs in found.items() if len(epochs) > 1 and max(epochs.values()) == 1
+    }
