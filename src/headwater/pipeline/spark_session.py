@@ -113,6 +113,13 @@ def tuned(master: str, cores: int) -> dict[str, str]:
     return settings
 
 
+def check_master(master: str) -> None:
+    """Refuse what is none, before Java is started and ends with a page of exceptions."""
+    if not master.startswith(_MASTERS):
+        known = "local[2], spark://..., k8s://... or yarn"
+        raise OptionRefused(f"{master} is no master; one is {known}")
+
+
 def local_master(cores: int) -> str:
     """All cores of this machine, and four attempts at a task, of which plain `local` has one."""
     return f"local[{cores},4]"
@@ -123,10 +130,7 @@ def _build(java: Java, master: str | None, conf: dict[str, str], app_name: str) 
 
     cores = len(os.sched_getaffinity(0))
     chosen = master or conf.pop("spark.master", None) or local_master(cores)
-    if not chosen.startswith(_MASTERS):
-        raise OptionRefused(
-            f"{chosen} is no master; one is local[2], spark://..., k8s://... or yarn"
-        )
+    check_master(chosen)
     settings = tuned(chosen, cores)
     if chosen.startswith("local") and (option := reading_option(java, os.environ)):
         settings[_JAVA_OPTIONS] += f" {option}"

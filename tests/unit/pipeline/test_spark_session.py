@@ -30,10 +30,16 @@ def test_tasks_are_tried_again_on_this_machine() -> None:
     assert sessions.local_master(2) == "local[2,4]"
 
 
-def test_what_is_no_master_is_told_before_java_is_started() -> None:
-    """Where it would end with a page of exceptions."""
+def test_what_is_no_master_is_refused_by_name() -> None:
     with pytest.raises(OptionRefused, match=r"my-app is no master; one is local\[2\]"):
-        sessions.session("my-app")
+        sessions.check_master("my-app")
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[2,4]", "spark://a:1", "k8s://https://a", "yarn"]
+)
+def test_every_kind_of_master_is_taken(master: str) -> None:
+    sessions.check_master(master)
 
 
 def test_workers_do_not_import_pyspark_from_its_zip_file(
