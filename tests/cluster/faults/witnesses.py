@@ -36,7 +36,7 @@ IMPATIENT: Final = {
     "socket.timeout.ms": 6_000,
     "reconnect.backoff.max.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 5_000,
-    # librdkafka 2.14 was seen to hang for good when it had to begin anew with its bootstrap servers
+    # librdkafka 2.16 was seen to hang for good when it had to begin anew with its bootstrap servers
     # while it asked for the ends of leader epochs.
     "metadata.recovery.strategy": "none",
     "log_level": 1,
