@@ -13,7 +13,6 @@ from headwater.cluster.decision import Decision, Refusal
 from headwater.cluster.effective import StaticConfig, topic_defaults_for
 from headwater.cluster.facts import ConfigsReplaced, Fact, apply
 from headwater.cluster.image import ALL_BROKERS, ClusterImage, ConfigResource
-from headwater.cluster.topic_names import why_illegal
 from headwater.model.broker_properties import known_settings, parse_broker_value
 from headwater.model.broker_settings import Reach
 from headwater.model.config_terms import ConfigOperation, ConfigType, ResourceType
@@ -22,6 +21,7 @@ from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.group_settings import GROUP_SETTINGS, GroupSettings
 from headwater.model.ids import NodeId
 from headwater.model.setting_kinds import format_value, split_list
+from headwater.model.topic_names import why_illegal
 from headwater.model.topic_settings import KINDS
 from headwater.wire.messages import alter_configs as whole
 from headwater.wire.messages import incremental_alter_configs as incremental

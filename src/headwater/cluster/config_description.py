@@ -11,13 +11,13 @@ from typing import Final
 from headwater.cluster.decision import Refusal
 from headwater.cluster.effective import StaticConfig, broker_texts, settings_for, topic_defaults_for
 from headwater.cluster.image import ALL_BROKERS, ClusterImage
-from headwater.cluster.topic_names import why_illegal
 from headwater.model.broker_properties import known_settings, parse_broker_value
 from headwater.model.broker_settings import Reach
 from headwater.model.config_terms import ConfigSource, ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.group_settings import GROUP_SETTINGS, GroupSettings
 from headwater.model.setting_kinds import format_value
+from headwater.model.topic_names import why_illegal
 from headwater.model.topic_settings import KINDS, TopicSettings, parse_value
 from headwater.model.topic_synonyms import TOPIC_SETTINGS
 from headwater.wire.messages.describe_configs import (

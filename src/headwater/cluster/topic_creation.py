@@ -15,12 +15,13 @@ from headwater.cluster.facts import ConfigsReplaced, Fact, TopicCreated
 from headwater.cluster.image import ClusterImage, ConfigResource, Partition, Topic
 from headwater.cluster.placement import place, why_bad_assignment
 from headwater.cluster.topic_ids import fresh_topic_id
-from headwater.cluster.topic_names import CLUSTER_METADATA, colliding_key, why_illegal
+from headwater.cluster.topic_names import CLUSTER_METADATA, colliding_key
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidSetting
 from headwater.model.ids import NodeId
 from headwater.model.ports import Dice
+from headwater.model.topic_names import why_illegal
 from headwater.model.topic_settings import TopicSettings
 from headwater.wire.messages.create_topics import (
     CreatableTopic,

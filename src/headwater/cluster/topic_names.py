@@ -5,8 +5,6 @@ A metric name cannot tell a dot from an underscore, hence the collisions.
 
 from typing import Final
 
-from headwater.model.topic_names import why_illegal as why_illegal
-
 CLUSTER_METADATA: Final = "__cluster_metadata"
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"

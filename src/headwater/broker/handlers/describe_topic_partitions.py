@@ -13,9 +13,10 @@ from headwater.broker.call import Call
 from headwater.broker.metadata_answers import UNASKED, leader_of, offline_replicas
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage, Partition, Topic
-from headwater.cluster.topic_names import INTERNAL_TOPICS, why_illegal
+from headwater.cluster.topic_names import INTERNAL_TOPICS
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition
+from headwater.model.topic_names import why_illegal
 from headwater.security.authorization import (
     Operation,
     Resource,

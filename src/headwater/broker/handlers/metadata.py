@@ -8,10 +8,10 @@ from headwater.broker.metadata_answers import UNASKED, brokers_on, describe_topi
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
 from headwater.cluster.topic_creation import Results
-from headwater.cluster.topic_names import why_illegal
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NO_TOPIC_ID, TopicId
+from headwater.model.topic_names import why_illegal
 from headwater.security.authorization import (
     CLUSTER,
     Operation,
