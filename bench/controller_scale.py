@@ -36,7 +36,7 @@ from headwater.cluster.placement import place
 from headwater.cluster.reception import Reception
 from headwater.cluster.store import Failed
 from headwater.cluster.topic_creation import new_partition
-from headwater.model.failures import HeadwaterError
+from headwater.cluster.vigils import NoVigils
 from headwater.model.ids import NodeId, TopicId
 from headwater.wire.api_table import APIS
 from headwater.wire.lifting import Message
@@ -117,7 +117,9 @@ class Cluster:
             store=_AgreeingStore(self),
             colleagues=self,
             image=self.image,
+            vigils=NoVigils(),
             later=lambda _, action: self.turns.append(action),
+            ended=_fail,
             resigned=_fail,
         )
         self.memory_with_brokers = 0
@@ -260,5 +262,5 @@ def _nobody(image: ClusterImage, facts: Sequence[Fact]) -> None:
     """What a broker would do with what it hears is measured elsewhere."""
 
 
-def _fail(error: HeadwaterError) -> None:
+def _fail(error: object) -> None:
     raise AssertionError(f"nothing fails here: {error}")

@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,19 @@ from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true
 from tests.zookeeper_server import absence
 
 HEADWATER = [sys.executable, "-P", "-m", "headwater"]
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that is not waited for when a test fails in the middle."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
 
 
 def is_there(pid: int) -> bool:
@@ -51,9 +66,7 @@ def test_a_cluster_says_when_it_is_ready_and_ends_with_ctrl_c(tmp_path: Path) ->
     port = consecutive_ports(2)
     command = [*HEADWATER, "cluster", "start", "--brokers", "2", "--dir", str(tmp_path)]
     command += ["--base-port", str(port), "-o", "offsets.topic.replication.factor=2"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with running(command) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith(f"headwater ready on 127.0.0.1:{port},127.0.0.1:{port + 1} ("), (
@@ -80,9 +93,7 @@ def test_a_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -
         pytest.skip(reason)
     command = [*HEADWATER, "cluster", "start", "--brokers", "2", "--dir", str(tmp_path)]
     command += ["--base-port", str(consecutive_ports(2))]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with running(command) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith("headwater ready on ")
@@ -107,9 +118,8 @@ def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown_as_such(tmp_p
     command = [*HEADWATER, "cluster", "start", "--brokers", "2", "--dir", str(tmp_path)]
     # Nobody shall notice too soon.
     command += ["--base-port", str(port), "-o", "zookeeper.session.timeout.ms=60000"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command += ["-o", "headwater.refusing.brokers.fence=false"]
+    with running(command) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith("headwater ready on ")
@@ -144,7 +154,7 @@ def test_a_cluster_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> No
     if reason is not None:
         pytest.skip(reason)
     command = [*HEADWATER, "zookeeper", "--dir", str(tmp_path), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with running(command) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("headwater zookeeper ready on 127.0.0.1:")

@@ -37,6 +37,8 @@ class Faults:
             self._cut,
             *(lab.network.heal,) * 2,
             self._expire,
+            self._unregister,
+            self._depose,
             self._lose_store,
             *(self._find_store,) * 2,
             self._stop,
@@ -49,7 +51,7 @@ class Faults:
 
     def strike(self) -> None:
         """One of them, or most often none."""
-        number = self._dice.randrange(36)
+        number = self._dice.randrange(38)
         if number < len(self._deeds):
             self._deeds[number]()
         self._roll_on()
@@ -192,6 +194,21 @@ class Faults:
             self._mercy.shake_for_a_while(node)
             node.session.expire()
             self._say(f"the session of {node.node_id} ends")
+
+    def _unregister(self) -> None:
+        """Somebody takes it for dead, though it lives, and so does its session."""
+        node = self._some()
+        if self._mercy.may_be_shaken(node):
+            self._mercy.shake_for_a_while(node)
+            self._lab.store.unregister(node.node_id)
+            self._say(f"{node.node_id} is registered no more")
+
+    def _depose(self) -> None:
+        """Somebody takes the controller for dead, though it lives."""
+        controller_id = self._lab.store.image.controller_id
+        if controller_id != NO_CONTROLLER:
+            self._lab.store.end_control(controller_id)
+            self._say(f"{controller_id} is the controller no more")
 
     def _lose_store(self) -> None:
         node = self._some()

@@ -17,6 +17,7 @@ from headwater.cluster.in_sync import alter_partition
 from headwater.cluster.leading import Leading
 from headwater.cluster.reception import Reception
 from headwater.cluster.store import Registration
+from headwater.cluster.vigils import NoVigils
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ControllerFenced, HeadwaterError
 from headwater.model.ids import NodeId, TopicPartition
@@ -201,6 +202,10 @@ class Node:
         self._resign()
         self._register()
 
+    def registration_lost(self) -> None:
+        self.broker_epoch = -1
+        self._register()
+
     # Standing for election.
 
     def _stand(self) -> None:
@@ -233,7 +238,9 @@ class Node:
             store=self.session,
             colleagues=self.colleagues,
             image=image,
+            vigils=NoVigils(),
             later=self._after,
+            ended=self.session.end_registration,
             resigned=self._resigned,
         )
         self.leading.start()

@@ -21,8 +21,14 @@ from functools import partial
 from typing import Final, Protocol
 
 from headwater.cluster.colleagues import Answered, Errand
+from headwater.cluster.image import Endpoint
 from headwater.cluster.store import Failed
-from headwater.model.failures import ConnectionLost, HeadwaterError, RequestTimedOut
+from headwater.model.failures import (
+    ConnectionLost,
+    HeadwaterError,
+    PeerRefused,
+    RequestTimedOut,
+)
 from headwater.model.ids import NodeId
 from headwater.net.service import Address, ReplySlot
 from headwater.wire.api_key import ApiKey
@@ -115,6 +121,7 @@ class FakeColleagues:
         self.is_gone = False
         self._network = network
         self._connections: dict[tuple[NodeId, Errand], _Connection] = {}
+        self._held: dict[FakeLine, None] = {}
 
     def ask(
         self,
@@ -146,6 +153,80 @@ class FakeColleagues:
         for (other, _), connection in self._connections.items():
             if other == node_id:
                 connection.break_soon()
+        for line in [each for each in self._held if each.target_id == node_id]:
+            line.lose_soon(ConnectionLost("closed by the peer"))
+
+    def dial(
+        self,
+        endpoint: Endpoint,
+        deadline_ms: int,  # noqa: ARG002
+        up: Callable[[], None],
+        down: Callable[[ConnectionLost], None],
+    ) -> FakeLine:
+        """`headwater.broker.vigil.HeldDial`; ports are the numbers of brokers here."""
+        line = FakeLine(self, self._network, NodeId(endpoint.port), up, down)
+        line.connect()
+        return line
+
+    def hold(self, line: FakeLine, *, is_up: bool) -> None:
+        if is_up:
+            self._held[line] = None
+        else:
+            self._held.pop(line, None)
+
+
+@dataclass(slots=True, eq=False)
+class FakeLine:
+    """A connection on which nothing is said: `headwater.broker.vigil.HeldLine`."""
+
+    source: FakeColleagues
+    network: FakeNetwork
+    target_id: NodeId
+    up: Callable[[], None]
+    down: Callable[[ConnectionLost], None]
+    is_closed: bool = False
+
+    def connect(self) -> None:
+        self._soon(self._connect)
+
+    def sweep(self, now_ms: int) -> None:
+        """It comes about or fails by itself."""
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.source.hold(self, is_up=False)
+
+    def lose_soon(self, lost: ConnectionLost) -> None:
+        self._soon(partial(self._lose, lost))
+
+    def _connect(self) -> None:
+        there_and_back = [
+            (self.source.node_id, self.target_id),
+            (self.target_id, self.source.node_id),
+        ]
+        if any(self.network.is_cut(*way) for way in there_and_back):
+            self._after(_SLOW_MS, partial(self._lose, RequestTimedOut("nobody answers")))
+        elif self.network.node(self.target_id) is None:
+            self._lose(PeerRefused("nobody listens"))
+        else:
+            # A process that does not run is connected by its kernel.
+            self.source.hold(self, is_up=True)
+            self.up()
+
+    def _lose(self, lost: ConnectionLost) -> None:
+        if not self.is_closed:
+            self.close()
+            self.down(lost)
+
+    def _soon(self, action: Callable[[], None]) -> None:
+        self._after(1 + self.network.time.rng.randrange(_NOTICED_MS), action)
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        def act() -> None:
+            if not self.is_closed and not self.source.is_gone:
+                action()
+
+        self.network.time.after(delay_ms, partial(self.source.stall.pass_on, act))
 
 
 @dataclass(slots=True, eq=False)

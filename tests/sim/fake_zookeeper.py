@@ -50,9 +50,11 @@ class FakeZooKeeper:
         """A client; its session begins with the next `run`."""
         return FakeKeeper(self)
 
-    def run(self) -> None:
-        while self._work:
+    def run(self, steps: int | None = None) -> None:
+        """Do so many pieces of work, or all."""
+        while self._work and steps != 0:
             self._work.popleft()()
+            steps = None if steps is None else steps - 1
 
     def later(self, work: Callable[[], None]) -> None:
         self._work.append(work)

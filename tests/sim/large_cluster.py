@@ -29,6 +29,7 @@ from headwater.cluster.placement import place
 from headwater.cluster.reception import Reception
 from headwater.cluster.store import Registration
 from headwater.cluster.topic_creation import new_partition
+from headwater.cluster.vigils import NoVigils
 from headwater.cluster.zookeeper.keeper import Operation, Refused
 from headwater.cluster.zookeeper.store import ZooKeeperStore
 from headwater.model.failures import HeadwaterError
@@ -228,6 +229,7 @@ class LargeNode:
             static=static,
             store=self.store,
             colleagues=cluster.network.join(node_id, self._serve),
+            vigils=NoVigils(),
             reception=Reception(ClusterImage(cluster_id=CLUSTER_ID), _nobody, node_id=node_id),
             later=self._later,
             fatal=_fail,

@@ -19,6 +19,7 @@ from headwater.broker.dispatch import Dispatch
 from headwater.broker.member import Member
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.vigil import BrokerVigils
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage, Endpoint
@@ -235,6 +236,13 @@ class MemberNode:
         self._lab.run(within_ms)
         return sent.answer(shape)
 
+    def endpoint(self, node_id: NodeId) -> Endpoint | None:
+        """`headwater.broker.colleagues.Directory`, as in `headwater.broker.cluster_node`."""
+        leading = self.membership.leading
+        image = self.image if leading is None else leading.image
+        broker = image.brokers.get(node_id)
+        return None if broker is None else broker.endpoint(LISTENER)
+
     # How it is put together.
 
     def _build(self, image: ClusterImage) -> None:
@@ -257,6 +265,12 @@ class MemberNode:
             static=self.static,
             store=self.session,
             colleagues=self.colleagues,
+            vigils=BrokerVigils(
+                directory=self,
+                dial=self.colleagues.dial,
+                clock=self.clock,
+                later=self._later,
+            ),
             reception=Reception(
                 image, self._told, node_id=self.node_id, trouble=self.partitions.trouble
             ),

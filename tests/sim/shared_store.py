@@ -1,7 +1,7 @@
 """The store of several brokers in one process: sessions that expire, late answers, lost answers.
 
 `SharedStore` is what ZooKeeper would be, `StoreSession` what one broker has of it, behind the port
-`headwater.cluster.store.MetadataStore`. Both ways between them take random time, in order.
+`headwater.cluster.store.ClusterStore`. Both ways between them take random time, in order.
 
 What a reader would get wrong: a broker that is cut off does not know whether its session has ended.
 The store tells the others when the timeout is over, and the broker itself when it is back.
@@ -102,6 +102,26 @@ class SharedStore:
     def report_failed_directory(self, node_id: NodeId) -> None:
         self._tell([LogDirectoryFailed(node_id)])
 
+    def end_registration(self, token: object, broker: Broker) -> None:
+        if self._controller is None or self._controller[1] is not token:
+            return
+        known = self.image.brokers.get(broker.node_id)
+        if known is not None and known.epoch == broker.epoch:
+            self.unregister(broker.node_id)
+
+    def unregister(self, node_id: NodeId) -> None:
+        """A registration goes, and its session does not."""
+        owner = self._registered.pop(node_id, None)
+        if owner is not None:
+            self._note([BrokerGone(node_id)])
+            for session in self._sessions:
+                session.lost_registration(owner)
+
+    def end_control(self, node_id: NodeId) -> None:
+        if self._controller is not None and self._controller[0] == node_id:
+            self._controller = None
+            self._note([ControllerGone()])
+
     def end(self, token: object) -> None:
         """A session is over: what it kept alive is gone."""
         self._ended[token] = None
@@ -139,7 +159,7 @@ class SharedStore:
 
 
 class StoreSession:
-    """`MetadataStore` as one process sees it. After a lost session it begins another by itself."""
+    """`ClusterStore` as one process sees it. After a lost session it begins another by itself."""
 
     def __init__(self, store: SharedStore, node_id: NodeId, stall: Stall) -> None:
         self.node_id = node_id
@@ -276,6 +296,13 @@ class StoreSession:
 
         self._ask(done, otherwise)
 
+    def end_registration(self, broker: Broker) -> None:
+        token = self._token
+        self._say(lambda: self._store.end_registration(token, broker))
+
+    def end_control(self, node_id: NodeId) -> None:
+        self._say(lambda: self._store.end_control(node_id))
+
     def close(self) -> None:
         self._is_dead = True
         self._store.end(self._token)
@@ -288,6 +315,23 @@ class StoreSession:
                 self._listener.changed(facts, version)
 
         self._back(heard)
+
+    def lost_registration(self, token: object) -> None:
+        def heard() -> None:
+            if self._listener is not None and token is self._token:
+                self._listener.registration_lost()
+
+        if token is self._token:
+            self._back(heard)
+
+    def _say(self, done: Callable[[], None]) -> None:
+        """What needs no answer, and may be lost."""
+
+        def said() -> Callable[[], None]:
+            done()
+            return _nothing
+
+        self._ask(said, _ignore)
 
     def _ask(self, done: Callable[[], Callable[[], None]], otherwise: Failed) -> None:
         """`done` happens at the store and gives what then happens here."""
@@ -359,3 +403,7 @@ def _lost() -> ConnectionLost:
 
 def _nothing() -> None:
     """There is no answer to wait for."""
+
+
+def _ignore(_: HeadwaterError) -> None:
+    """The session ends in its time."""

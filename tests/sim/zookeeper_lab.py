@@ -51,6 +51,7 @@ class StoreLab:
         self.clock = ScriptedClock()
         self.facts: list[Fact] = []
         self.sessions_lost = 0
+        self.registrations_lost = 0
         self._timers: list[Callable[[], None]] = []
         self.store = ZooKeeperStore(
             self.keeper,
@@ -67,6 +68,9 @@ class StoreLab:
 
     def session_lost(self) -> None:
         self.sessions_lost += 1
+
+    def registration_lost(self) -> None:
+        self.registrations_lost += 1
 
     # In few words.
 

@@ -16,12 +16,14 @@ from headwater.broker.member import Member
 from headwater.broker.node import Node, fresh_cluster_id, known_cluster_id
 from headwater.broker.peer_dial import PeerDial
 from headwater.broker.standing import Standing
+from headwater.broker.vigil import BrokerVigils
 from headwater.cluster import local
 from headwater.cluster.facts import Fact, apply
 from headwater.cluster.image import FIRST_VERSION, ClusterImage, Endpoint, Version
 from headwater.cluster.membership import Membership
 from headwater.cluster.reception import Reception
 from headwater.cluster.store import Registration
+from headwater.cluster.vigils import NoVigils
 from headwater.cluster.zookeeper.kazoo_keeper import KazooKeeper
 from headwater.cluster.zookeeper.store import ZooKeeperStore
 from headwater.model.errors import ErrorCode
@@ -59,6 +61,10 @@ class ClusterNode(Node):
     def session_lost(self) -> None:
         if self._is_joined:
             self._membership.session_lost()
+
+    def registration_lost(self) -> None:
+        if self._is_joined:
+            self._membership.registration_lost()
 
     # Where the other brokers are: `headwater.broker.colleagues.Directory`.
 
@@ -100,6 +106,12 @@ class ClusterNode(Node):
             dial=PeerDial(self._loop, PeerSettings()),
             clock=self._clock,
             soon=self._loop.call_soon,
+        )
+        self._vigils = BrokerVigils(
+            directory=self,
+            dial=PeerDial(self._loop, PeerSettings()),
+            clock=self._clock,
+            later=self._later,
         )
         configs: asyncio.Future[Sequence[Fact]] = self._loop.create_future()
         self._store.read_configs(then=configs.set_result)
@@ -159,6 +171,7 @@ class ClusterNode(Node):
             static=self._static,
             store=self._store,
             colleagues=self._colleagues,
+            vigils=self._vigils if self._is_refusal_fatal() else NoVigils(),
             reception=Reception(
                 self._first_image,
                 self._told,
@@ -261,6 +274,7 @@ class ClusterNode(Node):
     async def _close_store(self) -> None:
         self._is_joined = False
         self._store.close()
+        self._vigils.close()
         self._colleagues.close()
         await asyncio.to_thread(self._keeper.end)
 
@@ -271,6 +285,9 @@ class ClusterNode(Node):
         self._keeper.end()
 
     # Else.
+
+    def _is_refusal_fatal(self) -> bool:
+        return self._static.settings.headwater_refusing_brokers_fence
 
     def _broker_epoch(self) -> int:
         return self._membership.broker_epoch
@@ -284,6 +301,7 @@ class ClusterNode(Node):
 
     def _tick(self) -> None:
         self._colleagues.sweep()
+        self._vigils.sweep()
 
     def _later(self, delay_ms: int, work: Callable[[], None]) -> object:
         return self._loop.call_later(delay_ms / 1_000, work)

@@ -39,6 +39,7 @@ from headwater.cluster.outboxes import Outboxes
 from headwater.cluster.settlement import settle
 from headwater.cluster.store import FactWriter, Failed
 from headwater.cluster.topic_deletion import TopicDeletions, finish_deletion
+from headwater.cluster.vigils import Concern, Vigil, Vigils
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ControllerFenced, HeadwaterError
@@ -71,15 +72,23 @@ class Leading:
         store: FactWriter,
         colleagues: Colleagues,
         image: ClusterImage,
+        vigils: Vigils,
         later: Later,
+        ended: Callable[[Broker], None],
         resigned: Failed,
     ) -> None:
-        """`image` has this controller's epoch. `resigned` hears once why it cannot go on."""
+        """`image` has this controller's epoch.
+
+        `ended` hears whose process has ended, `resigned` once why this one cannot go on.
+        """
         self.controller = Controller(
             store, image, self._told, foreseen=self._foreseen, failed=self._resign
         )
         self._static = static
         self._later = later
+        self._vigils = vigils
+        self._kept: dict[NodeId, Vigil] = {}
+        self._ended = ended
         self._resigned = resigned
         self._holdings = Holdings(image)
         self._deletions = TopicDeletions()
@@ -127,6 +136,8 @@ class Leading:
     def stop(self) -> None:
         """Another one decides from now on; nothing is said or heard any more."""
         self._is_over = True
+        for node_id in list(self._kept):
+            self._kept.pop(node_id).end()
         self._outboxes.close_all()
         self.controller.abandon(ControllerFenced("this broker is no longer the controller"))
 
@@ -213,8 +224,17 @@ class Leading:
 
     def _forget(self, node_id: NodeId) -> None:
         """Whatever was on its way to a registration of a broker, or expected from it."""
+        vigil = self._kept.pop(node_id, None)
+        if vigil is not None:
+            vigil.end()
         self._outboxes.close(node_id)
         self._deletions.broker_went(node_id)
+
+    def _watch(self, broker: Broker) -> None:
+        if broker.node_id != self._static.node_id:
+            self._kept[broker.node_id] = self._vigils.keep(
+                broker.node_id, Concern.REGISTRATION, refused=partial(self._ended, broker)
+            )
 
     def _relieved(
         self,
@@ -258,6 +278,7 @@ class Leading:
         if broker is not None and broker not in self._outboxes and _is_admitted(image, broker):
             outbox = self._outboxes.open(broker)
             outbox.stop(self._deletions.broker_came(broker.node_id))
+            self._watch(broker)
         self._later(0, partial(self._open_outboxes, admitted, turn + 1))
 
     def _decide(

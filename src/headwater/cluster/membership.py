@@ -8,6 +8,9 @@ requests that it sends to itself.
 A session that is lost takes registration and controllership with it. The broker goes on serving
 what it leads, for nobody may have noticed but the store; it registers again, and what the next
 controller says decides what becomes of its partitions.
+
+Sessions are slow to tell that a process has ended. So the controller keeps a vigil for each broker,
+and each broker for the controller; who refuses connections is taken for dead at once (`vigils`).
 """
 
 import logging
@@ -19,11 +22,12 @@ from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import ControllerElected, ControllerGone, Fact
 from headwater.cluster.features import of_new_cluster
-from headwater.cluster.image import NO_CONTROLLER, ClusterImage, Version
+from headwater.cluster.image import NO_CONTROLLER, Broker, ClusterImage, Version
 from headwater.cluster.leading import Leading
 from headwater.cluster.outbox import Later
 from headwater.cluster.reception import Reception
-from headwater.cluster.store import MetadataStore, Registration
+from headwater.cluster.store import ClusterStore, Registration
+from headwater.cluster.vigils import Concern, Vigil, Vigils
 from headwater.model.failures import (
     BrokerIdTaken,
     ControllerFenced,
@@ -47,8 +51,9 @@ class Membership:
         self,
         *,
         static: StaticConfig,
-        store: MetadataStore,
+        store: ClusterStore,
         colleagues: Colleagues,
+        vigils: Vigils,
         reception: Reception,
         later: Later,
         fatal: Callable[[HeadwaterError], None],
@@ -57,6 +62,8 @@ class Membership:
         self._static = static
         self._store = store
         self._colleagues = colleagues
+        self._vigils = vigils
+        self._vigil: Vigil | None = None
         self._later = later
         self.fatal = fatal
         self.reception = reception
@@ -66,6 +73,8 @@ class Membership:
         self._when_registered: Callable[[], None] = _nothing
         self._is_registered = False
         self._is_standing = False
+        # Elected, and not deposed since.
+        self._has_won = False
         self._is_closed = False
         self._controller_id: NodeId | None = None
 
@@ -82,6 +91,7 @@ class Membership:
     def close(self) -> None:
         """Decide nothing any more, and stand for nothing."""
         self._is_closed = True
+        self._watch_nobody()
         if self.leading is not None:
             self.leading.stop()
             self.leading = None
@@ -97,9 +107,14 @@ class Membership:
             match fact:
                 case ControllerGone():
                     self._controller_id = NO_CONTROLLER
+                    self._watch_nobody()
+                    self._step_down()
                     self._stand()
                 case ControllerElected(node_id):
                     self._controller_id = node_id
+                    self._watch(node_id)
+                    if node_id != self.node_id:
+                        self._step_down()
                 case _:
                     pass
 
@@ -107,11 +122,45 @@ class Membership:
         _log.warning("broker %d is not registered any more; it registers again", self.node_id)
         self._is_registered = False
         self._is_standing = False
+        self._has_won = False
         if self.leading is not None:
             self.leading.stop()
             self.leading = None
         if self._registration is not None and not self._is_closed:
             self._register()
+
+    def registration_lost(self) -> None:
+        if self._is_registered and not self._is_closed:
+            _log.warning("broker %d was taken for dead; it registers again", self.node_id)
+            self._is_registered = False
+            # Who is not there cannot decide: its own image would lack it.
+            self._step_down()
+            self._register()
+
+    # The controller's life.
+
+    def _watch(self, controller_id: NodeId) -> None:
+        """Whoever else it is: when its process ends, nobody need wait for its session."""
+        self._watch_nobody()
+        if controller_id != self.node_id and not self._is_closed:
+            self._vigil = self._vigils.keep(
+                controller_id,
+                Concern.CONTROL,
+                refused=lambda: self._controller_ended(controller_id),
+            )
+
+    def _watch_nobody(self) -> None:
+        if self._vigil is not None:
+            self._vigil.end()
+            self._vigil = None
+
+    def _controller_ended(self, controller_id: NodeId) -> None:
+        _log.warning("broker %d, the controller, refuses connections", controller_id)
+        self._store.end_control(controller_id)
+
+    def _broker_ended(self, broker: Broker) -> None:
+        _log.warning("broker %d refuses connections, and is taken for dead", broker.node_id)
+        self._store.end_registration(broker)
 
     # Registration.
 
@@ -166,6 +215,7 @@ class Membership:
 
     def _elected(self, version: Version) -> None:
         _log.info("broker %d is the controller, epoch %d", self.node_id, version.controller_epoch)
+        self._has_won = True
         self._store.read(then=self._take_over, otherwise=self._could_not_read)
 
     def _could_not_read(self, error: HeadwaterError) -> None:
@@ -176,18 +226,24 @@ class Membership:
             self._later(RETRY_MS, self._store.resign)
         else:
             self._store.resign()
+        if not self._has_won:
+            # That there is no controller has been told already, and is not told again.
+            self._later(RETRY_MS, self._stand)
 
     def _take_over(self, image: ClusterImage) -> None:
         self._is_standing = False
-        if self._is_closed:
+        if self._is_closed or not self._has_won:
             self._store.resign()
+            self._stand()
             return
         self.leading = leading = Leading(
             static=self._static,
             store=self._store,
             colleagues=self._colleagues,
             image=image,
+            vigils=self._vigils,
             later=self._later,
+            ended=self._broker_ended,
             resigned=self._resigned,
         )
         leading.start()
@@ -195,6 +251,13 @@ class Membership:
             leading.controller.submit(
                 lambda _: Decision(of_new_cluster(), None), then=_ignore, otherwise=_ignore
             )
+
+    def _step_down(self) -> None:
+        """Somebody took this controller for dead, or removed its node by hand."""
+        self._has_won = False
+        if self.leading is not None:
+            self.leading.stop()
+            self._resigned(ControllerFenced("it was deposed"))
 
     def _resigned(self, error: HeadwaterError) -> None:
         _log.warning("broker %d is no longer the controller: %s", self.node_id, error)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headwater.cluster.facts import Fact
-from headwater.cluster.image import ClusterImage, Endpoint, Version
+from headwater.cluster.image import Broker, ClusterImage, Endpoint, Version
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NodeId
 
@@ -51,6 +51,9 @@ class StoreListener(Protocol):
 
     def session_lost(self) -> None:
         """This broker's registration and its controllership, if it had it, are gone."""
+
+    def registration_lost(self) -> None:
+        """Somebody has taken this broker for dead, though its session goes on."""
 
 
 class FactWriter(Protocol):
@@ -103,3 +106,20 @@ class MetadataStore(FactWriter, Protocol):
 
     def close(self) -> None:
         """End the session. Writes that have not ended fail."""
+
+
+class ClusterStore(MetadataStore, Protocol):
+    """A store that several brokers share, each with its own session."""
+
+    def end_registration(self, broker: Broker) -> None:
+        """For the controller: this registration's process is gone, though its session is not.
+
+        What comes of it is told as ever. One that the store knows no more is left alone, and so is
+        everything when this broker is not the controller.
+        """
+
+    def end_control(self, node_id: NodeId) -> None:
+        """For everybody: the process of this controller is gone, though its session is not.
+
+        If it is the controller still, there is none then, and the next election fences it.
+        """

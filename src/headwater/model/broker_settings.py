@@ -410,6 +410,12 @@ class BrokerSettings:
         "How long a start waits for ZooKeeper; null is a session's time.",
     )
 
+    headwater_refusing_brokers_fence: bool = _setting(
+        boolean(),
+        True,
+        "Whether a broker whose address refuses connections is taken for dead at once.",
+    )
+
     def storage(self) -> StorageSettings:
         """The part that the storage room takes."""
         # Equal names have equal types; a test compares the defaults.

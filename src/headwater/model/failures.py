@@ -38,6 +38,10 @@ class RequestTimedOut(ConnectionLost):
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class PeerRefused(ConnectionLost):
+    """Nobody listens at the address any more, or not yet: the host itself says so."""
+
+
 class CannotListen(HeadwaterError):
     """A listener's address is taken, unknown or not ours."""
 

@@ -15,7 +15,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headwater.model.failures import ConnectionLost, ProtocolError, RequestTimedOut
+from headwater.model.failures import (
+    ConnectionLost,
+    PeerRefused,
+    ProtocolError,
+    RequestTimedOut,
+)
 from headwater.net.channel import Channel, PlainChannel
 from headwater.net.loop import Loop
 from headwater.net.receive_buffer import ReceiveBuffer
@@ -76,6 +81,10 @@ def _new_block(size_bytes: int) -> memoryview:
     from headwater.records.kernel import new_block
 
     return new_block(size_bytes)
+
+
+def _not_connected(code: int | None, text: str) -> ConnectionLost:
+    return PeerRefused(text) if code == errno.ECONNREFUSED else ConnectionLost(text)
 
 
 class Peer:
@@ -144,7 +153,8 @@ class Peer:
             if code not in (0, errno.EINPROGRESS, errno.EINTR):
                 raise OSError(code, os.strerror(code))
         except OSError as error:
-            lost = ConnectionLost(f"cannot connect to {where.address}: {error.strerror}")
+            text = f"cannot connect to {where.address}: {error.strerror}"
+            lost = _not_connected(error.errno, text)
             self._loop.call_soon(lambda: self._lose(lost))
         else:
             self._loop.add_writer(connecting.fileno(), self._on_connected)
@@ -226,7 +236,7 @@ class Peer:
         assert connecting is not None
         code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            self._lose(ConnectionLost(f"cannot connect: {os.strerror(code)}"))
+            self._lose(_not_connected(code, f"cannot connect: {os.strerror(code)}"))
             return
         self._loop.remove_writer(connecting.fileno())
         self._connecting = None

@@ -30,6 +30,10 @@ from headwater.wire.messages.alter_partition import (
 _RETRY_MS: Final = 50
 """How long to wait for another try. Kafka's brokers do this (4.1)."""
 
+_LOOK_AGAIN_MS: Final = 500
+"""After a refusal: the controller may not have dealt yet with a broker that came back, and one that
+has everything says nothing more of it by which its leader would be reminded."""
+
 
 class Petitioner(Protocol):
     """A led partition that would like other in-sync replicas."""
@@ -48,6 +52,9 @@ class Petitioner(Protocol):
         """The proposed replicas and the broker epochs they fetched with; -1 where unknown."""
 
     def proposal_answered(self, proposal: Proposal, answer: Granted | ErrorCode) -> Verdict: ...
+
+    def look_at_followers(self) -> None:
+        """Whether it would like something now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,9 @@ class Petitions:
         self._timeout_ms = timeout_ms
         self._wishes: dict[Petitioner, Proposal] = {}
         self._is_under_way = False
+        self._refused: dict[Petitioner, None] = {}
         self._retry = Alarm(deadlines, self._send)
+        self._look = Alarm(deadlines, self._look_again)
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -94,7 +103,9 @@ class Petitions:
     def close(self) -> None:
         self._is_closed = True
         self._retry.cancel()
+        self._look.cancel()
         self._wishes.clear()
+        self._refused.clear()
 
     def _send(self) -> None:
         if self._is_closed or self._is_under_way:
@@ -143,10 +154,19 @@ class Petitions:
                 must_wait = True
             elif self._wishes.get(petitioner) is proposal:
                 del self._wishes[petitioner]
+            if verdict is Verdict.WITHDRAWN:
+                self._refused[petitioner] = None
+        if self._refused and not self._look.is_set:
+            self._look.set(self._clock.steady_ms() + _LOOK_AGAIN_MS)
         if must_wait:
             self._try_later()
         else:
             self._send()
+
+    def _look_again(self) -> None:
+        refused, self._refused = self._refused, {}
+        for petitioner in refused:
+            petitioner.look_at_followers()
 
     def _failed(self, _: HeadwaterError) -> None:
         self._is_under_way = False

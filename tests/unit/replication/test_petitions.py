@@ -31,6 +31,7 @@ class Wisher:
             Partition(replicas=(ONE, TWO, THREE), isr=(ONE,), leader=ONE, leader_epoch=4)
         )
         self.verdicts: list[Verdict] = []
+        self.looks = 0
 
     @property
     def proposal(self) -> Proposal | None:
@@ -42,6 +43,9 @@ class Wisher:
     def proposal_answered(self, proposal: Proposal, answer: Granted | ErrorCode) -> Verdict:
         self.verdicts.append(self.in_sync.answered(proposal, answer))
         return self.verdicts[-1]
+
+    def look_at_followers(self) -> None:
+        self.looks += 1
 
 
 class Lab:
@@ -173,3 +177,21 @@ def test_nothing_is_asked_after_the_end() -> None:
     lab.petitions.close()
     lab.pass_time(1_000)
     assert lab.count == 0
+
+
+def test_whose_wish_was_refused_looks_again_after_a_while() -> None:
+    """ISR-5: the controller may only not have dealt yet with a follower that came back."""
+    lab, refused, served = Lab(), Wisher(0), Wisher(1)
+    for wisher in (refused, served):
+        lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.answer(
+        PartitionResult(partition_index=0, error_code=ErrorCode.INELIGIBLE_REPLICA),
+        granted(1, ONE, TWO),
+    )
+    lab.pass_time(499)
+    assert (refused.looks, served.looks) == (0, 0)
+    lab.pass_time(1)
+    assert (refused.looks, served.looks) == (1, 0)
+    lab.pass_time(5_000)
+    assert refused.looks == 1

@@ -61,6 +61,9 @@ class Listener:
     def session_lost(self) -> None:
         self.said.append("lost")
 
+    def registration_lost(self) -> None:
+        self.said.append("not registered")
+
     def _agreed(self, version: Version) -> None:
         self.version = version
         self.said.append(f"{version.controller_epoch}.{version.sequence}")

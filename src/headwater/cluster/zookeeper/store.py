@@ -1,4 +1,4 @@
-"""`MetadataStore` on ZooKeeper.
+"""`ClusterStore` on ZooKeeper.
 
 What a reader would get wrong: there are two kinds of knowledge here. Every broker follows who
 controls and what is configured, and hears of it as facts. Only the controller reads topics and
@@ -8,18 +8,20 @@ not yet part of its image: what a broker's coming means is the controller's to d
 
 A session that ends takes the registration, the controllership and all watches with it. The keeper
 finds another one by itself; then everything is followed anew. `session_lost` tells the broker to
-register again, which waits until there is a session.
+register again, which waits until there is a session. A registration may also go alone: whoever
+controls may have taken this broker for dead. It is followed, and `registration_lost` tells.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 
 from headwater.cluster.facts import ControllerElected, ControllerGone, Fact
-from headwater.cluster.image import FIRST_VERSION, ClusterImage, Version
+from headwater.cluster.image import FIRST_VERSION, Broker, ClusterImage, Version
 from headwater.cluster.store import Failed, Registration, StoreListener
 from headwater.cluster.zookeeper import contents, paths
 from headwater.cluster.zookeeper.configs_known import ConfigsKnown
 from headwater.cluster.zookeeper.electing import Electing
+from headwater.cluster.zookeeper.ending import end_control
 from headwater.cluster.zookeeper.following import NodeFollowed
 from headwater.cluster.zookeeper.founding import Founding
 from headwater.cluster.zookeeper.keeper import Create, Delete, Keeper, Problem, Refused, Stat
@@ -47,6 +49,7 @@ class ZooKeeperStore:
         self._told_controller: Fact | None = None
         self._term: Term | None = None
         self._controller: NodeFollowed | None = None
+        self._registered: NodeFollowed | None = None
         self._configs = ConfigsKnown(keeper, told=self._tell, complained=self._complain)
         keeper.listen(self)
 
@@ -70,6 +73,11 @@ class ZooKeeperStore:
     def register(
         self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
     ) -> None:
+        def registered(epoch: int) -> None:
+            then(epoch)
+            self._follow_registration(registration.node_id)
+
+        self._leave_registration()
         Registering(
             keeper=self._keeper,
             registration=registration,
@@ -77,7 +85,7 @@ class ZooKeeperStore:
             later=self._later,
             # A session that is left over ends within its own timeout and a little.
             patience_ms=2 * self._session_timeout_ms,
-            then=then,
+            then=registered,
             otherwise=otherwise,
         ).begin()
 
@@ -156,8 +164,16 @@ class ZooKeeperStore:
             otherwise=refused,
         )
 
+    def end_registration(self, broker: Broker) -> None:
+        if self._term is not None:
+            self._term.end_registration(broker)
+
+    def end_control(self, node_id: NodeId) -> None:
+        end_control(self._keeper, node_id)
+
     def close(self) -> None:
         self._end_term("the store is closed")
+        self._leave_registration()
         self._configs.stop()
         if self._controller is not None:
             self._controller.stop()
@@ -171,6 +187,7 @@ class ZooKeeperStore:
 
     def session_ended(self) -> None:
         self._end_term("the session with ZooKeeper is over")
+        self._leave_registration()
         self._configs.stop()
         if self._controller is not None:
             self._controller.stop()
@@ -188,6 +205,24 @@ class ZooKeeperStore:
             self._keeper, paths.CONTROLLER, told=self._controller_changed
         )
         self._controller.look()
+
+    def _follow_registration(self, node_id: NodeId) -> None:
+        self._leave_registration()
+        self._registered = NodeFollowed(
+            self._keeper, paths.broker(node_id), told=self._registration_changed
+        )
+        self._registered.look()
+
+    def _leave_registration(self) -> None:
+        if self._registered is not None:
+            self._registered.stop()
+            self._registered = None
+
+    def _registration_changed(self, data: bytes | None) -> None:
+        if data is None:
+            self._leave_registration()
+            assert self._listener is not None
+            self._listener.registration_lost()
 
     def _controller_changed(self, data: bytes | None) -> None:
         fact: Fact

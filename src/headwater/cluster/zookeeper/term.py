@@ -22,6 +22,7 @@ from headwater.cluster.facts import (
 from headwater.cluster.image import Broker, ClusterImage, Version
 from headwater.cluster.store import Failed
 from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.ending import end_registration
 from headwater.cluster.zookeeper.following import (
     BrokersFollowed,
     ChildrenFollowed,
@@ -106,6 +107,10 @@ class Term:
         self.version = fence._replace(sequence=fence.sequence + 1)
         operations = self._drafting.operations(facts)
         self._writing.write(operations, self.version, then=then, otherwise=otherwise)
+
+    def end_registration(self, broker: Broker) -> None:
+        """The process of a broker is gone, but not its session."""
+        end_registration(self._keeper, broker, fence=self._writing.fence)
 
     def purge_notes(self, now_ms: int) -> None:
         """Remove notes of changed configs that everybody has had time to read."""

@@ -55,7 +55,7 @@ class Writing:
         `failed` is told when this term is over because a write failed, before the writes are.
         """
         self._keeper = keeper
-        self._fence = Check(path=paths.CONTROLLER_EPOCH, version=epoch_version)
+        self.fence = Check(path=paths.CONTROLLER_EPOCH, version=epoch_version)
         self._term_failed = failed
         self._chunk_bytes = chunk_bytes
         self._waiting: list[_Change] = []
@@ -98,9 +98,7 @@ class Writing:
         self._send()
 
     def _send(self) -> None:
-        self._keeper.multi(
-            [self._fence, *self._pieces[0]], then=self._done, otherwise=self._refused
-        )
+        self._keeper.multi([self.fence, *self._pieces[0]], then=self._done, otherwise=self._refused)
 
     def _done(self) -> None:
         if self._failure is not None:

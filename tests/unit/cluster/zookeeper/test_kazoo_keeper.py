@@ -84,6 +84,9 @@ class RealStore:
     def session_lost(self) -> None:
         self.facts.put_nowait("session lost")
 
+    def registration_lost(self) -> None:
+        self.facts.put_nowait("registration lost")
+
     async def hear(self, *expected: Fact | str) -> None:
         """Wait until all of these were told, in this order, among others."""
         for each in expected:

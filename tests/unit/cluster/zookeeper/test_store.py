@@ -24,6 +24,7 @@ from headwater.cluster.facts import (
 )
 from headwater.cluster.image import (
     ALL_BROKERS,
+    Broker,
     ClusterImage,
     ConfigResource,
     Partition,
@@ -493,3 +494,101 @@ def test_notes_that_everybody_has_read_are_swept_away_after_a_quarter_of_an_hour
     last.clock.move(15 * 60_000 + 1)
     last.lead()
     assert lab.server.children("/config/changes") == []
+
+
+def registered_pair() -> tuple[StoreLab, StoreLab, Broker]:
+    """A controller, and another broker with its registration."""
+    controller = StoreLab()
+    controller.lead()
+    other = StoreLab(1, controller.server)
+    other.found()
+    epoch = other.register(other.registration(directory="d1")).of(int)
+    controller.told()
+    return controller, other, Broker(node_id=NodeId(1), epoch=epoch)
+
+
+def test_the_controller_ends_a_registration_before_its_session_ends() -> None:
+    controller, other, broker = registered_pair()
+    controller.store.end_registration(broker)
+    assert controller.told() == [BrokerGone(NodeId(1))]
+    assert other.registrations_lost == 1
+    assert other.sessions_lost == 0
+
+
+def test_a_broker_that_was_taken_for_dead_can_register_again_in_the_same_session() -> None:
+    controller, other, broker = registered_pair()
+    controller.store.end_registration(broker)
+    controller.told()
+    epoch = other.register(other.registration(directory="d1")).of(int)
+    assert epoch > broker.epoch
+    (came,) = controller.told()
+    assert isinstance(came, BrokerRegistered)
+    # And it is followed again.
+    controller.store.end_registration(came.broker)
+    controller.server.run()
+    assert other.registrations_lost == 2
+
+
+def test_a_registration_that_has_been_renewed_is_left_alone() -> None:
+    controller, other, broker = registered_pair()
+    other.keeper.expire()
+    other.keeper.connect()
+    other.server.run()
+    other.register(other.registration(directory="d1")).of(int)
+    controller.told()
+    controller.store.end_registration(broker)
+    assert controller.told() == []
+    assert other.registrations_lost == 0
+
+
+def test_who_does_not_control_ends_no_registration() -> None:
+    controller, other, broker = registered_pair()
+    other.store.end_registration(broker)
+    assert controller.told() == []
+    # Nor one who does not know yet that another one controls.
+    controller.server.remove("/controller")
+    controller.server.run()
+    third = StoreLab(2, controller.server)
+    third.lead()
+    controller.store.end_registration(broker)
+    controller.server.run()
+    assert "/brokers/ids/1" in controller.server.nodes
+
+
+def test_anybody_ends_the_control_of_one_whose_process_is_gone() -> None:
+    controller, other, _ = registered_pair()
+    other.told()
+    other.store.end_control(NodeId(0))
+    assert other.told() == [ControllerGone()]
+    assert controller.server.version("/controller_epoch") == 1
+
+
+def test_the_control_of_another_one_is_left_alone() -> None:
+    controller, other, _ = registered_pair()
+    other.told()
+    other.store.end_control(NodeId(2))
+    assert other.told() == []
+    assert "/controller" in controller.server.nodes
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_controller_that_is_elected_while_its_forerunner_is_removed_stays(steps: int) -> None:
+    """The fence is the epoch's node, since a new controller's node has the former one's version."""
+    controller, other, _ = registered_pair()
+    server = controller.server
+    other.told()
+    other.store.end_control(NodeId(0))
+    server.run(steps)
+    if "/controller" in server.nodes:
+        server.remove("/controller")
+    server.put("/controller", b'{"version":1,"brokerid":2,"timestamp":"0"}')
+    server.put("/controller_epoch", b"2")
+    server.run()
+    assert "/controller" in server.nodes
+
+
+def test_the_end_of_a_session_is_not_told_as_a_lost_registration_too() -> None:
+    _, other, _ = registered_pair()
+    other.keeper.expire()
+    other.server.run()
+    assert (other.sessions_lost, other.registrations_lost) == (1, 0)
