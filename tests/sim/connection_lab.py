@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 
 from headwater.net.connection import Connection, Surroundings
+from headwater.net.departures import Departures
 from headwater.net.idleness import CoarseClock
 from headwater.net.intake import Bound, Intake
 from headwater.net.service import Address, ReplySlot, ServedConnection
@@ -68,6 +69,7 @@ class ConnectionLab:
             attentive=self.attentive,
             departed=lambda _: None,
             is_crowded=lambda: self.is_crowded,
+            departures=Departures(self.loop),
             part=lambda channel: channel.close(),
         )
         self.frames: list[bytes] = []

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.net.channel import Channel
+from headwater.net.departures import Departures
 from headwater.net.idleness import CoarseClock
 from headwater.net.intake import Intake
 from headwater.net.loop import Loop
@@ -45,8 +46,9 @@ class Surroundings:
     attentive: "dict[Connection, None]"
     # Called once for each connection that is closed, before the service hears of it.
     departed: "Callable[[Connection], None]"
-    # Whether many connections wait for this turn of the loop.
+    # Whether many connections wait for this turn of the loop; then their answers leave together.
     is_crowded: Callable[[], bool]
+    departures: Departures
     # Takes over the channel of a connection that has left, and closes it when the peer does.
     part: Callable[[Channel], None]
 
@@ -61,6 +63,7 @@ class Connection:
         "_channel",
         "_clock",
         "_departed",
+        "_departures",
         "_fd",
         "_has_ended",
         "_held_by",
@@ -100,6 +103,7 @@ class Connection:
         self._attentive = surroundings.attentive
         self._departed = surroundings.departed
         self._is_crowded = surroundings.is_crowded
+        self._departures = surroundings.departures
         self._part = surroundings.part
         self._requests_limit = settings.headwater_connection_requests_max
         self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
@@ -264,7 +268,9 @@ class Connection:
                 # answer; one after another, answers find their readers awake. Not so where much
                 # has come: its answers share a call already, and others would wait for long.
                 self._serve(_FRAMES_PER_TURN)
-                self._proceed_soon()
+                if not (self._is_scheduled or self.is_closed):
+                    self._is_scheduled = True
+                    self._departures.add(self._proceed)
             else:
                 self._serve_and_send()
 
@@ -298,6 +304,8 @@ class Connection:
         while not self.is_closed:
             # Sent before served, because what has left makes room for further requests.
             sent_left_bytes -= self._send(sent_left_bytes)
+            if self._is_at_rest():
+                return
             served = self._serve(served_left)
             served_left -= served
             if not served:
@@ -307,6 +315,16 @@ class Connection:
                 return
         if not self.is_closed:
             self._settle()
+
+    def _is_at_rest(self) -> bool:
+        """Whether there is nothing to serve, to send or to settle, as after most small requests."""
+        return (
+            self._buffer.is_empty
+            and not self._queue.size_bytes
+            and self._is_reading
+            and not (self._is_writing or self._has_ended or self._is_leaving)
+            and self._buffer.capacity_bytes <= SMALL_BYTES
+        )
 
     def _serve(self, limit: int) -> int:
         """Hand over as many frames as are there and allowed; how many it were."""

@@ -76,7 +76,7 @@ class ReceiveBuffer:
             self._start = self._end = 0
         if frame_bytes > BUSY_BYTES:
             return self._view[self._end : self._start + frame_bytes]
-        return self._view[self._end :]
+        return self._view[self._end :] if self._end else self._view
 
     def received(self, count: int) -> bool:
         """So many bytes were put at the beginning of the room; whether a frame is surely short."""

@@ -19,6 +19,7 @@ _BUFFERS_AT_ONCE = 128
 # Large buffers are cold reads. Each byte of them is copied while the loop waits, and whoever lags
 # can wait for another turn of it; those that follow the end of a log cannot.
 _MEMORY_AT_ONCE_BYTES = 262_144
+_SMALL_BYTES = 4_096
 
 
 class FileRange(Protocol):
@@ -67,6 +68,10 @@ class SendQueue:
 
     def send(self, channel: Channel, limit_bytes: int) -> int:
         """Send until the channel is full, the queue empty or the limit reached; how many went."""
+        if len(self._parts) == 1 and self.size_bytes <= _SMALL_BYTES <= limit_bytes:
+            first = self._parts[0]
+            if isinstance(first, bytes) and not self._sent_of_first:
+                return self._send_only(first, channel)
         total = 0
         while self._parts and total < limit_bytes:
             is_memory = isinstance(self._parts[0], Buffer)
@@ -86,6 +91,16 @@ class SendQueue:
             if sent is None or sent < offered or (sent == _MEMORY_AT_ONCE_BYTES and is_memory):
                 break
         return total
+
+    def _send_only(self, part: bytes, channel: Channel) -> int:
+        """The usual small answer, without the ado around others."""
+        sent = channel.send((part,), more=False) or 0
+        self.size_bytes -= sent
+        if self.size_bytes:
+            self._sent_of_first = sent
+        else:
+            self._parts.clear()
+        return sent
 
     def drop(self) -> None:
         """Forget everything and release what is held."""

@@ -15,6 +15,7 @@ from typing import Final
 from headwater.net.admission import Admission
 from headwater.net.channel import PlainChannel
 from headwater.net.connection import Connection, Surroundings
+from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
 from headwater.net.farewell import Farewells
 from headwater.net.idleness import CoarseClock, IdleWheel
@@ -65,6 +66,7 @@ class SocketServer:
             attentive=self._attentive,
             departed=self._departed,
             is_crowded=crowd_on(loop),
+            departures=Departures(loop),
             part=self._farewells.part,
         )
 
