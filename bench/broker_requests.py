@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from struct import Struct
 from typing import Final, Self
 
+from bench.following import SENT_NS, Follower
 from bench.harness import Bench, in_turn
-from bench.librdkafka import BulkProducer, Consumer
+from bench.librdkafka import BulkProducer
 from bench.processes import Server, bare_broker, broker
 from bench.raw_requests import (
     TOPIC,
@@ -38,9 +38,6 @@ TAIL_SECONDS: Final = 3.0
 NEWEST_NAMED_PRODUCE: Final = 12
 
 PRODUCER: Final = {"acks": "1", "linger.ms": "0", "socket.nagle.disable": "true"}
-CONSUMER: Final = {"fetch.wait.max.ms": "500", "socket.nagle.disable": "true"}
-
-_SENT_NS: Final = Struct(">q")
 
 
 def measure(bench: Bench) -> None:
@@ -141,25 +138,15 @@ class Tail:
     """A producer at a steady pace and a consumer that follows it, both librdkafka."""
 
     def __init__(self, port: int, topic: str = TOPIC) -> None:
-        self._producer = BulkProducer(port, topic, PRODUCER)
-        self._consumer = Consumer(port, topic, CONSUMER)
-        self._took_ns: list[int] = []
-        self._sent = 0
-        self._is_over = threading.Event()
-        self._all_came = threading.Condition()
-        self._thread = threading.Thread(target=self._follow)
+        self._held = ExitStack()
+        self._producer = self._held.enter_context(BulkProducer(port, topic, PRODUCER))
+        self._follower = self._held.enter_context(Follower(port, topic))
 
     def __enter__(self) -> Self:
-        self._consumer.start(0)
-        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-        self._consumer.stop()
-        with self._producer, self._consumer:
-            pass
+        self._held.close()
 
     def run(
         self,
@@ -169,27 +156,13 @@ class Tail:
         also_until: threading.Event | None = None,
     ) -> list[int]:
         """Send for so long, and until an event; how long each record was on its way, in ns."""
-        with self._all_came:
-            self._took_ns = []
-        padding = bytes(VALUE_BYTES - _SENT_NS.size)
+        padding = bytes(VALUE_BYTES - SENT_NS.size)
         began, count = time.perf_counter(), 0
         interval = 1 / per_second
         while count * interval < seconds or (also_until is not None and not also_until.is_set()):
             early = began + count * interval - time.perf_counter()
             if early > 0:
                 time.sleep(early)
-            self._producer.send(_SENT_NS.pack(time.perf_counter_ns()) + padding)
+            self._producer.send(SENT_NS.pack(time.monotonic_ns()) + padding)
             count += 1
-        with self._all_came:
-            if not self._all_came.wait_for(lambda: len(self._took_ns) >= count, timeout=30):
-                raise TimeoutError(f"{len(self._took_ns)} of {count} records came")
-            return self._took_ns
-
-    def _follow(self) -> None:
-        while not self._is_over.is_set():
-            value = self._consumer.next_value(_SENT_NS.size)
-            now_ns = time.perf_counter_ns()
-            if value is not None:
-                with self._all_came:
-                    self._took_ns.append(now_ns - _SENT_NS.unpack(value)[0])
-                    self._all_came.notify()
+        return self._follower.times_ns(count)
