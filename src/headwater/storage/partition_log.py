@@ -351,13 +351,17 @@ class PartitionLog:
 
     def fence(self, error: StorageError) -> None:
         """The disk has failed: refuse everything from now on, and touch nothing."""
-        self.failure = error
+        self.failure = self.failure or error
         self._flushing.stop(error)
 
     def abandon(self) -> None:
-        """Let go of the files without a flush, because the partition is to be deleted."""
+        """Let go of the files without a flush, because the partition is to be deleted.
+
+        Whoever still has the log in hand is refused, and for no fault of the disk: its files have
+        gone from their folder, and what lies there under the same names is a namesake's.
+        """
         self.is_abandoned = True
-        self._flushing.stop(StorageError(f"{self.partition} was deleted"))
+        self.fence(StorageError(f"{self.partition} was deleted"))
         self.body.close()
 
     @contextmanager

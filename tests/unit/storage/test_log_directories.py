@@ -652,3 +652,28 @@ def test_an_adopted_folder_keeps_its_topic_id_from_the_next_flush_on() -> None:
     broker.disk.power_cut()
     broker.start()
     assert broker.logs.directory_of(partition).topic_id(partition) == TOPIC_ID
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_background_work_leaves_a_partition_alone_that_is_deleted_before_its_turn(
+    is_made_anew: bool,
+) -> None:
+    """RT-4. With many logs a round takes several ticks, and what is deleted in between has files
+    under the same names as whoever comes next, or none at all.
+    """
+    broker = Broker(ONE)
+    doomed = [broker.create("orders", number) for number in range(150)]
+    for log in doomed:
+        broker.append(log)
+    broker.pass_time(300_000)
+    assert doomed[0].log_start_offset == 1, "the round has begun"
+    assert doomed[-1].log_start_offset == 0, "and is not over"
+    broker.logs.delete(doomed[-1].partition, now_ms=broker.now_ms)
+    if is_made_anew:
+        broker.append(broker.create("orders", 149))
+    broker.pass_time(100)
+    assert broker.logs.directories[0].failure is None
+    if is_made_anew:
+        broker.pass_time(2_000)
+        assert broker.disk.status(ONE / "orders-149" / "00000000000000000000.log") is not None
+        assert broker.log("orders", 149).log_start_offset == 0
