@@ -116,9 +116,14 @@ class HostedPartition:
 
     @property
     def is_followed_here(self) -> bool:
-        """Whether this broker should fetch it from another one."""
+        """Whether this broker should fetch it from another one.
+
+        What was removed says no, whatever its last place: its log may have another host by now.
+        """
         state = self.state
-        return not self._is_led and state.leader != NO_LEADER and self._node_id in state.replicas
+        if self.is_deleted or self._is_led or state.leader == NO_LEADER:
+            return False
+        return self._node_id in state.replicas
 
     # Its place in the cluster.
 
