@@ -43,7 +43,7 @@ from headwater.coordinator.shard_state import REFUSALS, TRANSITIONS, ShardState
 from headwater.coordinator.shard_timers import ShardTimers
 from headwater.coordinator.turns import Turns
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import HeadwaterError, TooMuchWork
+from headwater.model.failures import HeadwaterError, TooManyOpenFiles, TooMuchWork
 from headwater.model.ports import Clock
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.transaction_guard import Ticket
@@ -235,7 +235,8 @@ class HostedShard(Generic[Told]):
         if error is not None:
             _log.error("%s cannot be loaded: %s", self.name, error, exc_info=_traceback(error))
             self._leave(ShardState.FAILED)
-            if isinstance(error, TooMuchWork):
+            if isinstance(error, TooMuchWork | TooManyOpenFiles):
+                # The log is well, and somebody gives back soon what was missing.
                 self._load_later()
             return
         self._free_slot()
