@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headwater.broker.coordinators import Coordinators
+from headwater.model.elapsed import has_passed
 from headwater.model.failures import HeadwaterError
 from headwater.model.ports import Clock
 from headwater.net.http_port import HttpPort
@@ -63,7 +64,7 @@ class Upkeep:
         self._tick_others = tick
         self._broken = broken
         self._fenced: dict[object, None] = {}
-        self._next_sweep_ms = 0
+        self._swept_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._alarm: asyncio.TimerHandle | None = None
         deadlines.wake_with(self._set_alarm)
@@ -87,8 +88,8 @@ class Upkeep:
         self._directories.tick(now_ms)
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)
-        if now_ms >= self._next_sweep_ms:
-            self._next_sweep_ms = now_ms + _SWEEP_MS
+        if has_passed(self._swept_ms, _SWEEP_MS, now_ms):
+            self._swept_ms = now_ms
             self._server.sweep(now_ms)
             self._deadlines.expire_gone()
             if self._metrics_port is not None:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Generic, TypeVar
 
+from headwater.model.elapsed import has_passed
 from headwater.model.failures import (
     BatchError,
     StorageError,
@@ -252,15 +253,15 @@ class _Round(Generic[T]):
         members_per_tick: int,
     ) -> None:
         self._interval_ms = interval_ms
-        self._due_ms = now_ms + interval_ms
+        self._begun_ms = now_ms
         self._members = members
         self._visit = visit
         self._members_per_tick = members_per_tick
         self._waiting: deque[T] = deque()
 
     def go_on(self, now_ms: int) -> None:
-        if not self._waiting and now_ms >= self._due_ms:
-            self._due_ms = now_ms + self._interval_ms
+        if not self._waiting and has_passed(self._begun_ms, self._interval_ms, now_ms):
+            self._begun_ms = now_ms
             self._waiting.extend(self._members())
         for _ in range(min(len(self._waiting), self._members_per_tick)):
             self._visit(self._waiting.popleft(), now_ms)

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from headwater.model.elapsed import has_passed
 from headwater.model.failures import (
     BatchError,
     CorruptFile,
@@ -96,7 +97,7 @@ class LogDirectory:
         )
         self._was_clean = True
         self._has_flushed_segments = False
-        self._next_early_save_ms = 0
+        self._saved_early_ms: int | None = None
         self._events = LogEvents(
             failed=self.fence,
             recovery_point_lowered=self.save_recovery_points,
@@ -274,8 +275,10 @@ class LogDirectory:
 
         Not at once, because many logs that roll together share one write.
         """
-        if self._has_flushed_segments and now_ms >= self._next_early_save_ms:
-            self._next_early_save_ms = now_ms + _BETWEEN_EARLY_SAVES_MS
+        if self._has_flushed_segments and has_passed(
+            self._saved_early_ms, _BETWEEN_EARLY_SAVES_MS, now_ms
+        ):
+            self._saved_early_ms = now_ms
             self.save_recovery_points_later()
 
     def save_log_starts(self) -> None:

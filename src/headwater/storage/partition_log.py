@@ -245,7 +245,8 @@ class PartitionLog:
         """Flush a log whose oldest unflushed record has waited for `flush.ms`."""
         if self.end_offset == self.recovery_point:
             self._dirty_since_ms = None
-        elif self._dirty_since_ms is None:
+        elif self._dirty_since_ms is None or self._dirty_since_ms > now_ms:
+            # The clock may have been set back, and nobody waits for it to catch up.
             self._dirty_since_ms = now_ms
         if (
             self._dirty_since_ms is not None

@@ -677,3 +677,46 @@ def test_background_work_leaves_a_partition_alone_that_is_deleted_before_its_tur
         broker.pass_time(2_000)
         assert broker.disk.status(ONE / "orders-149" / "00000000000000000000.log") is not None
         assert broker.log("orders", 149).log_start_offset == 0
+
+
+DAY_MS = 86_400_000
+
+
+def test_what_is_removed_goes_and_watermarks_are_saved_though_the_clock_is_set_back() -> None:
+    """HW-9, RT-5. It may have been ahead when the machine was started."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.create("parcels")
+    broker.logs.delete(TopicPartition("parcels", 0), now_ms=broker.now_ms)
+    broker.pass_time(-DAY_MS)
+    assert not any(name.endswith("-delete") for name in broker.disk.names(ONE))
+    broker.append(log, 5)
+    broker.pass_time(5_000)
+    broker.crash()
+    assert broker.log("orders").high_watermark == 5
+
+
+def test_segments_expire_though_the_clock_was_ahead_by_a_day() -> None:
+    """RT-2. Or the disk could be full before the clock is where it was."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.pass_time(DAY_MS)
+    broker.pass_time(-DAY_MS)
+    broker.append(log, 8)
+    broker.pass_time(300_000)
+    assert log.log_start_offset == 8
+
+
+def test_a_log_is_flushed_in_time_though_the_clock_is_set_back() -> None:
+    broker = Broker(ONE)
+    broker.settings = dataclasses.replace(SMALL, flush_ms=10)
+    broker.logs = LogDirectories(
+        [PurePath("/three")], broker.tools, StorageSettings(log_flush_scheduler_interval_ms=5)
+    )
+    broker.logs.open(broker.now_ms)
+    log = broker.create("orders")
+    broker.append(log)
+    broker.pass_time(5)
+    broker.pass_time(-DAY_MS)
+    broker.pass_time(10)
+    assert log.recovery_point == 1
