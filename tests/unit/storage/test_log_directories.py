@@ -184,6 +184,19 @@ def test_a_deleted_partition_leaves_nothing_to_its_namesake() -> None:
     assert (again.log_start_offset, again.end_offset) == (0, 2)
 
 
+def test_a_namesake_inherits_no_high_watermark() -> None:
+    """HW-9. Or its readers would see, after a crash, what other replicas may not have."""
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 9)
+    broker.pass_time(5_000)
+    broker.logs.delete(TopicPartition("orders", 0), now_ms=broker.now_ms)
+    again = broker.create("orders")
+    batch = bytearray(build_batch(records(b"v", timestamp=broker.now_ms)))
+    again.append_as_leader(batch, leader_epoch=0, now_ms=broker.now_ms)
+    broker.crash()
+    assert (broker.log("orders").high_watermark, broker.log("orders").end_offset) == (0, 1)
+
+
 def test_a_deleted_folder_goes_after_its_delay_or_at_the_next_start() -> None:
     """TO-4"""
     broker = Broker(ONE)
