@@ -6,7 +6,6 @@ newer epochs first, and then be overwritten by the first.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from headwater.model.failures import StorageError, TooManyOpenFiles, TooMuchWork
 from headwater.storage import leader_epochs
@@ -63,7 +62,8 @@ class Flushing:
     def start(self, then: Waiter | None = None) -> None:
         """Flush what is in the log now. Who comes while a flush runs shares the next one.
 
-        Raises `TooManyOpenFiles` when there is no descriptor; whoever waits may ask again.
+        Where there is no descriptor whoever waits is told that it came to nothing, and may ask
+        again; without anybody to tell, `TooManyOpenFiles` is raised.
         """
         if self._end is not None:
             if then is not None:
@@ -71,8 +71,11 @@ class Flushing:
         elif self._is_running:
             self._is_wanted = True
             self._waiters += [] if then is None else [then]
+        elif then is None:
+            self._submit()
         else:
-            self._submit(then)
+            self._waiters.append(then)
+            self._submit_or_tell()
 
     def stop(self, reason: StorageError) -> None:
         """Start nothing more: the log is gone, or its disk is."""
@@ -91,12 +94,11 @@ class Flushing:
             release()
         self.recovery_point = self._body.end_offset
 
-    def _submit(self, then: Waiter | None = None) -> None:
+    def _submit(self) -> None:
         target, truncations = self._body.end_offset, self._body.truncations
         active = self._body.segments.active
         job, release = self._job()
         waiters, self._waiters = self._waiters, []
-        waiters += [] if then is None else [then]
         self._is_running, self._is_wanted = True, False
 
         def done(_: None) -> None:
@@ -113,7 +115,7 @@ class Flushing:
             for waiter in waiters:
                 waiter(self._end)
             if self._is_wanted and self._end is None and not self._is_running:
-                self._submit_again()
+                self._submit_or_tell()
 
         def failed(error: StorageError) -> None:
             release()
@@ -137,10 +139,14 @@ class Flushing:
             if segments.index_of(offset) > segments.index_of(before):
                 self._segments_flushed()
 
-    def _submit_again(self) -> None:
-        """For those who came while a flush ran. Without a descriptor they wait for the next."""
-        with suppress(TooManyOpenFiles):
+    def _submit_or_tell(self) -> None:
+        """For those who wait. Nobody knows when a next flush would come that they could share."""
+        try:
             self._submit()
+        except TooManyOpenFiles as error:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter(StorageError(f"not flushed: {error}"))
 
     def _job(self) -> tuple[Callable[[], None], Callable[[], None]]:
         """What to do off the loop, and what to let go of afterwards."""

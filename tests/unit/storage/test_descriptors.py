@@ -144,3 +144,23 @@ def test_a_cut_without_a_descriptor_fences_because_it_cannot_be_left_half_done()
     with pytest.raises(StorageError):
         lab.log.truncate_to(1, now_ms=lab.now_ms)
     assert len(lab.failures) == 1
+
+
+def test_whoever_waits_for_a_flush_that_finds_no_descriptor_hears_of_it() -> None:
+    """A transaction's marker waits so, and would never be written again."""
+    executor = HeldExecutor(random.Random(1))
+    lab = LogLab(executor=executor)
+    disk = lab.disk
+    assert isinstance(disk, CruelDisk)
+    lab.append(2)
+    flushed: list[StorageError | None] = []
+    disk.is_out_of_descriptors = True
+    give_up_all(lab.files)
+    lab.log.flush(flushed.append)
+    assert [type(each) for each in flushed] == [StorageError]
+    assert lab.failures == []
+    disk.is_out_of_descriptors = False
+    lab.log.flush(flushed.append)
+    executor.finish()
+    assert flushed[1:] == [None]
+    assert lab.log.recovery_point == 2
