@@ -281,12 +281,12 @@ class Node(ABC):
             self._loop,
             network_settings(settings),
             self.dispatch,
-            now_ms=self._clock.now_ms(),
+            now_ms=self._clock.steady_ms(),
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
         self._metrics_port = metrics_port(
-            self._loop, settings, self._families, now_ms=self._clock.now_ms()
+            self._loop, settings, self._families, now_ms=self._clock.steady_ms()
         )
         if self._metrics_port is not None:
             self._held.callback(self._metrics_port.close)

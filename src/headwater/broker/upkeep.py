@@ -88,13 +88,17 @@ class Upkeep:
         self._directories.tick(now_ms)
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)
-        if has_passed(self._swept_ms, _SWEEP_MS, now_ms):
-            self._swept_ms = now_ms
-            self._server.sweep(now_ms)
+        self._sweep(self._clock.steady_ms())
+        self._look_for_failures()
+
+    def _sweep(self, steady_ms: int) -> None:
+        """Connections have no use for the wall clock, which may be set back or ahead."""
+        if has_passed(self._swept_ms, _SWEEP_MS, steady_ms):
+            self._swept_ms = steady_ms
+            self._server.sweep(steady_ms)
             self._deadlines.expire_gone()
             if self._metrics_port is not None:
-                self._metrics_port.sweep(now_ms)
-        self._look_for_failures()
+                self._metrics_port.sweep(steady_ms)
 
     def _look_for_failures(self) -> None:
         for directory in self._directories.directories:
