@@ -92,9 +92,8 @@ def refuse_late(client_version: int, *, has_open_transaction: bool) -> ErrorCode
 
     In version 2 a marker has the epoch after that of the batches it ends. So what is open in its
     own epoch is the next transaction, and the marker a late copy, which would end it too early.
-    Kafka 4.1 lets it; its successor sends the version along (KIP-1228), as is done here between
-    a coordinator and the leaders in its own process. Without an open transaction a copy is
-    written again, and ends nothing.
+    Kafka 4.1 lets it; its successor sends the version along (KIP-1228), as coordinators do here.
+    Without an open transaction a copy is written again, and ends nothing.
     """
     is_late = client_version >= _EPOCH_BUMPS and has_open_transaction
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_late else None
