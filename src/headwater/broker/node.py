@@ -121,7 +121,9 @@ class Node(ABC):
         if self._cleaner is not None:
             self._cleaner.stop()
         # Jobs end before the logs are closed, and their outcomes reach the loop before that too.
+        # One of them may want another; it is then done at once, on the loop.
         for executor in (self._cleaner_executor, self._executor):
+            executor.take_no_more()
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
         self._directories.close(broker_epoch=self._broker_epoch())
