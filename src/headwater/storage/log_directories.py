@@ -161,6 +161,7 @@ class LogDirectories:
             _guarded_quietly(
                 directory, partial(directory.open_some, _OPENED_PER_TICK, now_ms=now_ms)
             )
+            _guarded_quietly(directory, directory.flush_recovered)
             directory.remove_due(now_ms)
             directory.save_flushed_segments(now_ms)
         for each in self._rounds:

@@ -657,6 +657,7 @@ def test_an_adopted_folder_keeps_its_topic_id_from_the_next_flush_on() -> None:
     broker.append(broker.create("orders"), 2)
     broker.disk.remove(ONE / "orders-0" / "partition.metadata")
     broker.crash()
+    broker.pass_time(1)
     log = broker.log("orders")
     assert log.recovery_point == 2
     broker.logs.directory_of(partition).adopt(partition, TOPIC_ID)
@@ -733,3 +734,20 @@ def test_a_log_is_flushed_in_time_though_the_clock_is_set_back() -> None:
     broker.pass_time(-DAY_MS)
     broker.pass_time(10)
     assert log.recovery_point == 1
+
+
+def test_a_crash_with_many_unflushed_logs_does_not_use_up_the_descriptors_of_the_next_start() -> (
+    None
+):
+    """RC-1. Each flush holds files until it is done, and none is done before the start is over."""
+    broker = Broker(ONE)
+    for number in range(100):
+        broker.append(broker.create("orders", number))
+    broker.executor = executor = HeldExecutor(random.Random(1))
+    broker.crash()
+    for _ in range(20):
+        held = [each.path for each in broker.tools.files._open if each.is_held]
+        assert len(held) <= 64
+        broker.pass_time(100)
+        executor.finish()
+    assert all(broker.log("orders", number).recovery_point == 1 for number in range(100))
