@@ -164,3 +164,31 @@ def test_whoever_waits_for_a_flush_that_finds_no_descriptor_hears_of_it() -> Non
     executor.finish()
     assert flushed[1:] == [None]
     assert lab.log.recovery_point == 2
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_log_of_which_nothing_counts_as_flushed_is_flushed_a_few_segments_at_a_time(
+    is_closed: bool,
+) -> None:
+    """As after a checkpoint was lost: it may have more segments than there are descriptors."""
+    lab = LogLab(TopicSettings(segment_bytes=100), max_open_files=10)
+    lab.append(1)
+    for _ in range(99):
+        lab.append(1)
+    assert len(lab.log.body.segments) == 100
+    lab.recovery_point = 0
+    lab.executor = executor = HeldExecutor(random.Random(1))
+    log = lab.crash()
+    assert log.recovery_point == 0
+    flushed: list[StorageError | None] = []
+    if is_closed:
+        log.close()
+    else:
+        log.flush(flushed.append)
+        while executor.waiting_count:
+            assert flushed == []
+            assert sum(each.is_held for each in lab.files._open) <= 100
+            executor.finish()
+        assert flushed == [None]
+    assert log.recovery_point == 100
+    assert lab.failures == []
