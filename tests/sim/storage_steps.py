@@ -116,7 +116,7 @@ class StorageSteps:
             (1, self._break_disk),
             (3, self._run_out_of_descriptors),
             (1.5, self._create),
-            (1, self._delete),
+            (2, self._delete),
             (10, self._clean),
         ]
 
@@ -304,15 +304,28 @@ class StorageSteps:
         if len(self.world.tracked) < 2:
             return "nothing"
         serving = self._serving()
+        if self.dice.random() < 0.5:
+            # Then a round of background work is under way that would like to see to them.
+            for tracked in serving:
+                log = self.world.log(tracked)
+                log.raise_high_watermark(log.end_offset)
+            self._tick()
+            serving = self._serving()
         doomed = self.dice.sample(serving, min(len(serving), self.dice.choice([1, 1, 2])))
         self.world.delete(*doomed)
+        if self.dice.random() < 0.5:
+            self._create()
         return ", ".join(str(tracked.partition) for tracked in doomed)
 
     # Ends of lives.
 
     def _restart_cleanly(self) -> str:
+        is_breaking = self._is_breaking
         self.world.stop()
-        return self._restart()
+        said = self._restart()
+        # A disk that is full, or about to fail, is so for the next process as well.
+        self._is_breaking = is_breaking
+        return said
 
     def _crash_process(self) -> str:
         self.world.crash(self._no_milder_than(Restart.PROCESS_CRASH))
@@ -417,5 +430,7 @@ class StorageSteps:
     def _see_failures(self) -> None:
         for directory in self.world.directories.directories:
             if directory.failure is not None:
+                if not self._is_breaking:
+                    raise Broken(f"{directory.path} is given up, and well: {directory.failure}")
                 self.world.check_fenced(directory)
                 self._patience = self._patience or self.dice.randint(1, 5)

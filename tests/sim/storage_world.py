@@ -129,7 +129,8 @@ class StorageWorld:
             dice=LoadedDice(self.dice),
             settings_for=self._settings_for,
         )
-        self._directories = LogDirectories(self._paths, tools, BROKER_SETTINGS)
+        # One at a time, as if there were thousands: between two visits anything may happen.
+        self._directories = LogDirectories(self._paths, tools, BROKER_SETTINGS, members_per_tick=1)
         self._directories.open(self.now_ms)
         self.cleaner = LogCleaner(
             self._directories,

@@ -137,12 +137,15 @@ class LabProducer:
         )
         return self.lab.send(request, version)
 
-    def marker(self, topic: str, *partitions: int) -> WriteTxnMarkersRequest:
-        """What a coordinator sends to abort, at the hand of a tool."""
+    def marker(
+        self, topic: str, *partitions: int, client_version: int = 0
+    ) -> WriteTxnMarkersRequest:
+        """What a coordinator sends to abort, or a tool, which tells no version."""
         marker = WritableTxnMarker(
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             topics=(WritableTxnMarkerTopic(name=topic, partition_indexes=partitions),),
+            client_version=client_version,
         )
         return WriteTxnMarkersRequest(markers=(marker,))
 

@@ -41,7 +41,8 @@ class LedShards(Generic[Told]):
         self._executor = executor
         self._partitions = partitions
         self._image = image
-        self._led: dict[int, int] = {}
+        # Each with its leader epoch. A topic may be made anew, and then epochs begin anew as well.
+        self._led: dict[int, tuple[HostedPartition, int]] = {}
 
     def follow(self, image: ClusterImage) -> None:
         """Lead what this broker leads now."""
@@ -53,8 +54,8 @@ class LedShards(Generic[Told]):
                 self.runtime.resign(number)
         for number in range(count):
             hosted = self._hosted(number)
-            if hosted is not None and self._led.get(number) != hosted.leader_epoch:
-                self._led[number] = hosted.leader_epoch
+            if hosted is not None and self._led.get(number) != (hosted, hosted.leader_epoch):
+                self._led[number] = (hosted, hosted.leader_epoch)
                 self.runtime.lead(number, self._opening(hosted))
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
 """The way of a coordinator's markers to the leaders of their partitions, and of the answers back.
 
-Markers for this broker's own partitions are written at once, with the version of their
-transaction; those for others travel in a WriteTxnMarkers, which has no place for it. What a reader
-would get wrong: a sending is answered for every partition exactly once, whatever happens, because
-the machine never sends a marker again while it may be on its way.
+Markers for this broker's own partitions are written at once; those for others travel in a
+WriteTxnMarkers. What a reader would get wrong: a sending is answered for every partition exactly
+once, whatever happens, because the machine never sends a marker again while it may be on its way.
 """
 
 from collections.abc import Callable, Sequence

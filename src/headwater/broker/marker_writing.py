@@ -38,7 +38,7 @@ _NOT_READY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """The end of a transaction. `client_version` is told by a coordinator in this process only."""
+    """The end of a transaction. `client_version` is told by coordinators, and not by tools."""
 
     producer: TransactionalProducer
     coordinator_epoch: int

@@ -121,7 +121,9 @@ class Node(ABC):
         if self._cleaner is not None:
             self._cleaner.stop()
         # Jobs end before the logs are closed, and their outcomes reach the loop before that too.
+        # One of them may want another; it is then done at once, on the loop.
         for executor in (self._cleaner_executor, self._executor):
+            executor.take_no_more()
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
         self._directories.close(broker_epoch=self._broker_epoch())
@@ -281,12 +283,12 @@ class Node(ABC):
             self._loop,
             network_settings(settings),
             self.dispatch,
-            now_ms=self._clock.now_ms(),
+            now_ms=self._clock.steady_ms(),
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
         self._metrics_port = metrics_port(
-            self._loop, settings, self._families, now_ms=self._clock.now_ms()
+            self._loop, settings, self._families, now_ms=self._clock.steady_ms()
         )
         if self._metrics_port is not None:
             self._held.callback(self._metrics_port.close)

@@ -18,6 +18,7 @@ from headwater.cluster.topic_names import TRANSACTION_STATE
 from headwater.coordinator.effects import TransactionalProducer
 from headwater.coordinator.pending_answers import Answer, Outcome
 from headwater.model.broker_settings import BrokerSettings
+from headwater.model.elapsed import has_passed
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NodeId, TopicPartition
@@ -64,13 +65,13 @@ class TransactionQuestions:
         self._partitions = partitions
         self._image = image
         self._colleagues = colleagues
-        self._next_expiry_ms = 0
+        self._expired_ms: int | None = None
         self.configure(static.settings)
 
     def tick(self, now_ms: int) -> None:
         """Now and then, forget questions that led to nothing."""
-        if now_ms >= self._next_expiry_ms:
-            self._next_expiry_ms = now_ms + self._expiry_interval_ms
+        if has_passed(self._expired_ms, self._expiry_interval_ms, now_ms):
+            self._expired_ms = now_ms
             self._partitions.expire_questions(now_ms, self._expiration_ms)
 
     def configure(self, settings: BrokerSettings) -> None:

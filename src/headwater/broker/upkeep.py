@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headwater.broker.coordinators import Coordinators
+from headwater.model.elapsed import has_passed
 from headwater.model.failures import HeadwaterError
 from headwater.model.ports import Clock
 from headwater.net.http_port import HttpPort
@@ -63,7 +64,7 @@ class Upkeep:
         self._tick_others = tick
         self._broken = broken
         self._fenced: dict[object, None] = {}
-        self._next_sweep_ms = 0
+        self._swept_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._alarm: asyncio.TimerHandle | None = None
         deadlines.wake_with(self._set_alarm)
@@ -87,13 +88,17 @@ class Upkeep:
         self._directories.tick(now_ms)
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)
-        if now_ms >= self._next_sweep_ms:
-            self._next_sweep_ms = now_ms + _SWEEP_MS
-            self._server.sweep(now_ms)
+        self._sweep(self._clock.steady_ms())
+        self._look_for_failures()
+
+    def _sweep(self, steady_ms: int) -> None:
+        """Connections have no use for the wall clock, which may be set back or ahead."""
+        if has_passed(self._swept_ms, _SWEEP_MS, steady_ms):
+            self._swept_ms = steady_ms
+            self._server.sweep(steady_ms)
             self._deadlines.expire_gone()
             if self._metrics_port is not None:
-                self._metrics_port.sweep(now_ms)
-        self._look_for_failures()
+                self._metrics_port.sweep(steady_ms)
 
     def _look_for_failures(self) -> None:
         for directory in self._directories.directories:

@@ -43,7 +43,7 @@ from headwater.coordinator.shard_state import REFUSALS, TRANSITIONS, ShardState
 from headwater.coordinator.shard_timers import ShardTimers
 from headwater.coordinator.turns import Turns
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import HeadwaterError, TooMuchWork
+from headwater.model.failures import HeadwaterError, TooManyOpenFiles, TooMuchWork
 from headwater.model.ports import Clock
 from headwater.replication.deadlines import Deadlines
 from headwater.replication.transaction_guard import Ticket
@@ -57,6 +57,8 @@ Told = TypeVar("Told")
 _RELOAD: Final[TimerKey] = ("load again",)
 _RELOAD_MS: Final = 1_000
 _SAID_EVERY_MS: Final = 60_000
+_UNTOLD_LIMIT: Final = 10_000
+"""Of a shard that cannot be loaded for long, the oldest news is forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,8 @@ class HostedShard(Generic[Told]):
         # What waits for an offset to be committed, in the order of the offsets.
         self._held: deque[tuple[int, Callable[[], None]]] = deque()
         self._turns = Turns(step_failed=self._step_failed, departure_failed=self._delivery_failed)
+        # What has happened since the log was last read into a machine, or before it ever was.
+        self._untold: deque[Told] = deque(maxlen=_UNTOLD_LIMIT)
         self._asking: Caller | None = None
         self._ticket: Ticket | None = None
         # Why nothing could be written last, and when that was said.
@@ -163,11 +167,15 @@ class HostedShard(Generic[Told]):
         self._turns.run(partial(self._if_active, caller, step))
 
     def tell(self, event: Told) -> None:
-        """Something has happened that the machine should know, if it is there to hear it."""
+        """Something has happened that the machine should know. One that is not loaded hears it
+        then: its log may speak of what is no more, a topic's offsets for instance.
+        """
 
         def step() -> None:
             if self.state is ShardState.ACTIVE:
                 self._decide(event)
+            elif self.state is not ShardState.CLOSED:
+                self._untold.append(event)
 
         self._turns.run(step)
 
@@ -235,13 +243,19 @@ class HostedShard(Generic[Told]):
         if error is not None:
             _log.error("%s cannot be loaded: %s", self.name, error, exc_info=_traceback(error))
             self._leave(ShardState.FAILED)
-            if isinstance(error, TooMuchWork):
+            if isinstance(error, TooMuchWork | TooManyOpenFiles):
+                # The log is well, and somebody gives back soon what was missing.
                 self._load_later()
             return
         self._free_slot()
         effects = self._machine.decide(Loaded(self._tools.clock.now_ms()))
         self._go(ShardState.ACTIVE)
         self._carry_out(effects)
+        self._hear_the_untold()
+
+    def _hear_the_untold(self) -> None:
+        while self._untold and self.state is ShardState.ACTIVE:
+            self._decide(self._untold.popleft())
 
     def _load_later(self) -> None:
         self._timers.set(_RELOAD, self._tools.clock.now_ms() + _RELOAD_MS)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.cluster.image import NO_LEADER, Partition
 from headwater.model.errors import ErrorCode
+from headwater.model.failures import StorageError
 from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.replication.commit_waits import CommitWait, CommitWaits
 from headwater.replication.in_sync import Granted, Proposal, Verdict
@@ -116,9 +117,14 @@ class HostedPartition:
 
     @property
     def is_followed_here(self) -> bool:
-        """Whether this broker should fetch it from another one."""
+        """Whether this broker should fetch it from another one.
+
+        What was removed says no, whatever its last place: its log may have another host by now.
+        """
         state = self.state
-        return not self._is_led and state.leader != NO_LEADER and self._node_id in state.replicas
+        if self.is_deleted or self._is_led or state.leader == NO_LEADER:
+            return False
+        return self._node_id in state.replicas
 
     # Its place in the cluster.
 
@@ -133,7 +139,12 @@ class HostedPartition:
         self.notify(0)
 
     def opened(self) -> PartitionLog:
-        """Its log. `StorageError` where the disk failed, `UnreadableLog` where it is damaged."""
+        """Its log. `StorageError` where the disk failed, `UnreadableLog` where it is damaged.
+
+        What was removed has none any more: under its name there may be another one's.
+        """
+        if self.is_deleted:
+            raise StorageError(f"{self.name} was removed")
         if self.log is None:
             self.log = log = self._open_log(self)
             self._take_role(log, is_new=True)

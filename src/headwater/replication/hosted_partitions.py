@@ -118,7 +118,7 @@ class HostedPartitions:
 
     def changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
-        self._image = image
+        former, self._image = self._image, image
         if self.replicas is not None:
             self.replicas.changed(image)
         gone: list[HostedPartition] = []
@@ -134,6 +134,10 @@ class HostedPartitions:
                     self._host(topic, first, added)
                 case TopicDeleted(name):
                     gone += self._release(name)
+                    known = former.topics.get(name)
+                    if known is not None:
+                        # Also where no partition of it was here, or none was left.
+                        self._new_from.pop(known.topic_id, None)
                 case PartitionChanged(name, number, partition):
                     self._place(image.topics[name], number, partition)
                 case ConfigsReplaced(resource, _):

@@ -92,19 +92,21 @@ def refuse_late(client_version: int, *, has_open_transaction: bool) -> ErrorCode
 
     In version 2 a marker has the epoch after that of the batches it ends. So what is open in its
     own epoch is the next transaction, and the marker a late copy, which would end it too early.
-    Kafka 4.1 lets it; its successor sends the version along (KIP-1228), as is done here between
-    a coordinator and the leaders in its own process. Without an open transaction a copy is
-    written again, and ends nothing.
+    Kafka 4.1 lets it; its successor sends the version along (KIP-1228), as coordinators do here.
+    Without an open transaction a copy is written again, and ends nothing.
     """
     is_late = client_version >= _EPOCH_BUMPS and has_open_transaction
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_late else None
 
 
-@dataclass(frozen=True, slots=True)
 class Ticket:
-    """The right to write the first batch, if it is still the one that the guard knows."""
+    """The right to write the first batch, if it is still the one that the guard knows.
 
-    number: int
+    No two are equal, also of guards that follow each other: a broker that has led before, and leads
+    again, may still be owed an answer from then.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(slots=True)
@@ -119,11 +121,10 @@ class _Asked:
 class TransactionGuard:
     """The open questions of one partition, by producer. Ask only while no transaction is open."""
 
-    __slots__ = ("_asked", "_tickets")
+    __slots__ = ("_asked",)
 
     def __init__(self) -> None:
         self._asked: dict[int, _Asked] = {}
-        self._tickets = 0
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -134,8 +135,7 @@ class TransactionGuard:
         """The ticket for a batch whose transaction is not open here yet."""
         asked = self._asked.get(producer_id)
         if asked is None:
-            self._tickets += 1
-            asked = _Asked(Ticket(self._tickets), epoch, sequence, question, now_ms)
+            asked = _Asked(Ticket(), epoch, sequence, question, now_ms)
             self._asked[producer_id] = asked
         elif epoch > asked.epoch:
             asked.epoch, asked.lowest_sequence = epoch, sequence
@@ -152,7 +152,7 @@ class TransactionGuard:
         no sequence that could be wrong (IDP-9).
         """
         asked = self._asked.get(producer_id)
-        if asked is None or asked.ticket != ticket:
+        if asked is None or asked.ticket is not ticket:
             raise TransactionStateRefused(
                 f"producer {producer_id} may not open a transaction that is not verified"
             )

@@ -17,7 +17,7 @@ from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.transaction_guard import Question, Ticket, TransactionGuard
 from headwater.storage.partition_log import PartitionLog
 
-UNGUARDED: Final = Ticket(0)
+UNGUARDED: Final = Ticket()
 """For whoever has been told not to ask (transaction.partition.verification.enable)."""
 
 

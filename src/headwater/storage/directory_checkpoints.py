@@ -68,12 +68,11 @@ class DirectoryCheckpoints:
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop what is known of some partitions; a file that told of none of them stays.
 
-        A high watermark goes from its file with the next regular save: it is bounded by the log's
-        end, so a namesake that inherits one takes no harm.
+        High watermarks too: a namesake that inherits one would show its readers, after a crash,
+        all that it has, and other replicas may not have it.
         """
         gone = list(partitions)
-        self.high_watermarks.forget(gone)
-        for each in (self.recovery_points, self.log_starts, self.cleaner_offsets):
+        for each in self._all():
             if each.forget(gone):
                 each.save()
 

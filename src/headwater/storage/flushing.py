@@ -6,14 +6,13 @@ newer epochs first, and then be overwritten by the first.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from headwater.model.failures import StorageError, TooManyOpenFiles, TooMuchWork
 from headwater.storage import leader_epochs
 from headwater.storage.disk import File, write_atomically
 from headwater.storage.executor import Executor, InlineExecutor
 from headwater.storage.leader_epochs import LeaderEpochs
-from headwater.storage.segmented_log import SegmentedLog
+from headwater.storage.segmented_log import SegmentedLog, SyncJob
 
 Waiter = Callable[[StorageError | None], None]
 """Whoever waits for a flush hears of it exactly once: None, or the failure that it met."""
@@ -63,7 +62,8 @@ class Flushing:
     def start(self, then: Waiter | None = None) -> None:
         """Flush what is in the log now. Who comes while a flush runs shares the next one.
 
-        Raises `TooManyOpenFiles` when there is no descriptor; whoever waits may ask again.
+        Where there is no descriptor whoever waits is told that it came to nothing, and may ask
+        again; without anybody to tell, `TooManyOpenFiles` is raised.
         """
         if self._end is not None:
             if then is not None:
@@ -71,8 +71,11 @@ class Flushing:
         elif self._is_running:
             self._is_wanted = True
             self._waiters += [] if then is None else [then]
+        elif then is None:
+            self._submit()
         else:
-            self._submit(then)
+            self._waiters.append(then)
+            self._submit_or_tell()
 
     def stop(self, reason: StorageError) -> None:
         """Start nothing more: the log is gone, or its disk is."""
@@ -84,23 +87,23 @@ class Flushing:
     def run_here(self) -> None:
         """Flush on this thread, as the last thing before the log is closed."""
         assert not self._is_running, "the executor is drained before logs are closed"
-        job, release = self._job()
-        try:
-            job()
-        finally:
-            release()
-        self.recovery_point = self._body.end_offset
+        is_all = False
+        while not is_all:
+            job = self._job()
+            try:
+                job.sync()
+            finally:
+                job.release()
+            self.recovery_point, is_all = job.up_to_offset, job.is_all
 
-    def _submit(self, then: Waiter | None = None) -> None:
-        target, truncations = self._body.end_offset, self._body.truncations
-        active = self._body.segments.active
-        job, release = self._job()
+    def _submit(self) -> None:
+        truncations, active = self._body.truncations, self._body.segments.active
+        job = self._job()
         waiters, self._waiters = self._waiters, []
-        waiters += [] if then is None else [then]
         self._is_running, self._is_wanted = True, False
 
         def done(_: None) -> None:
-            release()
+            job.release()
             self._is_running = False
             # If another sync of the log has failed meanwhile, this one proves nothing: the system
             # tells of pages that it could not write once, and takes them for clean from then on.
@@ -108,25 +111,29 @@ class Flushing:
             if self._end is None and truncations == self._body.truncations:
                 # A segment that was closed meanwhile got a last index entry, which is not synced.
                 rolled = self._body.segments.active is not active
-                safe = active.base_offset if rolled else target
-                self._raise(safe)
-            for waiter in waiters:
-                waiter(self._end)
+                target = job.up_to_offset
+                self._raise(min(active.base_offset, target) if rolled else target)
+            if self._end is None and not job.is_all:
+                # They wait for the rest as well.
+                self._waiters[:0], self._is_wanted = waiters, True
+            else:
+                for waiter in waiters:
+                    waiter(self._end)
             if self._is_wanted and self._end is None and not self._is_running:
-                self._submit_again()
+                self._submit_or_tell()
 
         def failed(error: StorageError) -> None:
-            release()
+            job.release()
             self._is_running = False
             self._failed(error)
             for waiter in waiters:
                 waiter(error)
 
         try:
-            self._executor.submit(job, then=done, otherwise=failed)
+            self._executor.submit(job.sync, then=done, otherwise=failed)
         except TooMuchWork:
             # Then whoever fills the log has to wait for the disk, here and now.
-            InlineExecutor().submit(job, then=done, otherwise=failed)
+            InlineExecutor().submit(job.sync, then=done, otherwise=failed)
 
     def _raise(self, offset: int) -> None:
         """Vouch for more, if it is more."""
@@ -137,14 +144,18 @@ class Flushing:
             if segments.index_of(offset) > segments.index_of(before):
                 self._segments_flushed()
 
-    def _submit_again(self) -> None:
-        """For those who came while a flush ran. Without a descriptor they wait for the next."""
-        with suppress(TooManyOpenFiles):
+    def _submit_or_tell(self) -> None:
+        """For those who wait. Nobody knows when a next flush would come that they could share."""
+        try:
             self._submit()
+        except TooManyOpenFiles as error:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter(StorageError(f"not flushed: {error}"))
 
-    def _job(self) -> tuple[Callable[[], None], Callable[[], None]]:
+    def _job(self) -> SyncJob:
         """What to do off the loop, and what to let go of afterwards."""
-        sync_content, release_content = self._body.sync_job(self.recovery_point)
+        content = self._body.sync_job(self.recovery_point)
         disk, folder = self._body.home.disk, self._body.home.folder
         snapshots, self._snapshots = self._snapshots, []
         epochs = self._epochs.encode() if self._epochs.unsaved else None
@@ -156,11 +167,11 @@ class Flushing:
             # By its path, so not for a log that is gone: a namesake may have its folder by now.
             if epochs is not None and self._end is None:
                 write_atomically(disk, folder / leader_epochs.FILE_NAME, epochs)
-            sync_content()
+            content.sync()
 
         def release() -> None:
-            release_content()
+            content.release()
             for snapshot in snapshots:
                 snapshot.close()
 
-        return job, release
+        return content._replace(sync=job, release=release)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from headwater.model.elapsed import has_passed
 from headwater.model.failures import (
     BatchError,
     CorruptFile,
@@ -104,7 +105,7 @@ class LogCleaner:
         self._dice = dice
         self._cleaning: Cleaning | None = None
         self._swapping: _Swapping | None = None
-        self._next_look_ms = 0
+        self._looked_ms: int | None = None
         self._is_stopped = False
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
         self.last_result: CleaningResult | None = None
@@ -125,7 +126,9 @@ class LogCleaner:
         if self._swapping is not None:
             with self._leaving_alone(self._swapping.log):
                 self._swap_next(self._swapping, now_ms)
-        elif self._cleaning is None and now_ms >= self._next_look_ms:
+        elif self._cleaning is None and has_passed(
+            self._looked_ms, self._settings.log_cleaner_backoff_ms, now_ms
+        ):
             self._start_next(now_ms)
 
     def stop(self) -> None:
@@ -142,7 +145,7 @@ class LogCleaner:
 
     def _start_next(self, now_ms: int) -> None:
         # Forgotten when a cleaning succeeds: then the next log may follow at once.
-        self._next_look_ms = now_ms + self._settings.log_cleaner_backoff_ms
+        self._looked_ms = now_ms
         logs = self._cleanable_logs()
         due = due_logs(self._ages(logs), now_ms)
         if not due:
@@ -212,7 +215,7 @@ class LogCleaner:
         if self._is_stopped:
             self._drop(log)
             return
-        self._next_look_ms = 0
+        self._looked_ms = None
         self._swapping = _Swapping(log, outcome, deque(outcome.groups))
 
     def _swap_next(self, swapping: _Swapping, now_ms: int) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Generic, TypeVar
 
+from headwater.model.elapsed import has_passed
 from headwater.model.failures import (
     BatchError,
     StorageError,
@@ -36,11 +37,17 @@ class LogDirectories:
     """Finds, makes and removes logs, and keeps them in order."""
 
     def __init__(
-        self, paths: Sequence[PurePath], tools: DirectoryTools, settings: StorageSettings
+        self,
+        paths: Sequence[PurePath],
+        tools: DirectoryTools,
+        settings: StorageSettings,
+        *,
+        members_per_tick: int = _MEMBERS_PER_TICK,
     ) -> None:
         assert paths, "a broker needs at least one log directory"
         self.directories = [LogDirectory(path, tools) for path in paths]
         self._settings = settings
+        self._members_per_tick = members_per_tick
         # Logs in which background work met damage; whoever reads there hears of it too.
         self.damaged: dict[TopicPartition, str] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
@@ -154,6 +161,7 @@ class LogDirectories:
             _guarded_quietly(
                 directory, partial(directory.open_some, _OPENED_PER_TICK, now_ms=now_ms)
             )
+            _guarded_quietly(directory, directory.flush_recovered)
             directory.remove_due(now_ms)
             directory.save_flushed_segments(now_ms)
         for each in self._rounds:
@@ -177,7 +185,13 @@ class LogDirectories:
         def for_logs(
             interval_ms: int, visit: Callable[[PartitionLog, int], object]
         ) -> _Round[PartitionLog]:
-            return _Round(interval_ms, now_ms, self.opened, partial(self._visit_log, visit))
+            return _Round(
+                interval_ms,
+                now_ms,
+                self.opened,
+                partial(self._visit_log, visit),
+                members_per_tick=self._members_per_tick,
+            )
 
         def for_directories(
             interval_ms: int, save: Callable[[LogDirectory], None]
@@ -186,7 +200,8 @@ class LogDirectories:
                 interval_ms,
                 now_ms,
                 self.serving,
-                lambda each, _: _guarded_quietly(each, partial(save, each)),
+                lambda each, _: _visit_directory(each, partial(save, each)),
+                members_per_tick=self._members_per_tick,
             )
 
         return [
@@ -210,7 +225,10 @@ class LogDirectories:
     def _visit_log(
         self, visit: Callable[[PartitionLog, int], object], log: PartitionLog, now_ms: int
     ) -> None:
-        """The round goes on with the next log, whatever becomes of this one."""
+        """The round goes on with the next log, whatever becomes of this one.
+
+        It may have been deleted since the round began; then it refuses.
+        """
         try:
             visit(log, now_ms)
         except (StorageError, TooManyOpenFiles):
@@ -232,18 +250,21 @@ class _Round(Generic[T]):
         now_ms: int,
         members: Callable[[], Iterable[T]],
         visit: Callable[[T, int], object],
+        *,
+        members_per_tick: int,
     ) -> None:
         self._interval_ms = interval_ms
-        self._due_ms = now_ms + interval_ms
+        self._begun_ms = now_ms
         self._members = members
         self._visit = visit
+        self._members_per_tick = members_per_tick
         self._waiting: deque[T] = deque()
 
     def go_on(self, now_ms: int) -> None:
-        if not self._waiting and now_ms >= self._due_ms:
-            self._due_ms = now_ms + self._interval_ms
+        if not self._waiting and has_passed(self._begun_ms, self._interval_ms, now_ms):
+            self._begun_ms = now_ms
             self._waiting.extend(self._members())
-        for _ in range(min(len(self._waiting), _MEMBERS_PER_TICK)):
+        for _ in range(min(len(self._waiting), self._members_per_tick)):
             self._visit(self._waiting.popleft(), now_ms)
 
 
@@ -254,6 +275,12 @@ def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:
     except StorageError as error:
         directory.fence(error)
         raise
+
+
+def _visit_directory(directory: LogDirectory, action: Callable[[], None]) -> None:
+    """One that has failed since the round began is not written to any more."""
+    if directory.failure is None:
+        _guarded_quietly(directory, action)
 
 
 def _guarded_quietly(directory: LogDirectory, action: Callable[[], None]) -> None:

@@ -14,11 +14,13 @@ there any more, while the other directories go on (RC-5).
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from headwater.model.elapsed import has_passed
 from headwater.model.failures import (
     BatchError,
     CorruptFile,
@@ -59,6 +61,8 @@ SettingsFor = Callable[[str], TopicSettings]
 # A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
 _FILES_REMOVED_AT_ONCE = 1_000
 _TREES_REMOVED_AT_ONCE = 200
+# Each holds a few descriptors until it is done, and a crash may leave thousands of logs unflushed.
+_FLUSHED_AT_ONCE = 16
 # Even a broker with ten thousand busy partitions spends less than a hundredth of its time on this.
 _BETWEEN_EARLY_SAVES_MS = 1_000
 
@@ -95,8 +99,11 @@ class LogDirectory:
             tools.disk, path, executor=tools.executor, failed=self.fence
         )
         self._was_clean = True
+        # What a crash left unflushed, and how many of them are being flushed.
+        self._unflushed: deque[PartitionLog] = deque()
+        self._flushes = 0
         self._has_flushed_segments = False
-        self._next_early_save_ms = 0
+        self._saved_early_ms: int | None = None
         self._events = LogEvents(
             failed=self.fence,
             recovery_point_lowered=self.save_recovery_points,
@@ -274,9 +281,23 @@ class LogDirectory:
 
         Not at once, because many logs that roll together share one write.
         """
-        if self._has_flushed_segments and now_ms >= self._next_early_save_ms:
-            self._next_early_save_ms = now_ms + _BETWEEN_EARLY_SAVES_MS
+        if self._has_flushed_segments and has_passed(
+            self._saved_early_ms, _BETWEEN_EARLY_SAVES_MS, now_ms
+        ):
+            self._saved_early_ms = now_ms
             self.save_recovery_points_later()
+
+    def flush_recovered(self) -> None:
+        """Flush what a crash left, a few logs at a time: the next start need not look at it again.
+
+        A log that finds no descriptor is flushed with its next segment.
+        """
+        while self._unflushed and self._flushes < _FLUSHED_AT_ONCE:
+            self._flushes += 1
+            self._unflushed.popleft().flush(self._flushed)
+
+    def _flushed(self, _: StorageError | None) -> None:
+        self._flushes -= 1
 
     def save_log_starts(self) -> None:
         self._checkpoints.note_log_starts(self._logs.values()).save()
@@ -378,8 +399,7 @@ class LogDirectory:
             with suppress(UnreadableLog):
                 log = self.log(partition, now_ms=now_ms)
                 if log.recovery_point < log.end_offset:
-                    # In the background, so that the next start need not look at all of it again.
-                    log.flush()
+                    self._unflushed.append(log)
 
     def _find(self, name: str, now_ms: int) -> None:
         folder, path = parse_folder_name(name), self.path / name

@@ -245,7 +245,8 @@ class PartitionLog:
         """Flush a log whose oldest unflushed record has waited for `flush.ms`."""
         if self.end_offset == self.recovery_point:
             self._dirty_since_ms = None
-        elif self._dirty_since_ms is None:
+        elif self._dirty_since_ms is None or self._dirty_since_ms > now_ms:
+            # The clock may have been set back, and nobody waits for it to catch up.
             self._dirty_since_ms = now_ms
         if (
             self._dirty_since_ms is not None
@@ -351,13 +352,17 @@ class PartitionLog:
 
     def fence(self, error: StorageError) -> None:
         """The disk has failed: refuse everything from now on, and touch nothing."""
-        self.failure = error
+        self.failure = self.failure or error
         self._flushing.stop(error)
 
     def abandon(self) -> None:
-        """Let go of the files without a flush, because the partition is to be deleted."""
+        """Let go of the files without a flush, because the partition is to be deleted.
+
+        Whoever still has the log in hand is refused, and for no fault of the disk: its files have
+        gone from their folder, and what lies there under the same names is a namesake's.
+        """
         self.is_abandoned = True
-        self._flushing.stop(StorageError(f"{self.partition} was deleted"))
+        self.fence(StorageError(f"{self.partition} was deleted"))
         self.body.close()
 
     @contextmanager

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import PurePath
 
+from headwater.model.elapsed import has_passed
+
 
 class PendingRemovals:
     """A queue for each delay, so that the earliest is always in front of its own."""
@@ -20,13 +22,13 @@ class PendingRemovals:
 
     def add(self, paths: Iterable[PurePath], *, now_ms: int, delay_ms: int) -> None:
         queue = self._queues.setdefault(delay_ms, deque())
-        queue.extend((now_ms + delay_ms, path) for path in paths)
+        queue.extend((now_ms, path) for path in paths)
 
     def take_due(self, now_ms: int, *, limit: int) -> list[PurePath]:
         """What has waited long enough, at most so many; the rest is due at the next call."""
         due: list[PurePath] = []
         for delay_ms, queue in list(self._queues.items()):
-            while queue and queue[0][0] <= now_ms and len(due) < limit:
+            while queue and len(due) < limit and has_passed(queue[0][0], delay_ms, now_ms):
                 due.append(queue.popleft()[1])
             if not queue:
                 del self._queues[delay_ms]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import NamedTuple
 
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.records.header import Buffer
@@ -29,6 +30,10 @@ from headwater.storage.segments import Segments
 from headwater.storage.sparse_indexes import AppendedBatch
 from headwater.storage.transaction_index import AbortedTransaction, collect_aborted
 
+# A sync holds some files of each. Mostly there are one or two, but in a directory that has lost its
+# checkpoints nothing counts as flushed.
+_SEGMENTS_PER_SYNC = 32
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollRule:
@@ -36,6 +41,15 @@ class RollRule:
 
     segment_bytes: int
     segment_ms: int
+
+
+class SyncJob(NamedTuple):
+    """What makes content durable up to an offset, and what lets go of the files afterwards."""
+
+    sync: Callable[[], None]
+    release: Callable[[], None]
+    up_to_offset: int
+    is_all: bool
 
 
 class SegmentedLog:
@@ -234,8 +248,8 @@ class SegmentedLog:
         self.segments.replace(old, [new])
         self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
 
-    def sync_job(self, from_offset: int) -> tuple[Callable[[], None], Callable[[], None]]:
-        """A job that makes all content since an offset durable, and what to call when it ended.
+    def sync_job(self, from_offset: int) -> SyncJob:
+        """A job that makes content since an offset durable: all of it, or of so many segments.
 
         Where a descriptor is missing, nothing is held and nothing counts as synced.
         """
@@ -243,7 +257,8 @@ class SegmentedLog:
         sync_names, sync_folder = not self._names_synced, not self.is_folder_durable
         with ExitStack() as held:
             files: list[File] = []
-            for segment in self.segments.since(from_offset):
+            unsynced = self.segments.since(from_offset)
+            for segment in unsynced[:_SEGMENTS_PER_SYNC]:
                 segment.write_out()
                 files += [held.enter_context(each.held()) for each in segment.cached_files()]
                 files += _opened(held, segment.transactions.open_for_sync())
@@ -260,7 +275,9 @@ class SegmentedLog:
             if sync_folder:
                 disk.sync_directory(folder.parent)
 
-        return sync, release
+        rest = unsynced[_SEGMENTS_PER_SYNC:]
+        up_to_offset = rest[0].base_offset if rest else self.end_offset
+        return SyncJob(sync, release, up_to_offset, is_all=not rest)
 
     def names_changed(self) -> None:
         """Something else was made in the folder: the next sync covers its name as well."""

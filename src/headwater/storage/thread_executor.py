@@ -27,7 +27,8 @@ Post = Callable[[Callable[[], None]], object]
 class ThreadExecutor:
     """Runs at most `threads` jobs at a time and lets at most `queue_limit` more wait.
 
-    `submit` and `close` are for the loop's thread only.
+    `submit` and `take_no_more` are for the loop's thread only; `close` is for another one if the
+    first has been told so before.
     """
 
     def __init__(
@@ -60,15 +61,19 @@ class ThreadExecutor:
         then: Callable[[T], None],
         otherwise: Callable[[StorageError], None],
     ) -> None:
-        """See `Executor`. Raises `TooMuchWork` when the queue is full."""
+        """See `Executor`. Raises `TooMuchWork` when the queue is full, and before the end."""
         if self._is_closed:
-            raise RuntimeError("the executor is closed")
+            raise TooMuchWork("the executor takes no more work")
         if self._unfinished >= self._limit:
             raise TooMuchWork(f"{self._unfinished} jobs wait for the disk")
         self._unfinished += 1
         self._work.put(partial(self._run, job, then, otherwise))
         if len(self._threads) < min(self._unfinished, self._thread_limit):
             self._start_thread()
+
+    def take_no_more(self) -> None:
+        """The end is near. To be said on the loop, before `close` waits elsewhere for it."""
+        self._is_closed = True
 
     def close(self) -> None:
         """Run what was submitted to its end, and wait for it."""

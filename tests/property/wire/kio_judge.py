@@ -38,6 +38,7 @@ _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "timedelta_i3
 # Null to kio is a value to Kafka: the zero id, the timestamp -1.
 _NEVER_NULL = ("uuid", "datetime_i64")
 _LATEST_MS = 4_000_000_000_000
+_OUR_TAGS = 10_000
 
 
 def kio_request(api: Api, version: int) -> type:
@@ -55,8 +56,15 @@ def kio_bytes(message: object) -> bytes:
 
 
 def paired(shape: type, kio_class: type, version: int) -> Iterator[tuple[WireField, Field[object]]]:
-    """Our fields of the version beside kio's. That they are as many is part of the judgement."""
-    ours = [field for field in wire_fields(shape) if field.travels_in(version)]
+    """Our fields of the version beside kio's. That they are as many is part of the judgement.
+
+    Those that only our own brokers know are not Kafka's; at their default they do not travel.
+    """
+    ours = [
+        field
+        for field in wire_fields(shape)
+        if field.travels_in(version) and (field.tag is None or field.tag < _OUR_TAGS)
+    ]
     theirs = fields(kio_class)
     assert [_plain(field.name) for field in ours] == [_plain(field.name) for field in theirs]
     return zip(ours, theirs, strict=True)

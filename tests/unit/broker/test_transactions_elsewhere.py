@@ -120,6 +120,7 @@ def test_markers_go_to_the_leaders_of_their_partitions() -> None:
     assert isinstance(asked.request, WriteTxnMarkersRequest)
     (marker,) = asked.request.markers
     assert [each.partition_indexes for each in marker.topics] == [(1,)]
+    assert marker.client_version == 2
     asked.then(written(THERE, ErrorCode.NONE))
     assert lab.outcomes()[THERE] is MarkerOutcome.WRITTEN
 

@@ -26,7 +26,12 @@ from headwater.coordinator.records.offset_records import (
 )
 from headwater.coordinator.shard_state import ShardState
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import StorageError, TooMuchWork
+from headwater.model.failures import (
+    HeadwaterError,
+    StorageError,
+    TooManyOpenFiles,
+    TooMuchWork,
+)
 from headwater.model.ids import ProducerId
 from headwater.replication.deadlines import Deadlines
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -69,7 +74,7 @@ class Lab:
         self.scripts: list[Script] = []
         self.performed: list[Effect] = []
         self.loads_ended = 0
-        self.open_error: StorageError | None = None
+        self.open_error: HeadwaterError | None = None
         tools: ShardTools[str] = ShardTools(
             topic="__consumer_offsets",
             make=self._make,
@@ -431,11 +436,17 @@ def test_what_a_timer_brings_about_is_carried_out(lab: Lab) -> None:
 
 
 def test_a_shard_hears_what_it_is_told_once_it_serves() -> None:
+    """Its log may have offsets of a topic that is deleted before they are read (OE-2)."""
     lab = Lab()
-    lab.shard.tell("too early")
+    lab.shard.tell("early")
+    lab.open_error = TooManyOpenFiles("none left")
     lab.load()
+    lab.shard.tell("not lost either")
+    lab.open_error = None
+    lab.pass_time(1_000)
     lab.shard.tell("in time")
-    assert lab.machine.heard == [Loaded(lab.clock.now_ms()), "in time"]
+    loaded = Loaded(lab.clock.now_ms())
+    assert lab.machine.heard == [loaded, "early", "not lost either", "in time"]
 
 
 def test_a_marker_is_written_and_obeyed(lab: Lab) -> None:
@@ -550,15 +561,29 @@ def test_a_record_that_cannot_be_read_fails_the_shard(lab: Lab) -> None:
     assert again.loads_ended == 1
 
 
-def test_a_load_that_found_no_thread_is_tried_again(lab: Lab) -> None:
+@pytest.mark.parametrize("error", [TooMuchWork("full"), TooManyOpenFiles("none left")])
+def test_a_load_that_found_no_thread_or_no_descriptor_is_tried_again(
+    lab: Lab, error: HeadwaterError
+) -> None:
     lab.ask(writes(0))
-    lab.log.read_error = TooMuchWork("full")
+    lab.log.read_error = error
     again = Lab(lab.log).load()
+    again.pass_time(1_000)
     assert again.state() is ShardState.FAILED
     lab.log.read_error = None
     again.pass_time(1_000)
     assert again.state() is ShardState.ACTIVE
     assert again.loads_ended == 1
+
+
+def test_a_log_that_finds_no_descriptor_is_opened_as_soon_as_there_is_one() -> None:
+    lab = Lab()
+    lab.open_error = TooManyOpenFiles("none left")
+    lab.load()
+    assert lab.state() is ShardState.FAILED
+    lab.open_error = None
+    lab.pass_time(1_000)
+    assert lab.state() is ShardState.ACTIVE
 
 
 def test_a_machine_that_trips_is_loaded_anew(lab: Lab) -> None:

@@ -5,9 +5,11 @@ from pathlib import PurePath
 
 import pytest
 
+from headwater.cluster.facts import TopicCreated, TopicDeleted
+from headwater.cluster.image import Partition, Topic
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import TooManyOpenFiles
-from headwater.model.ids import TopicId, TopicPartition
+from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.records.building import build_batch
 from headwater.records.record import Record
 from headwater.storage import partition_metadata
@@ -23,6 +25,8 @@ from tests.sim.cluster_clients import produce
 from tests.sim.cluster_lab import topic
 from tests.sim.cruel_disk import CruelDisk, CruelFile
 from tests.sim.member_lab import DIRECTORIES, MemberLab
+
+ELSEWHERE = NodeId(9)
 
 
 class SlowDisk(CruelDisk):
@@ -53,6 +57,19 @@ def test_new_partitions_take_their_time_from_the_broker_in_small_pieces() -> Non
         partitions.open_some(5)
         counts.append(opened())
     assert counts == [2, 4, 6, 7]
+
+
+def test_topics_that_come_and_go_elsewhere_leave_nothing_behind() -> None:
+    lab = BrokerLab()
+    partition = Partition(
+        replicas=(ELSEWHERE,), isr=(ELSEWHERE,), leader=ELSEWHERE, leader_epoch=0, partition_epoch=0
+    )
+    for number in range(3):
+        topic_id = TopicId(bytes([number] * 16))
+        lab.change(TopicCreated(Topic(name="t", topic_id=topic_id, partitions=(partition,))))
+        assert lab.broker.partitions._new_from
+        lab.change(TopicDeleted("t"))
+    assert lab.broker.partitions._new_from == {}
 
 
 @pytest.mark.parametrize("has_id", [True, False])

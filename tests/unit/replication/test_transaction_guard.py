@@ -34,7 +34,7 @@ def test_without_a_ticket_no_transaction_is_opened() -> None:
     with pytest.raises(TransactionStateRefused):
         check(guard, None, 0)
     with pytest.raises(TransactionStateRefused):
-        check(guard, Ticket(1), 0)
+        check(guard, Ticket(), 0)
     check(guard, ask(guard, 0), 0)
 
 

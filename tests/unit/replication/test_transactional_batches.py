@@ -29,3 +29,9 @@ def test_what_a_coordinator_said_before_another_broker_led_does_not_count_any_mo
     lab.change(PartitionChanged("t", 0, led_by(hosted.state, here, hosted.state.isr)))
     with pytest.raises(TransactionStateRefused):
         check_ticket(hosted, log, ticket, producer_id=PRODUCER, epoch=0, sequence=0)
+    newer = take_ticket(
+        hosted, PRODUCER, epoch=0, sequence=0, question=Question.VERIFY, now_ms=START_MS
+    )
+    with pytest.raises(TransactionStateRefused):
+        check_ticket(hosted, log, ticket, producer_id=PRODUCER, epoch=0, sequence=0)
+    check_ticket(hosted, log, newer, producer_id=PRODUCER, epoch=0, sequence=0)

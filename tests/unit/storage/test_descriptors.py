@@ -144,3 +144,51 @@ def test_a_cut_without_a_descriptor_fences_because_it_cannot_be_left_half_done()
     with pytest.raises(StorageError):
         lab.log.truncate_to(1, now_ms=lab.now_ms)
     assert len(lab.failures) == 1
+
+
+def test_whoever_waits_for_a_flush_that_finds_no_descriptor_hears_of_it() -> None:
+    """A transaction's marker waits so, and would never be written again."""
+    executor = HeldExecutor(random.Random(1))
+    lab = LogLab(executor=executor)
+    disk = lab.disk
+    assert isinstance(disk, CruelDisk)
+    lab.append(2)
+    flushed: list[StorageError | None] = []
+    disk.is_out_of_descriptors = True
+    give_up_all(lab.files)
+    lab.log.flush(flushed.append)
+    assert [type(each) for each in flushed] == [StorageError]
+    assert lab.failures == []
+    disk.is_out_of_descriptors = False
+    lab.log.flush(flushed.append)
+    executor.finish()
+    assert flushed[1:] == [None]
+    assert lab.log.recovery_point == 2
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_log_of_which_nothing_counts_as_flushed_is_flushed_a_few_segments_at_a_time(
+    is_closed: bool,
+) -> None:
+    """As after a checkpoint was lost: it may have more segments than there are descriptors."""
+    lab = LogLab(TopicSettings(segment_bytes=100), max_open_files=10)
+    lab.append(1)
+    for _ in range(99):
+        lab.append(1)
+    assert len(lab.log.body.segments) == 100
+    lab.recovery_point = 0
+    lab.executor = executor = HeldExecutor(random.Random(1))
+    log = lab.crash()
+    assert log.recovery_point == 0
+    flushed: list[StorageError | None] = []
+    if is_closed:
+        log.close()
+    else:
+        log.flush(flushed.append)
+        while executor.waiting_count:
+            assert flushed == []
+            assert sum(each.is_held for each in lab.files._open) <= 100
+            executor.finish()
+        assert flushed == [None]
+    assert log.recovery_point == 100
+    assert lab.failures == []

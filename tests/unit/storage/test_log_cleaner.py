@@ -405,3 +405,13 @@ def test_a_stop_amid_a_swap_keeps_what_is_in_place_and_drops_the_rest() -> None:
     log = workshop.logs.log(workshop.log.partition, now_ms=workshop.now_ms)
     assert log is not None
     assert {key: value for _, key, value in contents(log)} == newest
+
+
+def test_a_clock_that_is_set_back_keeps_no_log_from_being_cleaned() -> None:
+    workshop = Workshop()
+    workshop.tick()
+    workshop.now_ms -= 86_400_000
+    workshop.fill()
+    before = len(contents(workshop.log))
+    workshop.compact()
+    assert len(contents(workshop.log)) < before

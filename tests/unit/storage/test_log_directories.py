@@ -184,6 +184,19 @@ def test_a_deleted_partition_leaves_nothing_to_its_namesake() -> None:
     assert (again.log_start_offset, again.end_offset) == (0, 2)
 
 
+def test_a_namesake_inherits_no_high_watermark() -> None:
+    """HW-9. Or its readers would see, after a crash, what other replicas may not have."""
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 9)
+    broker.pass_time(5_000)
+    broker.logs.delete(TopicPartition("orders", 0), now_ms=broker.now_ms)
+    again = broker.create("orders")
+    batch = bytearray(build_batch(records(b"v", timestamp=broker.now_ms)))
+    again.append_as_leader(batch, leader_epoch=0, now_ms=broker.now_ms)
+    broker.crash()
+    assert (broker.log("orders").high_watermark, broker.log("orders").end_offset) == (0, 1)
+
+
 def test_a_deleted_folder_goes_after_its_delay_or_at_the_next_start() -> None:
     """TO-4"""
     broker = Broker(ONE)
@@ -644,6 +657,7 @@ def test_an_adopted_folder_keeps_its_topic_id_from_the_next_flush_on() -> None:
     broker.append(broker.create("orders"), 2)
     broker.disk.remove(ONE / "orders-0" / "partition.metadata")
     broker.crash()
+    broker.pass_time(1)
     log = broker.log("orders")
     assert log.recovery_point == 2
     broker.logs.directory_of(partition).adopt(partition, TOPIC_ID)
@@ -652,3 +666,88 @@ def test_an_adopted_folder_keeps_its_topic_id_from_the_next_flush_on() -> None:
     broker.disk.power_cut()
     broker.start()
     assert broker.logs.directory_of(partition).topic_id(partition) == TOPIC_ID
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_background_work_leaves_a_partition_alone_that_is_deleted_before_its_turn(
+    is_made_anew: bool,
+) -> None:
+    """RT-4. With many logs a round takes several ticks, and what is deleted in between has files
+    under the same names as whoever comes next, or none at all.
+    """
+    broker = Broker(ONE)
+    doomed = [broker.create("orders", number) for number in range(150)]
+    for log in doomed:
+        broker.append(log)
+    broker.pass_time(300_000)
+    assert doomed[0].log_start_offset == 1, "the round has begun"
+    assert doomed[-1].log_start_offset == 0, "and is not over"
+    broker.logs.delete(doomed[-1].partition, now_ms=broker.now_ms)
+    if is_made_anew:
+        broker.append(broker.create("orders", 149))
+    broker.pass_time(100)
+    assert broker.logs.directories[0].failure is None
+    if is_made_anew:
+        broker.pass_time(2_000)
+        assert broker.disk.status(ONE / "orders-149" / "00000000000000000000.log") is not None
+        assert broker.log("orders", 149).log_start_offset == 0
+
+
+DAY_MS = 86_400_000
+
+
+def test_what_is_removed_goes_and_watermarks_are_saved_though_the_clock_is_set_back() -> None:
+    """HW-9, RT-5. It may have been ahead when the machine was started."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.create("parcels")
+    broker.logs.delete(TopicPartition("parcels", 0), now_ms=broker.now_ms)
+    broker.pass_time(-DAY_MS)
+    assert not any(name.endswith("-delete") for name in broker.disk.names(ONE))
+    broker.append(log, 5)
+    broker.pass_time(5_000)
+    broker.crash()
+    assert broker.log("orders").high_watermark == 5
+
+
+def test_segments_expire_though_the_clock_was_ahead_by_a_day() -> None:
+    """RT-2. Or the disk could be full before the clock is where it was."""
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.pass_time(DAY_MS)
+    broker.pass_time(-DAY_MS)
+    broker.append(log, 8)
+    broker.pass_time(300_000)
+    assert log.log_start_offset == 8
+
+
+def test_a_log_is_flushed_in_time_though_the_clock_is_set_back() -> None:
+    broker = Broker(ONE)
+    broker.settings = dataclasses.replace(SMALL, flush_ms=10)
+    broker.logs = LogDirectories(
+        [PurePath("/three")], broker.tools, StorageSettings(log_flush_scheduler_interval_ms=5)
+    )
+    broker.logs.open(broker.now_ms)
+    log = broker.create("orders")
+    broker.append(log)
+    broker.pass_time(5)
+    broker.pass_time(-DAY_MS)
+    broker.pass_time(10)
+    assert log.recovery_point == 1
+
+
+def test_a_crash_with_many_unflushed_logs_does_not_use_up_the_descriptors_of_the_next_start() -> (
+    None
+):
+    """RC-1. Each flush holds files until it is done, and none is done before the start is over."""
+    broker = Broker(ONE)
+    for number in range(100):
+        broker.append(broker.create("orders", number))
+    broker.executor = executor = HeldExecutor(random.Random(1))
+    broker.crash()
+    for _ in range(20):
+        held = [each.path for each in broker.tools.files._open if each.is_held]
+        assert len(held) <= 64
+        broker.pass_time(100)
+        executor.finish()
+    assert all(broker.log("orders", number).recovery_point == 1 for number in range(100))

@@ -9,6 +9,7 @@ import pytest
 from headwater.model.failures import StorageError, TooMuchWork
 from headwater.storage.executor import Executor
 from headwater.storage.thread_executor import ThreadExecutor
+from tests.sim.log_lab import LogLab
 
 
 class Loop:
@@ -89,5 +90,25 @@ def test_closing_waits_for_every_job_that_was_submitted() -> None:
         executor.submit(job, then=ignore, otherwise=ignore)
     executor.close()
     assert len(done) == 6
-    with pytest.raises(RuntimeError):
+    with pytest.raises(TooMuchWork):
         executor.submit(job, then=ignore, otherwise=ignore)
+
+
+def test_a_flush_that_is_wanted_while_the_broker_stops_is_still_done() -> None:
+    """Or the log could not be closed, and its broker not be stopped cleanly."""
+    loop, gate, flushed = Loop(), threading.Event(), list[object]()
+    executor = ThreadExecutor(1, loop.post)
+    lab = LogLab(executor=executor)
+    executor.submit(gate.wait, then=ignore, otherwise=ignore)
+    lab.append(1)
+    lab.log.flush()
+    lab.append(1)
+    lab.log.flush(flushed.append)
+    executor.take_no_more()
+    gate.set()
+    executor.close()
+    loop.run_one()
+    loop.run_one()
+    assert flushed == [None]
+    lab.log.close()
+    assert lab.log.recovery_point == 2

@@ -33,6 +33,7 @@ from headwater.wire.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from headwater.wire.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from tests.unit.wire.bytes_of import read_bytes, written
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
@@ -148,3 +149,17 @@ def test_what_many_brokers_share_is_written_once_and_never_for_another() -> None
     longer = UpdateMetadataRequest(broker_epoch=1, topic_states=(*states, states[0]))
     assert len(written(longer, 8)) > len(written(first, 8))
     assert written(second, 8)[:12] == written(replace(second, topic_states=()), 8)[:12]
+
+
+def test_a_marker_tells_the_version_of_its_transaction_by_a_tag_that_kafka_has_not() -> None:
+    """KIP-1228. What a tool sends, or another broker, is as Kafka has it."""
+    plain = WritableTxnMarker(producer_id=7, producer_epoch=1, coordinator_epoch=3)
+    tagged = replace(plain, client_version=2)
+    for marker in (plain, tagged):
+        request = WriteTxnMarkersRequest(markers=(marker,))
+        assert read_bytes(WriteTxnMarkersRequest, 1, written(request, 1)) == request
+    bytes_of = [
+        written(WriteTxnMarkersRequest(markers=(each,)), 1).hex(" ") for each in (plain, tagged)
+    ]
+    assert bytes_of[0].endswith("00 00 00 03 00 00")
+    assert bytes_of[1].endswith("00 00 00 03 01 90 4e 01 02 00")

@@ -13,7 +13,6 @@ from headwater.broker.marker_writing import Marker
 from headwater.cluster.decision import Refusal
 from headwater.coordinator.effects import TransactionalProducer
 from headwater.coordinator.transactions.marker_delivery import MarkerAnswers
-from headwater.coordinator.transactions.transaction_metadata import OLD_CLIENTS
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import ProducerId, TopicPartition
 from headwater.security.authorization import CLUSTER, Operation
@@ -70,11 +69,11 @@ class _Writing:
 
 
 def _marker(asked: WritableTxnMarker) -> Marker:
-    """The request does not tell the version of the transaction."""
+    """Tools do not tell the version of the transaction, and count as old clients."""
     return Marker(
         producer=TransactionalProducer(ProducerId(asked.producer_id), asked.producer_epoch),
         coordinator_epoch=asked.coordinator_epoch,
-        client_version=OLD_CLIENTS,
+        client_version=asked.client_version,
         is_commit=asked.transaction_result,
     )
 

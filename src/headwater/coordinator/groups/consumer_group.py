@@ -44,6 +44,7 @@ from headwater.coordinator.groups.consumer_member import (
 from headwater.coordinator.groups.group import GROUP_TIMER
 from headwater.coordinator.groups.waiting import waits_until
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
+from headwater.model.elapsed import has_passed
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidPattern
 from headwater.model.ids import TopicId
@@ -202,11 +203,11 @@ class ConsumerGroup(ConsumerGroupQuestions):
     def _are_regexes_stale(self, version: Version, now_ms: int) -> bool:
         if not self.state.regexes:
             return False
-        if self._regexes_refreshed_ms is None:
-            return True
-        age_ms = now_ms - self._regexes_refreshed_ms
-        is_due = version != self._regexes_version and age_ms >= REGEX_REFRESH_PAUSE_MS
-        return is_due or age_ms >= self.settings.regex_refresh_interval_ms
+        refreshed_ms = self._regexes_refreshed_ms
+        has_news = version != self._regexes_version
+        return (has_news and has_passed(refreshed_ms, REGEX_REFRESH_PAUSE_MS, now_ms)) or (
+            has_passed(refreshed_ms, self.settings.regex_refresh_interval_ms, now_ms)
+        )
 
     def _on_leave(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> list[Effect]:
         member_id, instance_id = request.member_id, request.instance_id

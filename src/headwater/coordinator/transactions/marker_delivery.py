@@ -83,6 +83,7 @@ def request_of(sendings: Iterable[SendMarkers]) -> WriteTxnMarkersRequest:
                     for topic, numbers in _by_topic(sending.partitions).items()
                 ),
                 coordinator_epoch=sending.coordinator_epoch,
+                client_version=sending.client_version,
             )
             for sending in sendings
         )

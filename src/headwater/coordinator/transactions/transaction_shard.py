@@ -285,7 +285,9 @@ class TransactionShard:
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return []
-        if now_ms < transaction.deadline_ms:
+        # Timers go by the steady clock. One that fires before the transaction has even begun shows
+        # that the wall clock was set back meanwhile; its time is over all the same.
+        if transaction.start_ms <= now_ms < transaction.deadline_ms:
             return [_watch(transaction)]
         aborted = transaction.fenced(server_version=self.settings.server_version, now_ms=now_ms)
         return self._ending(aborted, None, now_ms)

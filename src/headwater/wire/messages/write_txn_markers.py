@@ -20,6 +20,9 @@ class WritableTxnMarker:
     transaction_result: bool = one("bool", default=False)
     topics: tuple[WritableTxnMarkerTopic, ...] = many(WritableTxnMarkerTopic, default=())
     coordinator_epoch: int = one("int32", default=0)
+    # Not Kafka's, whose version 2 has a field for it (KIP-1228): the version of transactions in
+    # which the end was decided. Whoever does not know the tag passes over it.
+    client_version: int = one("int8", default=0, tag=10_000)
 
 
 @shape

@@ -1,11 +1,15 @@
 """The handlers of groups and their offsets: rights, unknown topics, and the way to many shards."""
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.broker.broker import Broker
+from headwater.cluster.facts import TopicCreated, TopicDeleted
 from headwater.cluster.topic_names import CONSUMER_OFFSETS
 from headwater.coordinator.partition_of_key import partition_of_key
 from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicId
 from headwater.security.authorization import Operation
 from headwater.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from headwater.wire.messages.delete_topics import (
@@ -278,3 +282,14 @@ def test_offsets_of_partitions_that_are_not_there_are_refused_and_the_others_kep
     assert fetch(lab, "g") == [("g", -1, ErrorCode.NONE)]
     nameless = lab.ask(OffsetDeleteRequest(group_id="", topics=(deleted,)), OffsetDeleteResponse)
     assert nameless.error_code is ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_topic_of_offsets_that_is_made_anew_has_other_coordinators(lab: BrokerLab) -> None:
+    """As a broker hears it that was cut off meanwhile: both at once, and with the same epochs."""
+    assert commit(lab, "group-1", "orders") == {"orders": ErrorCode.NONE}
+    topic = lab.broker.image.topics[CONSUMER_OFFSETS]
+    anew = replace(topic, topic_id=TopicId(bytes(range(16))))
+    lab.change(TopicDeleted(CONSUMER_OFFSETS), TopicCreated(anew))
+    assert fetch(lab, "group-1") == [("group-1", -1, ErrorCode.NONE)]
+    assert commit(lab, "group-1", "orders") == {"orders": ErrorCode.NONE}
+    assert fetch(lab, "group-1") == [("group-1", 5, ErrorCode.NONE)]

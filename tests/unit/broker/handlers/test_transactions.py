@@ -178,6 +178,24 @@ def test_a_marker_that_comes_before_the_word_takes_the_ticket_away() -> None:
     assert stable_offset(lab, "t") == end_offset(lab, "t") == 1
 
 
+@pytest.mark.parametrize(
+    ("client_version", "code"),
+    [(2, ErrorCode.INVALID_PRODUCER_EPOCH), (0, ErrorCode.NONE)],
+)
+def test_a_late_copy_of_another_brokers_marker_does_not_end_the_next_transaction(
+    client_version: int, code: ErrorCode
+) -> None:
+    """TX-14: its epoch is that of the next one's batches. A tool may end what hangs."""
+    lab, producer = made()
+    assert codes(producer.send("t", 0)) == [ErrorCode.NONE]
+    assert producer.end() is ErrorCode.NONE
+    assert codes(producer.send("t", 0)) == [ErrorCode.NONE]
+    late = producer.marker("t", 0, client_version=client_version)
+    answer = lab.ask(late, WriteTxnMarkersResponse)
+    assert answer.markers[0].topics[0].partitions[0].error_code is code
+    assert (stable_offset(lab, "t") < end_offset(lab, "t")) is (client_version == 2)
+
+
 def test_batches_that_follow_wait_in_their_order() -> None:
     executor = held()
     lab, producer = made(executor=executor)

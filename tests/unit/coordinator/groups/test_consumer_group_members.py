@@ -113,6 +113,17 @@ def test_new_topics_that_match_are_found_but_not_at_every_heartbeat() -> None:
     assert lab.heartbeat(beat("a", 1)) == told(2, (*of(clicks, 0), *of(calls, 0)))
 
 
+def test_new_topics_that_match_are_found_though_the_clock_is_set_back() -> None:
+    """NG-9."""
+    lab = GroupLab()
+    clicks = lab.create_topic("clicks", 1)
+    lab.heartbeat(joining("a", regex="c.*"))
+    lab.heartbeat(beat("a", 1))
+    calls = lab.create_topic("calls", 1)
+    lab.now_ms -= 3_600_000
+    assert lab.heartbeat(beat("a", 1)) == told(2, (*of(clicks, 0), *of(calls, 0)))
+
+
 def test_an_expression_that_nobody_wants_any_more_is_forgotten() -> None:
     """NG-9."""
     lab = GroupLab()

@@ -89,6 +89,7 @@ def test_a_request_says_of_each_producer_how_its_transaction_ended() -> None:
                     WritableTxnMarkerTopic(name="b", partition_indexes=(0,)),
                 ),
                 coordinator_epoch=3,
+                client_version=2,
             ),
         )
     )

@@ -178,6 +178,16 @@ def test_an_open_transaction_is_watched_over_again_after_a_restart() -> None:
     assert (lab.state.state, lab.state.partitions) == (TransactionState.ONGOING, (A0,))
 
 
+def test_a_clock_that_is_set_back_does_not_keep_an_overdue_transaction_open() -> None:
+    """TX-9. Readers of committed records would wait until the clock is where it was."""
+    lab = TransactionLab().begun(A0)
+    lab.now_ms += TIMEOUT_MS - 86_400_000
+    effects = lab.fire("overdue", TX)
+    assert lab.label == "PrepareAbort"
+    lab.markers(effects)
+    assert lab.label == "CompleteAbort"
+
+
 @pytest.mark.parametrize("server_version", [0, 2])
 def test_an_overdue_transaction_is_aborted_and_its_producer_fenced(server_version: int) -> None:
     """TX-9."""
