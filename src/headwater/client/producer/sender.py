@@ -17,8 +17,9 @@ from headwater.client.broker_connection import BrokerConnection
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.cluster_metadata import NO_NODE
 from headwater.client.errors import KafkaError, KafkaTimeout, error_for
-from headwater.client.producer.accumulator import Accumulator, PartitionQueue
+from headwater.client.producer.accumulator import Accumulator
 from headwater.client.producer.idempotence import Idempotence
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.produce_answers import PartitionAnswer, answers, learn_leaders
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_metrics import ProducerMetrics

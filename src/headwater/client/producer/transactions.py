@@ -21,8 +21,8 @@ from headwater.client.errors import (
     error_for,
 )
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from headwater.client.producer.accumulator import PartitionQueue
 from headwater.client.producer.idempotence import Idempotence
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.producer.sequencing import GAPS, ProducerIdentity
