@@ -19,10 +19,44 @@ NOWHERE = "127.0.0.1:9"
 SETTINGS = {"bootstrap.servers": NOWHERE, "group.id": "drinkers"}
 
 
-@pytest.mark.parametrize("make", [BlockingProducer, Consumer, Admin, aio.Producer])
+ALL_CLIENTS = [
+    BlockingProducer,
+    Consumer,
+    Admin,
+    ParallelConsumer,
+    aio.Producer,
+    aio.Consumer,
+    aio.Admin,
+]
+
+
+@pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
 def test_an_address_is_no_mapping_of_settings(make: Callable[[Any], object]) -> None:
-    with pytest.raises(InvalidSetting, match=r"settings are a mapping.*not '127.0.0.1:9'"):
+    with pytest.raises(
+        InvalidSetting, match=r"such as {'bootstrap.servers': '127.0.0.1:9'}, and not '127.0.0.1:9'"
+    ):
         make(NOWHERE)
+
+
+@pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
+def test_a_setting_has_a_name(make: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidSetting, match="settings are a mapping such as"):
+        make({"bootstrap.servers": NOWHERE, 5: 6})
+
+
+@pytest.mark.parametrize(
+    ("keywords", "told"),
+    [
+        ({"workers": 0}, "workers must be at least 1, and not 0"),
+        ({"max_pending": "10"}, "max_pending must be a whole number, and not '10'"),
+        ({"retry_backoff_ms": None}, "retry_backoff_ms must be a whole number, and not None"),
+    ],
+)
+def test_workers_and_limits_of_a_parallel_consumer_are_whole_numbers(
+    keywords: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=told):
+        ParallelConsumer(SETTINGS, **keywords)
 
 
 @pytest.mark.parametrize("timeout", ["5", float("nan"), float("inf"), [1]])

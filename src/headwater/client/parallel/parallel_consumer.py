@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
+from headwater.client.arguments import whole_number
 from headwater.client.consumer.blocking_consumer import Consumer
 from headwater.client.consumer.subscription import RebalanceListener
 from headwater.client.errors import (
@@ -29,7 +30,7 @@ from headwater.client.errors import (
 )
 from headwater.client.parallel.lanes import Job, Lanes
 from headwater.client.parallel.progress import Progress
-from headwater.model.failures import InvalidSetting
+from headwater.client.settings import mapping
 from headwater.model.ids import TopicPartition
 from headwater.net.system import SystemClock
 from headwater.records.consumed import ConsumedRecord
@@ -62,9 +63,16 @@ class ParallelConsumer:
         drain_timeout_ms: int = 30_000,
         on_failure: OnFailure | None = None,
     ) -> None:
-        if workers < 1 or max_pending < 1 or retries < 0:
-            raise InvalidSetting("workers and max_pending are at least 1, retries at least 0")
-        self._consumer = Consumer({**settings, "enable.auto.commit": False})
+        whole_number(workers, "workers", least=1)
+        whole_number(max_pending, "max_pending", least=1)
+        for name, given in (
+            ("retries", retries),
+            ("retry_backoff_ms", retry_backoff_ms),
+            ("commit_interval_ms", commit_interval_ms),
+            ("drain_timeout_ms", drain_timeout_ms),
+        ):
+            whole_number(given, name, least=0)
+        self._consumer = Consumer({**mapping(settings), "enable.auto.commit": False})
         self._workers = workers
         self._max_pending = max_pending
         self._retries = retries
