@@ -132,7 +132,8 @@ class Fetcher:
             if not state.may_fetch(now_ms) or state.buffered_bytes > limit_bytes:
                 continue
             view = self._cluster.metadata.partition(*partition)
-            if view is None or view.leader_id == NO_NODE:
+            if view is None or view.leader_id not in self._cluster.metadata.brokers:
+                # No leader, or one that other news no longer know; asking it would never end.
                 self._cluster.use_topic(partition.topic)
                 self._cluster.want_refresh()
                 continue
