@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,20 @@ def test_workers_and_limits_of_a_parallel_consumer_are_whole_numbers(
 ) -> None:
     with pytest.raises(InvalidArgument, match=told):
         ParallelConsumer(SETTINGS, **keywords)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [BlockingProducer, Consumer, Admin, lambda given: ParallelConsumer({"group.id": "g", **given})],
+)
+def test_a_client_that_cannot_be_made_leaves_no_thread_behind(
+    make: Callable[[Any], object],
+) -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        with pytest.raises(InvalidSetting, match="an address is host:port, and not 'nowhere'"):
+            make({"bootstrap.servers": "nowhere"})
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("timeout", ["5", float("nan"), float("inf"), [1]])

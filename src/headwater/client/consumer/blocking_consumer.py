@@ -66,7 +66,7 @@ class Consumer:
         self._clock = SystemClock()
         self._thread = LoopThread("headwater-consumer")
         self._is_closed = False
-        self._core = self._run(self._make())
+        self._core = self._thread.make(self._make())
 
     async def _make(self) -> ConsumerCore:
         return ConsumerCore(self._thread.loop, self._settings, self._clock, SystemDice())

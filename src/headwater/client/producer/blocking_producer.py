@@ -31,7 +31,6 @@ from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.producer.record_future import RecordFuture
 from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
-from headwater.model.failures import InvalidSetting
 from headwater.net.system import SystemClock, SystemDice
 
 if TYPE_CHECKING:
@@ -60,11 +59,7 @@ class Producer:
         self._core = ProducerCore(self._settings, self._clock, dice, self._wakeup.set)
         self._take = self._core.send
         self._thread = LoopThread(f"producer {self._settings.client_id}")
-        try:
-            self._engine = self._thread.run(self._make_engine(dice))
-        except InvalidSetting:
-            self._thread.stop(timeout_s=_NET_S)
-            raise
+        self._engine = self._thread.make(self._make_engine(dice))
 
     def send(
         self,
