@@ -86,7 +86,7 @@ class ParallelConsumer:
         self._leaving: set[TopicPartition] = set()
         self._working: dict[TopicPartition, int] = {}
         self._stopping = threading.Event()
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._is_running = False
         self._is_closed = False
 
@@ -231,8 +231,12 @@ class ParallelConsumer:
                 self._stopping.set()
             self._changed.notify_all()
 
-    def _attempt(self, handle: Handle, record: ConsumedRecord) -> Exception | None:
-        """Handle a record, again if need be; what is left of it if nothing helps."""
+    def _attempt(self, handle: Handle, record: ConsumedRecord) -> BaseException | None:
+        """Handle a record, again if need be; what is left of it if nothing helps.
+
+        A handler that wants the process to end (`sys.exit`) ends the run: its worker alone would
+        leave its queue behind, and `run` would wait for that without end.
+        """
         tries = 0
         while True:
             try:
@@ -244,13 +248,15 @@ class ParallelConsumer:
                     return self._hand_over(record, error)
                 _LOG.info("%s-%d at %d: %r", record.topic, record.partition, record.offset, error)
                 self._stopping.wait(self._retry_backoff_s * tries)
+            except BaseException as end:  # noqa: BLE001 - raised again by `run`
+                return end
 
-    def _hand_over(self, record: ConsumedRecord, error: Exception) -> Exception | None:
+    def _hand_over(self, record: ConsumedRecord, error: Exception) -> BaseException | None:
         if self._on_failure is None:
             return error
         try:
             self._on_failure(record, error)
-        except Exception as worse:  # noqa: BLE001 - as above
+        except BaseException as worse:  # noqa: BLE001 - as above
             return worse
         return None
 

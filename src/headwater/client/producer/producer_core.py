@@ -229,6 +229,8 @@ class ProducerCore:
         with self.accumulator.lock:
             if self.refusal is not None:
                 raise self.refusal
+            # Its time begins now, and not before it had memory; the oldest expire first.
+            batch.created_ms = self.steady_ms()
             waiting = self.accumulator.put_locked(queue, batch, claim)
         self._wake()
         return waiting

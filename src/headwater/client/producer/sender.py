@@ -332,6 +332,9 @@ class Sender:
             self._accumulator.replace_locked(sent.queue, batch, parts)
 
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+        if batch.is_done:
+            # One of several to give up, and losing the first was the end of the producer.
+            return
         self.metrics.record_error_total += batch.record_count
         if self._idempotence is not None:
             self._idempotence.given_up(queue, batch, error)

@@ -246,6 +246,42 @@ def test_interceptors_see_records_and_their_fate(open_producer: OpenProducer) ->
     assert seen == [("send", b"green"), ("done", 0)]
 
 
+def test_an_interceptor_that_fails_stops_neither_records_nor_other_interceptors(
+    open_producer: OpenProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    acknowledged: list[int] = []
+
+    class Broken:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            raise RuntimeError(f"mine, with {record.topic}")
+
+        def on_acknowledgement(self, future: RecordFuture) -> None:
+            raise RuntimeError(f"mine, with {future.result(0).topic}")
+
+    class Forgetful:
+        def on_send(self, record: ProducerRecord) -> None:
+            """A change that is not returned."""
+
+    class Working:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return ProducerRecord(topic=record.topic, value=record.value + b"!")
+
+        def on_acknowledgement(self, future: RecordFuture) -> None:
+            acknowledged.append(future.result(0).offset)
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            interceptor_classes=[Broken(), Forgetful(), Working()],
+        )
+        producer.result(producer.send("tea", b"green"))
+        producer.close(PATIENCE_S)
+        assert values(cluster) == [b"green!"]
+    assert acknowledged == [0]
+    assert "on_send returned None, and no record" in caplog.text
+    assert caplog.text.count("RuntimeError: mine, with tea") == 2
+
+
 def test_a_record_that_is_too_large_is_refused_at_once(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(
