@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from headwater.client import Admin, ConsumedRecord, Consumer, Deduplicator, ParallelConsumer, aio
+from headwater.client import Admin, Consumer, Deduplicator, ParallelConsumer, aio
 from headwater.client import Producer as BlockingProducer
 from headwater.client.errors import ClientClosed, IllegalState, InvalidArgument
 from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
-from headwater.records.header import TimestampType
+from tests.unit.client.parallel.test_deduplicator import record
 
 # Nobody is asked: what is wrong is told before.
 NOWHERE = "127.0.0.1:9"
@@ -140,20 +140,6 @@ def test_who_sends_without_a_transaction_is_told_what_to_call() -> None:
             producer.begin_transaction()
 
 
-def record(offset: int) -> ConsumedRecord:
-    return ConsumedRecord(
-        topic="tea",
-        partition=0,
-        offset=offset,
-        timestamp=0,
-        timestamp_type=TimestampType.CREATE_TIME,
-        key=None,
-        value=b"green",
-        headers=(),
-        leader_epoch=0,
-    )
-
-
 def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path: Path) -> None:
     number: Any = 5
     with pytest.raises(InvalidSetting, match="a header's name or a function, and not 5"):
@@ -163,7 +149,7 @@ def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path
         Deduplicator(tmp_path / "seen", identity=of_offset) as seen,
         pytest.raises(InvalidArgument, match="an identity is bytes or str, and not 7"),
     ):
-        seen.is_new(record(7))
+        seen.is_new(record(None, offset=7))
 
 
 def test_a_memory_in_a_folder_that_is_missing_is_not_called_corrupt(tmp_path: Path) -> None:

@@ -1,21 +1,20 @@
 """What a fetcher asks for, and what it takes of the answers."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from headwater.client import ConsumedRecord, Consumer, TopicPartition, aio
+from headwater.client import Consumer, TopicPartition, aio
 from headwater.wire.api_key import ApiKey
 from headwater.wire.messages.metadata import MetadataResponse
 from tests.sim.mock_broker import Afterwards, Late
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.mock_reading import MockReading
+from tests.unit.client.consumer.polling import PATIENCE_S, take
 
-PATIENCE_S = 60
 PLACES = [TopicPartition("tea", partition) for partition in range(3)]
 
 
@@ -33,15 +32,6 @@ def consumer_of(cluster: MockCluster, **settings: object) -> Consumer:
         retry_backoff_ms=5,
         **settings,
     )
-
-
-def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
-    records: list[ConsumedRecord] = []
-    limit_s = time.monotonic() + PATIENCE_S
-    while len(records) < count:
-        assert time.monotonic() < limit_s, f"got {len(records)} of {count}"
-        records += consumer.poll(0.1)
-    return records
 
 
 def test_an_answer_that_another_leader_has_overtaken_is_thrown_away(cluster: MockCluster) -> None:

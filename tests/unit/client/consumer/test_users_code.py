@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.client import ConsumedRecord, Consumer, TopicPartition, aio
+from headwater.client import Consumer, TopicPartition, aio
 from headwater.client.errors import KafkaTimeout, SerializationFailed
 from headwater.client.group_metadata import OffsetAndMetadata
 from headwater.wire.api_key import ApiKey
 from tests.sim.mock_broker import Late, Stall
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.mock_reading import MockReading
+from tests.unit.client.consumer.polling import PATIENCE_S, take
 
-PATIENCE_S = 60
 PLACE = TopicPartition("tea", 0)
 
 
@@ -49,12 +49,7 @@ def settings(cluster: MockCluster, **more: object) -> dict[str, object]:
 
 
 def offsets_until(consumer: Consumer, count: int) -> list[int]:
-    records: list[ConsumedRecord] = []
-    limit_s = time.monotonic() + PATIENCE_S
-    while len(records) < count:
-        assert time.monotonic() < limit_s, f"got {len(records)} of {count}"
-        records += consumer.poll(0.1)
-    return [record.offset for record in records]
+    return [record.offset for record in take(consumer, count)]
 
 
 @pytest.mark.parametrize("error", [struct.error("too short"), AttributeError("none"), Mine("mine")])
