@@ -68,13 +68,18 @@ class Commits:
         self._unfinished: set[asyncio.Task[None]] = set()
         self.finished: deque[FinishedCommit] = deque(maxlen=_UNFINISHED_MAX)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many wait for their answers that none more can be started."""
+        return len(self._unfinished) >= _UNFINISHED_MAX
+
     def start(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit, and let the callback hear of it in a later poll."""
-        if len(self._unfinished) >= _UNFINISHED_MAX:
+        if self.is_full:
             raise KafkaTimeout(f"{_UNFINISHED_MAX} commits are waiting for their answers")
         chosen = dict(offsets)
         deadline_ms = self._cluster.clock.steady_ms() + self._timeout_ms

@@ -196,7 +196,8 @@ class GroupPart:
         if self._commits is None or not self._settings.enable_auto_commit:
             return
         now_ms = self._clock.steady_ms()
-        if is_due or now_ms >= self._commit_at_ms:
+        # One that is left out is made up for by the next; a poll does not fail for it.
+        if (is_due or now_ms >= self._commit_at_ms) and not self._commits.is_full:
             self._commit_at_ms = now_ms + self._settings.auto_commit_interval_ms
             consumed = self.consumed()
             if consumed:

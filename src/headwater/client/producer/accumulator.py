@@ -12,7 +12,7 @@ as a parameter. What a reader would get wrong:
 
 import heapq
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import count
 
@@ -51,7 +51,8 @@ class Accumulator:
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._is_compressing = is_compressing
-        self._lingering: deque[tuple[int, PartitionQueue, ProducerBatch]] = deque()
+        # Open batches that are not due yet, the oldest first, and when they will be.
+        self._lingering: OrderedDict[ProducerBatch, tuple[int, PartitionQueue]] = OrderedDict()
         self._later: list[tuple[int, int, PartitionQueue]] = []
         self._serial = count()
         self.is_flushing = 0
@@ -98,7 +99,7 @@ class Accumulator:
         if self._linger_ms == 0 or self.is_flushing or self.memory.waiting_count:
             self._make_due_locked(queue, batch)
         else:
-            self._lingering.append((now_ms + self._linger_ms, queue, batch))
+            self._lingering[batch] = (now_ms + self._linger_ms, queue)
         return batch
 
     def _way_into(self, builder: BatchBuilder) -> Append:
@@ -125,6 +126,7 @@ class Accumulator:
 
     def _close_open_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.open = queue.way_in = None
+        self._lingering.pop(batch, None)
         # The pure kernel's appends are under this lock, and none may be half done.
         with self._builder_lock:
             batch.close()
@@ -181,9 +183,10 @@ class Accumulator:
 
     def collect_locked(self, now_ms: int) -> None:
         """Move to `ready` whatever has lingered or waited for long enough."""
-        lingering = self._lingering
-        while lingering and lingering[0][0] <= now_ms:
-            _, queue, batch = lingering.popleft()
+        while (first := next(iter(self._lingering.items()), None)) is not None:
+            batch, (due_ms, queue) = first
+            if due_ms > now_ms:
+                break
             self._make_due_locked(queue, batch)
         while self._later and self._later[0][0] <= now_ms:
             self.ready[heapq.heappop(self._later)[2]] = None
@@ -192,7 +195,7 @@ class Accumulator:
         """When `collect_locked` will find something next."""
         times = []
         if self._lingering:
-            times.append(self._lingering[0][0])
+            times.append(next(iter(self._lingering.values()))[0])
         if self._later:
             times.append(self._later[0][0])
         return min(times, default=None)
@@ -281,16 +284,15 @@ class Accumulator:
 
     def hurry_locked(self) -> list[ProducerBatch]:
         """Nothing shall linger any longer; returns all that is not settled."""
-        while self._lingering:
-            _, queue, batch = self._lingering.popleft()
+        for batch, (_, queue) in list(self._lingering.items()):
             self._make_due_locked(queue, batch)
         return list(self.unsettled)
 
     def _make_due_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """An open batch may be taken, full or not. One that is closed may be anyway."""
-        if queue.open is batch:
-            batch.is_due = True
-            self.ready[queue] = None
+        """An open batch may be taken, full or not."""
+        self._lingering.pop(batch, None)
+        batch.is_due = True
+        self.ready[queue] = None
 
     def expired_locked(self, now_ms: int, limit_ms: int) -> list[ProducerBatch]:
         """Batches that were begun longer ago than that."""

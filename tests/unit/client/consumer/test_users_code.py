@@ -166,6 +166,20 @@ def test_a_commit_behind_one_without_an_answer_waits_for_its_own_time_and_no_lon
         consumer.close(0.2)
 
 
+def test_polls_go_on_while_nobody_answers_automatic_commits(
+    cluster: MockCluster, reading: MockReading
+) -> None:
+    del reading
+    cluster.script(ApiKey.OFFSET_COMMIT, Stall())
+    given = settings(cluster, enable_auto_commit=True, auto_commit_interval_ms=0)
+    with Consumer(given) as consumer:
+        consumer.assign([PLACE])
+        take(consumer, 10)
+        for _ in range(1_100):
+            consumer.poll(0)
+        consumer.close(0)
+
+
 @pytest.mark.parametrize("timeout", [None, 5])
 def test_closing_may_be_left_to_the_usual_time(cluster: MockCluster, timeout: float | None) -> None:
     consumer = Consumer(settings(cluster))

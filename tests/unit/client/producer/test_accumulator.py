@@ -54,6 +54,20 @@ def test_a_full_batch_does_not_linger_but_the_one_behind_it_does() -> None:
     assert takeable(made, 111) == [queue]
 
 
+def test_a_batch_that_is_full_or_gone_is_not_waited_for() -> None:
+    """Nor is it kept in memory until its time would have come."""
+    made, queue = accumulator(linger_ms=3_600_000)
+    for now_ms in range(100, 110):
+        begin(made, queue, now_ms)
+    assert made.next_due_ms() == 3_600_109
+    while queue.batches:
+        made.forget_locked(queue, made.take_locked(queue))
+    assert made.next_due_ms() is None
+    begin(made, queue, 200)
+    made.forget_locked(queue, queue.batches[0])
+    assert made.next_due_ms() is None
+
+
 def test_without_linger_a_batch_is_due_even_for_a_sender_whose_clock_was_read_before() -> None:
     made, queue = accumulator(linger_ms=0)
     begin(made, queue, 100)

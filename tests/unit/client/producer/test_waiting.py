@@ -65,8 +65,13 @@ class Line:
         assert not waiting.done()
         return waiting
 
+    def hold_next(self) -> None:
+        """Hold back one answer more, which must not overtake the others."""
+        self._fates.append(Late())
+        self.cluster.script(ApiKey.PRODUCE, self._fates[-1])
+
     def answer(self, count: int) -> None:
-        """Have the broker confirm so many of the first batches."""
+        """Have the broker confirm so many batches, the oldest first."""
         fates, self._fates = self._fates[:count], self._fates[count:]
 
         def answer() -> None:
@@ -125,8 +130,10 @@ def test_who_gives_up_waiting_for_memory_leaves_it_to_those_behind(make_line: Ma
     line.answer(2)
     with pytest.raises(BufferExhausted):
         large.result(PATIENCE_S)
+    line.hold_next()
     line.producer.send("tea", SMALL)
-    line.answer(2)
+    line.cluster.brokers[0].await_requests(ApiKey.PRODUCE, len(FILLING) + 1)
+    line.answer(3)
     line.producer.do("flush", PATIENCE_S)
     assert values(line.cluster) == [*FILLING, SMALL]
     assert line.free_bytes == MEMORY_BYTES
