@@ -12,14 +12,15 @@ process that uses it.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from headwater.client.errors import ClientClosed, KafkaTimeout
 from headwater.net.loop import new_loop
 
 T = TypeVar("T")
+_STOP_S: Final = 5.0
 
 
 class LoopThread:
@@ -27,6 +28,9 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self.loop = new_loop()
+        # Held for handing work over and for the end, so that no work comes too late to be seen.
+        self._door = threading.Lock()
+        self._is_over = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -54,9 +58,16 @@ class LoopThread:
         if self.is_here or not self._thread.is_alive():
             work.close()
             self._refuse()
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self.loop)
+        with self._door:
+            if self._is_over:
+                work.close()
+                raise ClientClosed("the client is closed")
+            future: Future[T] = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(timeout_s)
+        except CancelledError:
+            # The end came while the work was under way.
+            raise ClientClosed("the client was closed meanwhile") from None
         except FutureTimeout as error:
             if future.done():
                 # The coroutine's own: KafkaTimeout is one of these too.
@@ -68,23 +79,29 @@ class LoopThread:
             future.cancel()
             raise
 
+    def make(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run what makes the client. If it fails, the thread ends: nobody else could end it."""
+        try:
+            return self.run(work)
+        except BaseException:
+            self.stop(timeout_s=_STOP_S)
+            raise
+
     def post(self, callback: Callable[[], object]) -> None:
         """Have something called on the loop soon."""
         if not self._thread.is_alive():
             self._refuse()
-        try:
+        with self._door:
+            if self._is_over:
+                raise ClientClosed("the client is closed")
             self.loop.call_soon_threadsafe(callback)
-        except RuntimeError as error:
-            raise ClientClosed("the client is closed") from error
 
     def stop(self, *, timeout_s: float) -> None:
         """End the loop and wait for its thread that long. May be called again."""
         if self._thread.is_alive() and not self.is_here:
-            try:
-                self.loop.call_soon_threadsafe(self.loop.stop)
-            except RuntimeError:
-                # Stopped by another thread meanwhile.
-                return
+            with self._door:
+                if not self._is_over:
+                    self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout_s)
 
     def _refuse(self) -> None:
@@ -97,10 +114,14 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
+            with self._door:
+                self._is_over = True
             self._cancel_all()
             self.loop.close()
 
     def _cancel_all(self) -> None:
+        # One turn first: work that was handed over last is a task only then.
+        self.loop.run_until_complete(asyncio.sleep(0))
         tasks = asyncio.all_tasks(self.loop)
         for task in tasks:
             task.cancel()

@@ -85,11 +85,7 @@ def read_settings(
     None stands for an empty text: other clients are told so that they have no group.
     """
     values: dict[str, object] = {}
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidSetting(
-            f"settings are a mapping such as {{'bootstrap.servers': 'a:9092'}}, and not {given!r}"
-        )
-    for name, value in (given or {}).items():
+    for name, value in mapping(given or {}).items():
         _put(values, name.replace(".", "_"), value)
     for name, value in keywords.items():
         _put(values, name, value)
@@ -105,6 +101,16 @@ def read_settings(
     if not checked.get("bootstrap_servers"):
         raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
     return cls(**checked)
+
+
+def mapping(given: object) -> Mapping[str, object]:
+    """Settings as callers hand them in, if they are that; an address alone is the usual mistake."""
+    if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+        return given
+    server = given if isinstance(given, str) else "localhost:9092"
+    raise InvalidSetting(
+        f"settings are a mapping such as {{'bootstrap.servers': {server!r}}}, and not {given!r}"
+    )
 
 
 def is_set(given: Mapping[str, object] | None, keywords: Mapping[str, object], field: str) -> bool:

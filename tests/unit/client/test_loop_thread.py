@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -111,6 +112,40 @@ def test_work_that_is_under_way_is_cancelled_at_the_end(thread: LoopThread) -> N
     assert started.wait(PATIENCE_S)
     thread.stop(timeout_s=PATIENCE_S)
     assert ended.wait(PATIENCE_S)
+
+
+def test_who_waits_for_work_while_another_thread_ends_it_is_told_so(thread: LoopThread) -> None:
+    started = threading.Event()
+
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: thread.run(work()))
+        assert started.wait(PATIENCE_S)
+        thread.stop(timeout_s=PATIENCE_S)
+        with pytest.raises(ClientClosed, match="meanwhile"):
+            waiting.result(PATIENCE_S)
+
+
+def test_work_that_comes_in_the_last_turn_is_not_waited_for_in_vain(thread: LoopThread) -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    def end() -> None:
+        thread.loop.stop()
+        is_last.set()
+        assert has_come.wait(PATIENCE_S)
+
+    is_last, has_come = threading.Event(), threading.Event()
+    thread.post(end)
+    assert is_last.wait(PATIENCE_S)
+    coming = asyncio.run_coroutine_threadsafe(work(), thread.loop)
+    has_come.set()
+    with pytest.raises(CancelledError):
+        coming.result(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
 
 
 def test_a_burst_of_wake_ups_is_one() -> None:

@@ -2,27 +2,76 @@
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwater.client import Admin, ConsumedRecord, Consumer, Deduplicator, ParallelConsumer, aio
+from headwater.client import Admin, Consumer, Deduplicator, ParallelConsumer, aio
 from headwater.client import Producer as BlockingProducer
 from headwater.client.errors import ClientClosed, IllegalState, InvalidArgument
 from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
-from headwater.records.header import TimestampType
+from tests.unit.client.parallel.test_deduplicator import record
 
 # Nobody is asked: what is wrong is told before.
 NOWHERE = "127.0.0.1:9"
 SETTINGS = {"bootstrap.servers": NOWHERE, "group.id": "drinkers"}
 
 
-@pytest.mark.parametrize("make", [BlockingProducer, Consumer, Admin, aio.Producer])
+ALL_CLIENTS = [
+    BlockingProducer,
+    Consumer,
+    Admin,
+    ParallelConsumer,
+    aio.Producer,
+    aio.Consumer,
+    aio.Admin,
+]
+
+
+@pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
 def test_an_address_is_no_mapping_of_settings(make: Callable[[Any], object]) -> None:
-    with pytest.raises(InvalidSetting, match=r"settings are a mapping.*not '127.0.0.1:9'"):
+    with pytest.raises(
+        InvalidSetting, match=r"such as {'bootstrap.servers': '127.0.0.1:9'}, and not '127.0.0.1:9'"
+    ):
         make(NOWHERE)
+
+
+@pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
+def test_a_setting_has_a_name(make: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidSetting, match="settings are a mapping such as"):
+        make({"bootstrap.servers": NOWHERE, 5: 6})
+
+
+@pytest.mark.parametrize(
+    ("keywords", "told"),
+    [
+        ({"workers": 0}, "workers must be at least 1, and not 0"),
+        ({"max_pending": "10"}, "max_pending must be a whole number, and not '10'"),
+        ({"retry_backoff_ms": None}, "retry_backoff_ms must be a whole number, and not None"),
+    ],
+)
+def test_workers_and_limits_of_a_parallel_consumer_are_whole_numbers(
+    keywords: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=told):
+        ParallelConsumer(SETTINGS, **keywords)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [BlockingProducer, Consumer, Admin, lambda given: ParallelConsumer({"group.id": "g", **given})],
+)
+def test_a_client_that_cannot_be_made_leaves_no_thread_behind(
+    make: Callable[[Any], object],
+) -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        with pytest.raises(InvalidSetting, match="an address is host:port, and not 'nowhere'"):
+            make({"bootstrap.servers": "nowhere"})
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("timeout", ["5", float("nan"), float("inf"), [1]])
@@ -91,20 +140,6 @@ def test_who_sends_without_a_transaction_is_told_what_to_call() -> None:
             producer.begin_transaction()
 
 
-def record(offset: int) -> ConsumedRecord:
-    return ConsumedRecord(
-        topic="tea",
-        partition=0,
-        offset=offset,
-        timestamp=0,
-        timestamp_type=TimestampType.CREATE_TIME,
-        key=None,
-        value=b"green",
-        headers=(),
-        leader_epoch=0,
-    )
-
-
 def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path: Path) -> None:
     number: Any = 5
     with pytest.raises(InvalidSetting, match="a header's name or a function, and not 5"):
@@ -114,7 +149,7 @@ def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path
         Deduplicator(tmp_path / "seen", identity=of_offset) as seen,
         pytest.raises(InvalidArgument, match="an identity is bytes or str, and not 7"),
     ):
-        seen.is_new(record(7))
+        seen.is_new(record(None, offset=7))
 
 
 def test_a_memory_in_a_folder_that_is_missing_is_not_called_corrupt(tmp_path: Path) -> None:

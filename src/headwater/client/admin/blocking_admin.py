@@ -49,7 +49,7 @@ class Admin:
         async def make() -> aio_admin.Admin:
             return aio_admin.Admin(settings, **keywords)
 
-        self._admin = self._run(make(), None)
+        self._admin = self._thread.make(make())
 
     def __enter__(self) -> Self:
         if self._is_closed:

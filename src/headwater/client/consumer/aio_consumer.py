@@ -128,9 +128,9 @@ class Consumer:
     async def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         deadline_ms = self._deadline_ms(timeout)
         while True:
+            # Before anything is taken: what a callback raises would else cost the records.
+            self._core.group.call_back()
             taken = await self._core.step(deadline_ms, take)
-            for finished in self._core.group.finished_commits():
-                finished.callback(finished.offsets, finished.error)
             if not isinstance(taken, Rebalance):
                 return taken
             try:
@@ -190,14 +190,18 @@ class Consumer:
     async def commit(
         self, offsets: OffsetsToCommit | None = None, timeout: float | None = None
     ) -> None:
-        """Commit these offsets, or all positions, and wait until that is done."""
+        """Commit these offsets, or all positions, and wait until that is done.
+
+        What was committed before without waiting is done as well then, and its callbacks called.
+        """
         chosen = None if offsets is None else offsets_to_commit(offsets)
         await self._core.commit(chosen, deadline_ms=self._deadline_ms(timeout))
+        self._core.group.call_back()
 
     def commit_async(
         self, offsets: OffsetsToCommit | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """Commit without waiting. The callback is called from a later poll."""
+        """Commit without waiting. The callback is called from a later poll, commit or close."""
         chosen = None if offsets is None else offsets_to_commit(offsets)
         self._core.start_commit(chosen, callback)
 
@@ -250,11 +254,11 @@ class Consumer:
 
     # The end.
 
-    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+    async def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
         """Commit if that is automatic, leave the group, close. May be called again."""
         if self._core.is_closed:
             return
-        deadline_ms = self._deadline_ms(timeout)
+        deadline_ms = self._deadline_ms(CLOSE_TIMEOUT_S if timeout is None else timeout)
         try:
             await self._prepare_to_leave(deadline_ms)
         finally:
@@ -262,6 +266,7 @@ class Consumer:
 
     async def _prepare_to_leave(self, deadline_ms: int) -> None:
         rebalance = await self._core.prepare_to_leave(deadline_ms=deadline_ms)
+        self._core.group.call_back()
         if rebalance is not None:
             await self._tell_listener(rebalance)
 

@@ -66,7 +66,7 @@ class Consumer:
         self._clock = SystemClock()
         self._thread = LoopThread("headwater-consumer")
         self._is_closed = False
-        self._core = self._run(self._make())
+        self._core = self._thread.make(self._make())
 
     async def _make(self) -> ConsumerCore:
         return ConsumerCore(self._thread.loop, self._settings, self._clock, SystemDice())
@@ -156,9 +156,9 @@ class Consumer:
     def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         deadline_ms = self._deadline_ms(timeout)
         while True:
+            # Before anything is taken: what a callback raises would else cost the records.
+            self._core.group.call_back()
             taken = self._run(self._core.step(deadline_ms, take), timeout)
-            for finished in self._core.group.finished_commits():
-                finished.callback(finished.offsets, finished.error)
             if not isinstance(taken, Rebalance):
                 return taken
             try:
@@ -227,14 +227,18 @@ class Consumer:
     # Commits.
 
     def commit(self, offsets: OffsetsToCommit | None = None, timeout: float | None = None) -> None:
-        """Commit these offsets, or all positions, and wait until that is done."""
+        """Commit these offsets, or all positions, and wait until that is done.
+
+        What was committed before without waiting is done as well then, and its callbacks called.
+        """
         chosen = None if offsets is None else offsets_to_commit(offsets)
         self._run(self._core.commit(chosen, deadline_ms=self._deadline_ms(timeout)), timeout)
+        self._core.group.call_back()
 
     def commit_async(
         self, offsets: OffsetsToCommit | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """Commit without waiting. The callback is called from a later poll."""
+        """Commit without waiting. The callback is called from a later poll, commit or close."""
         chosen = None if offsets is None else offsets_to_commit(offsets)
         self._call(lambda: self._core.start_commit(chosen, callback))
 
@@ -289,10 +293,11 @@ class Consumer:
 
     # The end.
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+    def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
         """Commit if that is automatic, leave the group, close. May be called again."""
         if self._is_closed:
             return
+        timeout = CLOSE_TIMEOUT_S if timeout is None else timeout
         deadline_ms = self._deadline_ms(timeout)
         try:
             self._prepare_to_leave(deadline_ms, timeout)
@@ -307,6 +312,7 @@ class Consumer:
 
     def _prepare_to_leave(self, deadline_ms: int, timeout: float | None) -> None:
         rebalance = self._run(self._core.prepare_to_leave(deadline_ms=deadline_ms), timeout)
+        self._core.group.call_back()
         if rebalance is not None:
             told(self._core.subscription.listener, rebalance)
 

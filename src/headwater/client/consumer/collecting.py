@@ -187,7 +187,7 @@ class Collecting:
                     key = key_of(key)
                 if value_of is not None and value is not None:
                     value = value_of(value)
-            except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+            except Exception as error:  # noqa: BLE001 - a deserializer may raise anything
                 text = f"{topic}-{partition} at offset {offset} cannot be deserialized: {error}"
                 failure = SerializationFailed(text)
                 failure.__cause__ = error

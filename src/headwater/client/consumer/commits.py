@@ -68,13 +68,18 @@ class Commits:
         self._unfinished: set[asyncio.Task[None]] = set()
         self.finished: deque[FinishedCommit] = deque(maxlen=_UNFINISHED_MAX)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many wait for their answers that none more can be started."""
+        return len(self._unfinished) >= _UNFINISHED_MAX
+
     def start(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit, and let the callback hear of it in a later poll."""
-        if len(self._unfinished) >= _UNFINISHED_MAX:
+        if self.is_full:
             raise KafkaTimeout(f"{_UNFINISHED_MAX} commits are waiting for their answers")
         chosen = dict(offsets)
         deadline_ms = self._cluster.clock.steady_ms() + self._timeout_ms
@@ -94,6 +99,12 @@ class Commits:
     ) -> None:
         """Commit, and all that was started before is done as well. Raises what went wrong."""
         await self._queue(dict(offsets), deadline_ms)
+
+    async def settle(self, *, deadline_ms: int) -> None:
+        """Let commits come to their end that nobody waits for, within the time."""
+        left_ms = deadline_ms - self._cluster.clock.steady_ms()
+        if self._unfinished and left_ms > 0:
+            await asyncio.wait(self._unfinished, timeout=left_ms / 1000)
 
     def close(self) -> None:
         for task in self._unfinished:
@@ -124,7 +135,7 @@ class Commits:
         deadline_ms: int,
     ) -> None:
         if before is not None:
-            await asyncio.wait([before])
+            await self._wait_for(before, deadline_ms)
         try:
             await self._offsets.commit(
                 self._group_id,
@@ -140,6 +151,12 @@ class Commits:
                     f"the group has gone on without this member: {meaning(error.code)}"
                 ) from error
             raise
+
+    async def _wait_for(self, before: asyncio.Task[None], deadline_ms: int) -> None:
+        left_ms = deadline_ms - self._cluster.clock.steady_ms()
+        _, unfinished = await asyncio.wait([before], timeout=max(left_ms, 0) / 1000)
+        if unfinished:
+            raise KafkaTimeout("an earlier commit has not come to its end in time")
 
     def _committer(self, partitions: Collection[TopicPartition]) -> Callable[[], Identity]:
         """Who commits, at each try: the member of now, while all partitions are still its own."""

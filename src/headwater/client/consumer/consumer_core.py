@@ -131,8 +131,12 @@ class ConsumerCore:
         self._changed()
 
     async def prepare_to_leave(self, *, deadline_ms: int) -> Rebalance | None:
-        """Commit if that is automatic. Gives what the listener must hear of before we leave."""
+        """Commit if that is automatic. Gives what the listener must hear of before we leave.
+
+        Kafka does this: commits that nobody waits for are not lost by closing right after them.
+        """
         self._check_open()
+        await self.group.settle_commits(deadline_ms=deadline_ms)
         await self.group.commit_before_losing(tuple(self.state.partitions), deadline_ms=deadline_ms)
         owned = self.group.owned
         return Rebalance(Change.REVOKED, owned) if owned else None

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.client.addresses import Address
 from headwater.client.broker_connection import BrokerConnection
 from headwater.client.cluster_client import ClusterClient
-from headwater.client.cluster_metadata import NO_NODE, BrokerNode, PartitionView
+from headwater.client.cluster_metadata import NO_NODE, PartitionView
 from headwater.client.consumer.complaints import Complaints
 from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
@@ -28,6 +27,7 @@ from headwater.client.consumer.offset_reset import OffsetReset
 from headwater.client.consumer.subscription_state import PartitionState, SubscriptionState
 from headwater.client.error_words import meaning
 from headwater.client.errors import KafkaError, error_for, from_failure
+from headwater.client.named_leaders import NamedLeader, learn_leaders
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -132,7 +132,8 @@ class Fetcher:
             if not state.may_fetch(now_ms) or state.buffered_bytes > limit_bytes:
                 continue
             view = self._cluster.metadata.partition(*partition)
-            if view is None or view.leader_id == NO_NODE:
+            if view is None or view.leader_id not in self._cluster.metadata.brokers:
+                # No leader, or one that other news no longer know; asking it would never end.
                 self._cluster.use_topic(partition.topic)
                 self._cluster.want_refresh()
                 continue
@@ -359,24 +360,18 @@ class Fetcher:
         self._cluster.loop.call_later((backoff_ms + 1) / 1000, self.pump)
 
     def _learn_leaders(self, response: FetchResponse) -> None:
-        """KIP-951: with a refusal comes the new leader."""
-        nodes = {
-            each.node_id: BrokerNode(
-                node_id=each.node_id, address=Address(each.host, each.port), rack=each.rack
+        named = [
+            NamedLeader(
+                TopicPartition(name, each.partition_index),
+                each.current_leader.leader_id,
+                each.current_leader.leader_epoch,
             )
-            for each in response.node_endpoints
-        }
-        for topic in response.responses:
-            name = topic.topic or self._names.get(topic.topic_id)
-            for each in topic.partitions:
-                if name is not None and each.current_leader.leader_id != NO_NODE:
-                    self._cluster.learn_leader(
-                        name,
-                        each.partition_index,
-                        leader_id=each.current_leader.leader_id,
-                        leader_epoch=each.current_leader.leader_epoch,
-                        node=nodes.get(each.current_leader.leader_id),
-                    )
+            for topic in response.responses
+            if (name := topic.topic or self._names.get(topic.topic_id)) is not None
+            for each in topic.partitions
+            if each.current_leader.leader_id != NO_NODE
+        ]
+        learn_leaders(self._cluster, named, response.node_endpoints)
 
 
 def _records_bytes(response: FetchResponse) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.consumer.classic_member import ClassicMember
-from headwater.client.consumer.commits import CommitCallback, Commits, FinishedCommit
+from headwater.client.consumer.commits import CommitCallback, Commits
 from headwater.client.consumer.consumer_member import ConsumerMember
 from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
@@ -178,12 +178,11 @@ class GroupPart:
     def start_commit(self, offsets: Committed | None, callback: CommitCallback | None) -> None:
         self._committing().start(self.consumed() if offsets is None else offsets, callback)
 
-    def finished_commits(self) -> list[FinishedCommit]:
-        """Commits whose callbacks are due. Also for the thread of a blocking consumer."""
-        finished: list[FinishedCommit] = []
+    def call_back(self) -> None:
+        """Tell how commits went that nobody waited for. In the thread of the application."""
         while self._commits is not None and self._commits.finished:
-            finished.append(self._commits.finished.popleft())
-        return finished
+            finished = self._commits.finished.popleft()
+            finished.callback(finished.offsets, finished.error)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, deadline_ms: int
@@ -197,11 +196,17 @@ class GroupPart:
         if self._commits is None or not self._settings.enable_auto_commit:
             return
         now_ms = self._clock.steady_ms()
-        if is_due or now_ms >= self._commit_at_ms:
+        # One that is left out is made up for by the next; a poll does not fail for it.
+        if (is_due or now_ms >= self._commit_at_ms) and not self._commits.is_full:
             self._commit_at_ms = now_ms + self._settings.auto_commit_interval_ms
             consumed = self.consumed()
             if consumed:
                 self._commits.start(consumed)
+
+    async def settle_commits(self, *, deadline_ms: int) -> None:
+        """Let commits that were started come to their end."""
+        if self._commits is not None:
+            await self._commits.settle(deadline_ms=deadline_ms)
 
     async def commit_before_losing(
         self, partitions: Iterable[TopicPartition], *, deadline_ms: int

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
+from headwater.client.arguments import whole_number
 from headwater.client.consumer.blocking_consumer import Consumer
 from headwater.client.consumer.subscription import RebalanceListener
 from headwater.client.errors import (
@@ -29,7 +30,7 @@ from headwater.client.errors import (
 )
 from headwater.client.parallel.lanes import Job, Lanes
 from headwater.client.parallel.progress import Progress
-from headwater.model.failures import InvalidSetting
+from headwater.client.settings import mapping
 from headwater.model.ids import TopicPartition
 from headwater.net.system import SystemClock
 from headwater.records.consumed import ConsumedRecord
@@ -62,9 +63,16 @@ class ParallelConsumer:
         drain_timeout_ms: int = 30_000,
         on_failure: OnFailure | None = None,
     ) -> None:
-        if workers < 1 or max_pending < 1 or retries < 0:
-            raise InvalidSetting("workers and max_pending are at least 1, retries at least 0")
-        self._consumer = Consumer({**settings, "enable.auto.commit": False})
+        whole_number(workers, "workers", least=1)
+        whole_number(max_pending, "max_pending", least=1)
+        for name, given in (
+            ("retries", retries),
+            ("retry_backoff_ms", retry_backoff_ms),
+            ("commit_interval_ms", commit_interval_ms),
+            ("drain_timeout_ms", drain_timeout_ms),
+        ):
+            whole_number(given, name, least=0)
+        self._consumer = Consumer({**mapping(settings), "enable.auto.commit": False})
         self._workers = workers
         self._max_pending = max_pending
         self._retries = retries
@@ -78,7 +86,7 @@ class ParallelConsumer:
         self._leaving: set[TopicPartition] = set()
         self._working: dict[TopicPartition, int] = {}
         self._stopping = threading.Event()
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._is_running = False
         self._is_closed = False
 
@@ -223,8 +231,12 @@ class ParallelConsumer:
                 self._stopping.set()
             self._changed.notify_all()
 
-    def _attempt(self, handle: Handle, record: ConsumedRecord) -> Exception | None:
-        """Handle a record, again if need be; what is left of it if nothing helps."""
+    def _attempt(self, handle: Handle, record: ConsumedRecord) -> BaseException | None:
+        """Handle a record, again if need be; what is left of it if nothing helps.
+
+        A handler that wants the process to end (`sys.exit`) ends the run: its worker alone would
+        leave its queue behind, and `run` would wait for that without end.
+        """
         tries = 0
         while True:
             try:
@@ -236,13 +248,15 @@ class ParallelConsumer:
                     return self._hand_over(record, error)
                 _LOG.info("%s-%d at %d: %r", record.topic, record.partition, record.offset, error)
                 self._stopping.wait(self._retry_backoff_s * tries)
+            except BaseException as end:  # noqa: BLE001 - raised again by `run`
+                return end
 
-    def _hand_over(self, record: ConsumedRecord, error: Exception) -> Exception | None:
+    def _hand_over(self, record: ConsumedRecord, error: Exception) -> BaseException | None:
         if self._on_failure is None:
             return error
         try:
             self._on_failure(record, error)
-        except Exception as worse:  # noqa: BLE001 - as above
+        except BaseException as worse:  # noqa: BLE001 - as above
             return worse
         return None
 

@@ -12,14 +12,14 @@ as a parameter. What a reader would get wrong:
 
 import heapq
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 
+from headwater.client.producer.buffer_memory import BufferMemory, MemoryClaim
+from headwater.client.producer.partition_queues import Append, PartitionQueue, TopicQueues
 from headwater.client.producer.partitioning import StickyPartition
 from headwater.client.producer.producer_batch import ProducerBatch
-from headwater.client.producer.sequencing import PartitionSequences
 from headwater.records.header import HEADER_BYTES
 from headwater.records.kernel import IS_COMPILED, BatchBuilder
 
@@ -30,90 +30,6 @@ _LEAST_RATIO = 0.05
 # Batches that wait to be sent. Beyond that a caller lets the sender catch up: two threads that
 # fight for the interpreter's lock are slower than two that take turns.
 BACKLOG_BYTES = 1_048_576
-# Who waits for memory is woken when so much of it is free, not for every batch.
-_RESUME_SHARE = 8
-_RATIO_STEP_UP = 0.05
-_RATIO_STEP_DOWN = 0.005
-
-
-Append = Callable[[int, bytes | None, bytes | None, bytes], int]
-"""Adds a record to a batch: its number in the batch, or -1 if the batch takes no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """Memory is short: so much must be free before the caller comes back."""
-
-    needed_bytes: int
-
-
-@dataclass(slots=True, eq=False)
-class PartitionQueue:
-    """The batches of one partition. The last one may still be open for records."""
-
-    topic: "TopicQueues"
-    partition: int
-    batches: deque[ProducerBatch] = field(default_factory=deque)
-    open: ProducerBatch | None = None
-    # The open batch and its way in, read in one step by callers who hold no lock.
-    way_in: tuple[ProducerBatch, Append] | None = None
-    sequences: PartitionSequences = field(default_factory=PartitionSequences)
-    in_flight_count: int = 0
-    not_before_ms: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.topic.name
-
-
-@dataclass(slots=True, eq=False)
-class TopicQueues:
-    """The partitions of one topic."""
-
-    name: str
-    sticky: StickyPartition
-    queues: list[PartitionQueue] = field(default_factory=list)
-    partition_count: int = 0
-    """How many partitions there are at present: of `queues` those, the rest only drains or fails.
-    0 while the topic is not in the metadata."""
-    available: Sequence[int] = ()
-    """Partitions that have a leader; empty while that is not known."""
-    # How small compression makes records of this topic, as experience has it.
-    ratio: float = 1.0
-
-    def resize(self, partitions: int, available: Sequence[int] = ()) -> None:
-        """So many partitions from now on: a topic grows, or is deleted and made anew with fewer.
-
-        The queue of a partition that is gone stays, since records may wait in it.
-        """
-        for partition in range(len(self.queues), partitions):
-            self.queues.append(PartitionQueue(self, partition))
-        # Last, because it is read without the lock: what it counts must be there.
-        self.partition_count = partitions
-        self.available = available
-        if self.sticky.partition >= partitions:
-            self.sticky.leave()
-
-    @property
-    def choice_count(self) -> int:
-        """Among how many partitions a record has its choice that is past waiting for metadata.
-
-        Where the topic has just gone, as many as ever: the record fails with what waits already.
-        """
-        return self.partition_count or len(self.queues)
-
-    def move_sticky(self) -> int:
-        queued = [len(self.queues[each].batches) for each in self.available]
-        return self.sticky.move(self.available, queued, self.choice_count)
-
-    def learn_ratio(self, plain_bytes: int, packed_bytes: int) -> None:
-        """Kafka does this: up at once, down slowly, so that batches are rarely too large."""
-        seen = packed_bytes / max(plain_bytes, 1)
-        if seen > self.ratio:
-            self.ratio = max(self.ratio + _RATIO_STEP_UP, seen)
-        else:
-            self.ratio = max(self.ratio - _RATIO_STEP_DOWN, seen)
-        self.ratio = min(self.ratio, 1.0)
 
 
 class Accumulator:
@@ -124,13 +40,10 @@ class Accumulator:
     ) -> None:
         self.lock = threading.Lock()
         self._builder_lock = threading.Lock()
-        # Waited for by callers without memory, and by callers who let the sender catch up.
-        self.room = threading.Condition(self.lock)
+        # Waited for by callers who let the sender catch up.
         self.caught_up = threading.Condition(self.lock)
+        self.memory = BufferMemory(memory_bytes, batch_bytes=batch_bytes)
         self.topics: dict[str, TopicQueues] = {}
-        self.free_bytes = memory_bytes
-        self.memory_bytes = memory_bytes
-        self.resume_bytes = min(memory_bytes, max(batch_bytes, memory_bytes // _RESUME_SHARE))
         # Partitions that something can be taken from, in the order in which that became so.
         self.ready: dict[PartitionQueue, None] = {}
         self.unsettled: dict[ProducerBatch, None] = {}
@@ -138,7 +51,8 @@ class Accumulator:
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._is_compressing = is_compressing
-        self._lingering: deque[tuple[int, PartitionQueue, ProducerBatch]] = deque()
+        # Open batches that are not due yet, the oldest first, and when they will be.
+        self._lingering: OrderedDict[ProducerBatch, tuple[int, PartitionQueue]] = OrderedDict()
         self._later: list[tuple[int, int, PartitionQueue]] = []
         self._serial = count()
         self.is_flushing = 0
@@ -153,22 +67,24 @@ class Accumulator:
         value: bytes | None,
         tail: bytes,
         now_ms: int,
-    ) -> ProducerBatch | Shortage:
-        """Begin a new batch with this record, or say how much memory that needs."""
+        claim: MemoryClaim | None = None,
+    ) -> ProducerBatch | MemoryClaim:
+        """Begin a new batch with this record; without memory, a place in line for it.
+
+        Who was in line comes back with what was returned then.
+        """
         self.close_locked(queue)
         limit_bytes = self._batch_bytes
         if self._is_compressing:
             limit_bytes = int(limit_bytes / max(queue.topic.ratio, _LEAST_RATIO))
         # A batch for which there could never be room would be waited for in vain.
-        limit_bytes = min(limit_bytes, self.memory_bytes)
+        limit_bytes = min(limit_bytes, self.memory.total_bytes)
         needed_bytes = max(limit_bytes, batch_bytes_of(key, value, tail))
-        if needed_bytes > self.free_bytes:
-            self.hurry_locked()
-            return Shortage(needed_bytes)
         builder = BatchBuilder(max(limit_bytes, HEADER_BYTES))
         # Before anything is noted: what is no bytes is refused here.
         builder.append(timestamp, key, value, tail)
-        self.free_bytes -= needed_bytes
+        if not self.memory.take(needed_bytes, claim):
+            return self._wait_in_line_locked(needed_bytes, claim)
         batch = ProducerBatch(
             queue.name,
             queue.partition,
@@ -180,10 +96,10 @@ class Accumulator:
         queue.open = batch
         queue.way_in = (batch, self._way_into(builder))
         self._add_locked(queue, batch)
-        if self._linger_ms == 0 or self.is_flushing:
+        if self._linger_ms == 0 or self.is_flushing or self.memory.waiting_count:
             self._make_due_locked(queue, batch)
         else:
-            self._lingering.append((now_ms + self._linger_ms, queue, batch))
+            self._lingering[batch] = (now_ms + self._linger_ms, queue)
         return batch
 
     def _way_into(self, builder: BatchBuilder) -> Append:
@@ -210,37 +126,41 @@ class Accumulator:
 
     def _close_open_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.open = queue.way_in = None
+        self._lingering.pop(batch, None)
         # The pure kernel's appends are under this lock, and none may be half done.
         with self._builder_lock:
             batch.close()
 
-    def put_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Add a whole batch behind all others; False if memory is short."""
-        if batch.reserved_bytes > self.free_bytes:
-            self.hurry_locked()
-            return False
-        self.free_bytes -= batch.reserved_bytes
+    def put_locked(
+        self, queue: PartitionQueue, batch: ProducerBatch, claim: MemoryClaim | None = None
+    ) -> MemoryClaim | None:
+        """Add a whole batch behind all others; without memory, a place in line as above."""
+        if not self.memory.take(batch.reserved_bytes, claim):
+            return self._wait_in_line_locked(batch.reserved_bytes, claim)
         self.close_locked(queue)
         self._add_locked(queue, batch)
         self.backlog_bytes += batch.size_bytes
         self.ready[queue] = None
-        return True
+        return None
+
+    def _wait_in_line_locked(self, needed_bytes: int, claim: MemoryClaim | None) -> MemoryClaim:
+        # Nothing lingers while somebody waits, or memory would not become free in time.
+        self.hurry_locked()
+        return self.memory.wait_in_line(needed_bytes, claim)
 
     @property
     def is_behind(self) -> bool:
         """Whether so much waits to be sent that callers should let the sender catch up."""
         return self.backlog_bytes > BACKLOG_BYTES
 
-    def wait_for_room(
-        self, needed_bytes: int, is_over: Callable[[], bool], timeout_s: float
-    ) -> bool:
-        """Block until there is room for so much, or it is over; whether it was in time."""
+    def wait_for_memory(self, claim: MemoryClaim, timeout_s: float) -> bool:
+        """Block until a claim is called; whether it was in time."""
+        called = threading.Event()
         with self.lock:
-            return self.room.wait_for(lambda: self.has_room(needed_bytes) or is_over(), timeout_s)
-
-    def has_room(self, needed_bytes: int) -> bool:
-        """Whether a good part of memory is free, and no less than who waits for it needs."""
-        return self.free_bytes >= max(self.resume_bytes, needed_bytes)
+            if claim.is_called:
+                return True
+            claim.on_called = called.set
+        return called.wait(timeout_s)
 
     def wait_for_sender(self, timeout_s: float) -> None:
         """Block until half of the backlog is gone, but not for long: a leader may be away."""
@@ -251,15 +171,9 @@ class Accumulator:
         return self.backlog_bytes <= BACKLOG_BYTES // 2
 
     def tell_locked(self) -> None:
-        """Wake those whose time has come."""
-        if self.free_bytes >= self.resume_bytes:
-            self.room.notify_all()
+        """Wake those who let the sender catch up, if it has."""
         if self.is_caught_up():
             self.caught_up.notify_all()
-
-    def fits(self, needed_bytes: int) -> bool:
-        """Whether memory could ever hold that much."""
-        return needed_bytes <= self.memory_bytes
 
     def _add_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.batches.append(batch)
@@ -269,9 +183,10 @@ class Accumulator:
 
     def collect_locked(self, now_ms: int) -> None:
         """Move to `ready` whatever has lingered or waited for long enough."""
-        lingering = self._lingering
-        while lingering and lingering[0][0] <= now_ms:
-            _, queue, batch = lingering.popleft()
+        while (first := next(iter(self._lingering.items()), None)) is not None:
+            batch, (due_ms, queue) = first
+            if due_ms > now_ms:
+                break
             self._make_due_locked(queue, batch)
         while self._later and self._later[0][0] <= now_ms:
             self.ready[heapq.heappop(self._later)[2]] = None
@@ -280,7 +195,7 @@ class Accumulator:
         """When `collect_locked` will find something next."""
         times = []
         if self._lingering:
-            times.append(self._lingering[0][0])
+            times.append(next(iter(self._lingering.values()))[0])
         if self._later:
             times.append(self._later[0][0])
         return min(times, default=None)
@@ -363,22 +278,21 @@ class Accumulator:
         elif batch in queue.batches:
             queue.batches.remove(batch)
             self.backlog_bytes -= batch.size_bytes
-        self.free_bytes += batch.reserved_bytes
         if queue.batches:
             self.ready[queue] = None
+        self.memory.give_back(batch.reserved_bytes)
 
     def hurry_locked(self) -> list[ProducerBatch]:
         """Nothing shall linger any longer; returns all that is not settled."""
-        while self._lingering:
-            _, queue, batch = self._lingering.popleft()
+        for batch, (_, queue) in list(self._lingering.items()):
             self._make_due_locked(queue, batch)
         return list(self.unsettled)
 
     def _make_due_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """An open batch may be taken, full or not. One that is closed may be anyway."""
-        if queue.open is batch:
-            batch.is_due = True
-            self.ready[queue] = None
+        """An open batch may be taken, full or not."""
+        self._lingering.pop(batch, None)
+        batch.is_due = True
+        self.ready[queue] = None
 
     def expired_locked(self, now_ms: int, limit_ms: int) -> list[ProducerBatch]:
         """Batches that were begun longer ago than that."""

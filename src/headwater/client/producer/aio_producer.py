@@ -15,21 +15,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import BufferExhausted, ClientClosed, KafkaTimeout
+from headwater.client.errors import ClientClosed
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetsToCommit,
     offsets_to_commit,
 )
 from headwater.client.loop_thread import Wakeup
-from headwater.client.producer.accumulator import PartitionQueue, Shortage
 from headwater.client.producer.bad_records import check_record
+from headwater.client.producer.buffer_memory import MemoryClaim
 from headwater.client.producer.interceptors import Interceptors
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
-from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
+from headwater.client.producer.producer_core import Headers, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.producer.record_future import RecordFuture, RecordMetadata
+from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
 from headwater.net.system import SystemClock, SystemDice
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ class Producer:
         try:
             taken = self._take(topic, value, key, partition, timestamp, headers)
             if taken.__class__ is not RecordFuture:
-                taken = await self._send_patiently(topic, value, key, partition, timestamp, headers)
+                assert isinstance(taken, UnplacedRecord)
+                taken = await self._send_patiently(taken)
         except (TypeError, ValueError, AttributeError):
             check_record(self._settings, topic, value, key, partition, timestamp, headers)
             raise
@@ -193,46 +196,40 @@ class Producer:
 
     # Waiting.
 
-    async def _send_patiently(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp: int | None,
-        headers: Headers | None,
-    ) -> RecordFuture:
+    async def _send_patiently(self, record: UnplacedRecord) -> RecordFuture:
         """Bring about what is missing, within `max.block.ms`, and send again."""
         engine = self._engine()
         deadline_ms = engine.deadline_ms()
-        is_eager = False
-        while True:
-            taken = self._take(topic, value, key, partition, timestamp, headers, is_eager)
-            match taken:
-                case Missing.METADATA:
-                    await engine.prepare(topic, partition, deadline_ms)
-                case Shortage(needed_bytes):
-                    await self._wait_for_room(needed_bytes, deadline_ms)
-                case Missing.PATIENCE:
-                    await engine.catch_up(self._clock.steady_ms() + _CATCH_UP_MS)
-                    is_eager = True
-                case RecordFuture():
+        try:
+            while True:
+                match record.missing:
+                    case Missing.METADATA:
+                        await engine.prepare(record.topic, record.partition, deadline_ms)
+                    case Missing.PATIENCE:
+                        await engine.catch_up(self._clock.steady_ms() + _CATCH_UP_MS)
+                    case claim:
+                        await self._wait_for_memory(claim, deadline_ms)
+                taken = self._core.send_again(record)
+                if isinstance(taken, RecordFuture):
                     return taken
+        finally:
+            self._core.stop_waiting(record)
 
     async def _put(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Send a whole batch, once there is memory for it."""
         deadline_ms = self._engine().deadline_ms()
-        while not self._core.put(queue, batch):
-            await self._wait_for_room(batch.reserved_bytes, deadline_ms)
-
-    async def _wait_for_room(self, needed_bytes: int, deadline_ms: int) -> None:
+        claim = waits = self._core.put(queue, batch)
         try:
-            await self._engine().room(needed_bytes, deadline_ms)
-        except KafkaTimeout as error:
-            raise BufferExhausted(
-                f"buffer.memory ({self._settings.buffer_memory}) was full for max.block.ms "
-                f"({self._settings.max_block_ms})"
-            ) from error
+            while waits is not None:
+                await self._wait_for_memory(waits, deadline_ms)
+                waits = self._core.put(queue, batch, waits)
+        finally:
+            if claim is not None:
+                self._core.leave_line(claim)
+
+    async def _wait_for_memory(self, claim: MemoryClaim, deadline_ms: int) -> None:
+        if not await self._engine().memory(claim, deadline_ms):
+            raise self._core.exhausted()
 
     def _engine(self) -> ProducerEngine:
         """Made with the first call, because only then is the loop known."""

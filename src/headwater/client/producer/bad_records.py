@@ -9,7 +9,12 @@ from reprlib import repr as shortened
 from typing import Any
 
 from headwater.client.arguments import topic_name, whole_number
-from headwater.client.errors import InvalidArgument, InvalidTimestamp, KafkaError
+from headwater.client.errors import (
+    InvalidArgument,
+    InvalidTimestamp,
+    KafkaError,
+    SerializationFailed,
+)
 from headwater.client.producer.producer_settings import ProducerSettings
 
 
@@ -56,6 +61,23 @@ def _check_bytes(given: object, what: str) -> None:
             f"a {what} is bytes, and not {shortened(given)}; {what}.serializer makes bytes of "
             "other things"
         )
+
+
+def check_serialized(made: object, what: str) -> None:
+    """Raise if a serializer has made something that is neither bytes nor None, a tombstone."""
+    if made is not None and not _is_bytes(made):
+        raise SerializationFailed(
+            f"{what}.serializer must return bytes, and not {shortened(made)}; "
+            "a str becomes bytes by its encode()"
+        )
+
+
+def check_headers(given: object) -> None:
+    """Raise what is wrong with headers, if anything is."""
+    try:
+        _check_headers(given)
+    except KafkaError as wrong:
+        raise wrong from None
 
 
 def _check_headers(given: object) -> None:

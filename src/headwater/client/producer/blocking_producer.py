@@ -14,22 +14,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import BufferExhausted, ClientClosed, KafkaTimeout
+from headwater.client.errors import ClientClosed, KafkaTimeout
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetsToCommit,
     offsets_to_commit,
 )
 from headwater.client.loop_thread import LoopThread, Wakeup
-from headwater.client.producer.accumulator import PartitionQueue, Shortage
 from headwater.client.producer.bad_records import check_record
+from headwater.client.producer.buffer_memory import MemoryClaim
 from headwater.client.producer.interceptors import Interceptors
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
-from headwater.client.producer.producer_core import Headers, Missing, ProducerCore
+from headwater.client.producer.producer_core import Headers, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.producer.record_future import RecordFuture
-from headwater.model.failures import InvalidSetting
+from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
 from headwater.net.system import SystemClock, SystemDice
 
 if TYPE_CHECKING:
@@ -58,11 +59,7 @@ class Producer:
         self._core = ProducerCore(self._settings, self._clock, dice, self._wakeup.set)
         self._take = self._core.send
         self._thread = LoopThread(f"producer {self._settings.client_id}")
-        try:
-            self._engine = self._thread.run(self._make_engine(dice))
-        except InvalidSetting:
-            self._thread.stop(timeout_s=_NET_S)
-            raise
+        self._engine = self._thread.make(self._make_engine(dice))
 
     def send(
         self,
@@ -85,7 +82,8 @@ class Producer:
         try:
             taken = self._take(topic, value, key, partition, timestamp, headers)
             if taken.__class__ is not RecordFuture:
-                taken = self._send_patiently(topic, value, key, partition, timestamp, headers)
+                assert isinstance(taken, UnplacedRecord)
+                taken = self._send_patiently(taken)
         except (TypeError, ValueError, AttributeError):
             check_record(self._settings, topic, value, key, partition, timestamp, headers)
             raise
@@ -203,31 +201,24 @@ class Producer:
 
     # Waiting.
 
-    def _send_patiently(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp: int | None,
-        headers: Headers | None,
-    ) -> RecordFuture:
+    def _send_patiently(self, record: UnplacedRecord) -> RecordFuture:
         """Bring about what is missing, within `max.block.ms`, and send again."""
         deadline_ms = self._engine.deadline_ms()
-        is_eager = False
-        while True:
-            taken = self._take(topic, value, key, partition, timestamp, headers, is_eager)
-            match taken:
-                case Missing.METADATA:
-                    self._prepare(topic, partition, deadline_ms)
-                case Shortage(needed_bytes):
-                    self._wait_for_room(needed_bytes, deadline_ms)
-                case Missing.PATIENCE:
-                    if not self._thread.is_here:
-                        self._core.accumulator.wait_for_sender(_CATCH_UP_S)
-                    is_eager = True
-                case RecordFuture():
+        try:
+            while True:
+                match record.missing:
+                    case Missing.METADATA:
+                        self._prepare(record.topic, record.partition, deadline_ms)
+                    case Missing.PATIENCE:
+                        if not self._thread.is_here:
+                            self._core.accumulator.wait_for_sender(_CATCH_UP_S)
+                    case claim:
+                        self._wait_for_memory(claim, deadline_ms)
+                taken = self._core.send_again(record)
+                if isinstance(taken, RecordFuture):
                     return taken
+        finally:
+            self._core.stop_waiting(record)
 
     def _prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
         self._thread.run(self._engine.prepare(topic, partition, deadline_ms))
@@ -235,20 +226,20 @@ class Producer:
     def _put(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Send a whole batch, once there is memory for it."""
         deadline_ms = self._engine.deadline_ms()
-        while not self._core.put(queue, batch):
-            self._wait_for_room(batch.reserved_bytes, deadline_ms)
+        claim = waits = self._core.put(queue, batch)
+        try:
+            while waits is not None:
+                self._wait_for_memory(waits, deadline_ms)
+                waits = self._core.put(queue, batch, waits)
+        finally:
+            if claim is not None:
+                self._core.leave_line(claim)
 
-    def _wait_for_room(self, needed_bytes: int, deadline_ms: int) -> None:
+    def _wait_for_memory(self, claim: MemoryClaim, deadline_ms: int) -> None:
         self._thread.check_not_here()
-        left_s = (deadline_ms - self._clock.steady_ms()) / 1000
-        # Others may have taken what was free, time and again; the limit holds all the same.
-        if left_s <= 0 or not self._core.accumulator.wait_for_room(
-            needed_bytes, lambda: self._core.refusal is not None, left_s
-        ):
-            raise BufferExhausted(
-                f"buffer.memory ({self._settings.buffer_memory}) was full for max.block.ms "
-                f"({self._settings.max_block_ms})"
-            )
+        left_s = max(deadline_ms - self._clock.steady_ms(), 0) / 1000
+        if self._core.refusal is None and not self._core.accumulator.wait_for_memory(claim, left_s):
+            raise self._core.exhausted()
 
     async def _make_engine(self, dice: SystemDice) -> ProducerEngine:
         return ProducerEngine(self._thread.loop, self._core, self._clock, dice)

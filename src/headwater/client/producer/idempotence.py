@@ -10,7 +10,7 @@ from typing import Final
 
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.errors import KafkaError, KafkaTimeout, error_for
-from headwater.client.producer.accumulator import PartitionQueue
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.producer.sequencing import GAPS, ProducerIdentity

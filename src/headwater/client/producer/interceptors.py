@@ -2,14 +2,19 @@
 
 An interceptor has `on_send`, which gets a `ProducerRecord` and returns the one to send, or
 `on_acknowledgement`, which gets the future when it is done, or both. They run in the order given.
+What a reader would get wrong: an interceptor only watches, so what it raises is logged and stops
+neither the record nor the interceptors behind it. Kafka does this.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from headwater.client.producer.record_future import RecordFuture
 from headwater.model.failures import InvalidSetting
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,15 @@ class Interceptors:
             headers=headers,
         )
         for intercept in self._sending:
-            record = intercept(record)
+            try:
+                changed = intercept(record)
+            except Exception:  # noqa: BLE001 - an interceptor may raise anything
+                _LOG.warning("an interceptor's on_send failed", exc_info=True)
+                continue
+            if isinstance(changed, ProducerRecord):
+                record = changed
+            else:
+                _LOG.warning("an interceptor's on_send returned %r, and no record", changed)
         return (
             record.topic,
             record.value,
@@ -66,7 +79,10 @@ class Interceptors:
 
     def on_acknowledgement(self, future: RecordFuture) -> None:
         for intercept in self._acknowledged:
-            intercept(future)
+            try:
+                intercept(future)
+            except Exception:  # noqa: BLE001 - as above
+                _LOG.warning("an interceptor's on_acknowledgement failed", exc_info=True)
 
 
 def _methods(given: Sequence[object], name: str) -> list[Callable[[Any], Any]]:

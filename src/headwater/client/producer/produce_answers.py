@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from headwater.client.addresses import Address
 from headwater.client.cluster_client import ClusterClient
-from headwater.client.cluster_metadata import NO_NODE, BrokerNode
 from headwater.client.error_words import meaning
+from headwater.client.named_leaders import NamedLeader, learn_leaders
 from headwater.model.errors import ErrorCode
+from headwater.model.ids import TopicPartition
 from headwater.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
 Place = tuple[str | bytes, int]
@@ -32,30 +32,20 @@ def answers(response: ProduceResponse) -> dict[Place, PartitionAnswer]:
     }
 
 
-def learn_leaders(cluster: ClusterClient, response: ProduceResponse) -> set[tuple[str, int]]:
-    """The partitions whose new leader the answer names, which the metadata then knows (KIP-951)."""
-    moved: set[tuple[str, int]] = set()
-    nodes = {
-        each.node_id: BrokerNode(
-            node_id=each.node_id, address=Address(each.host, each.port), rack=each.rack
+def moved_partitions(cluster: ClusterClient, response: ProduceResponse) -> set[TopicPartition]:
+    """The partitions whose new leader the answer names, which the metadata then knows."""
+    named = [
+        NamedLeader(
+            TopicPartition(name, each.index),
+            each.current_leader.leader_id,
+            each.current_leader.leader_epoch,
         )
-        for each in response.node_endpoints
-    }
-    for topic in response.responses:
-        for each in topic.partition_responses:
-            leader = each.current_leader
-            if leader.leader_id == NO_NODE or each.error_code is ErrorCode.NONE:
-                continue
-            name = topic.name or cluster.metadata.topic_named(topic.topic_id)
-            if name and cluster.learn_leader(
-                name,
-                each.index,
-                leader_id=leader.leader_id,
-                leader_epoch=leader.leader_epoch,
-                node=nodes.get(leader.leader_id),
-            ):
-                moved.add((name, each.index))
-    return moved
+        for topic in response.responses
+        for each in topic.partition_responses
+        if each.error_code is not ErrorCode.NONE
+        and (name := topic.name or cluster.metadata.topic_named(topic.topic_id))
+    ]
+    return learn_leaders(cluster, named, response.node_endpoints)
 
 
 def _message(answer: PartitionProduceResponse) -> str | None:

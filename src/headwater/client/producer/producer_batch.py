@@ -235,6 +235,8 @@ class ProducerBatch:
         parts[-1].close()
         with self._lock:
             self.parts = parts
+            # The parts have the records; what keeps this batch, a future, need not keep its bytes.
+            self._sealed = None
             callbacks, self._callbacks = self._callbacks, None
         for index, future, callback in callbacks or ():
             part, rest = self.part_with(index)

@@ -1,37 +1,35 @@
 """What both faces of a producer share: records in, futures out, and when the caller must wait.
 
-`send` never waits. It returns a future, or says what is missing: the topic's metadata, or memory.
-The blocking face then waits on a condition, the asyncio face awaits; both come back with the same
-call. It may be called from any thread.
+`send` never waits. It returns a future, or the record with what is missing: the topic's metadata,
+or memory. The blocking face then waits on a condition, the asyncio face awaits; both come back
+with `send_again`. It may be called from any thread.
 
 What a reader would get wrong: this is the path of every record, so it has few steps on purpose. In
 the usual case it is a lookup, a partition, and one call into the compiled kernel under the lock.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
-from typing import Any, Final
+from operator import index
+from typing import Any, Final, SupportsIndex
 
 from headwater.client.cluster_metadata import NO_NODE, ClusterMetadata
 from headwater.client.errors import (
+    BufferExhausted,
     ClientClosed,
     InvalidPartitions,
     KafkaError,
     MessageTooLarge,
     SerializationFailed,
 )
-from headwater.client.producer.accumulator import (
-    Accumulator,
-    PartitionQueue,
-    Shortage,
-    TopicQueues,
-    batch_bytes_of,
-)
-from headwater.client.producer.bad_records import timestamp_ms
+from headwater.client.producer.accumulator import Accumulator, batch_bytes_of
+from headwater.client.producer.bad_records import check_headers, check_serialized, timestamp_ms
+from headwater.client.producer.buffer_memory import MemoryClaim
+from headwater.client.producer.partition_queues import PartitionQueue, TopicQueues
 from headwater.client.producer.partitioning import StickyPartition, partitioner
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.producer.record_future import RecordFuture
+from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
 from headwater.client.serdes import serializer
 from headwater.model.ports import Clock, Dice
 from headwater.records.building import encode_headers
@@ -43,14 +41,6 @@ OnDelivery = Callable[[RecordFuture], object]
 
 _NO_HEADERS: Final = b"\0"
 _POSITIVE: Final = 0x7FFFFFFF
-
-
-class Missing(Enum):
-    """What a record waits for before it can be taken, if it is not memory (`Shortage`)."""
-
-    METADATA = "metadata"
-    PATIENCE = "patience"
-    """Nothing is missing, but the sender should catch up; then the record may be sent `eagerly`."""
 
 
 class ProducerCore:
@@ -85,8 +75,7 @@ class ProducerCore:
         partition: int | None,
         timestamp: int | None,
         headers: Headers | None,
-        eagerly: bool = False,
-    ) -> RecordFuture | Missing | Shortage:
+    ) -> RecordFuture | UnplacedRecord:
         """Take one record. Raises what is wrong with the record or with the producer."""
         if self.refusal is not None:
             raise self.refusal
@@ -94,104 +83,117 @@ class ProducerCore:
             key = _serialized(self._key_serializer, key, "key")
         if self._value_serializer is not None and value is not None:
             value = _serialized(self._value_serializer, value, "value")
-        queues = self.accumulator.topics.get(topic)
-        if queues is None or not (count := queues.partition_count):
-            return Missing.METADATA
         tail = _NO_HEADERS if not headers else _tail(headers)
-        if timestamp is None:
-            timestamp = self.now_ms()
-        elif timestamp.__class__ is not int or timestamp < 0:
+        if timestamp is not None and (timestamp.__class__ is not int or timestamp < 0):
             timestamp = timestamp_ms(timestamp)
-        if partition is not None:
-            if not 0 <= partition < count:
-                return Missing.METADATA
-        elif self._partitioner is not None:
-            partition = self._partitioner(topic, key, value, count)
-            if not 0 <= partition < count:
-                raise InvalidPartitions(f"the partitioner chose {partition} of {topic}")
-        elif key is not None and not self._ignores_keys:
-            partition = (murmur2(key) & _POSITIVE) % count
-        else:
-            return self._append_sticky(queues, timestamp, key, value, tail, eagerly)
-        return self._append(queues.queues[partition], timestamp, key, value, tail, eagerly)
+        queues = self.accumulator.topics.get(topic)
+        if queues is not None and (count := queues.partition_count):
+            if timestamp is None:
+                timestamp = self.now_ms()
+            if partition is not None:
+                place = partition
+            elif self._partitioner is not None:
+                place = partition = self._partitioned(topic, key, value, count)
+            elif key is not None and not self._ignores_keys:
+                place = (murmur2(key) & _POSITIVE) % count
+            else:
+                place = queues.sticky.partition
+            if 0 <= place < count and (way_in := queues.queues[place].way_in) is not None:
+                batch, append = way_in
+                number = append(timestamp, key, value, tail)
+                if number >= 0:
+                    return RecordFuture(batch, number, timestamp)
+        return self._place(UnplacedRecord(topic, value, key, partition, timestamp, tail))
 
-    def _append(
-        self,
-        queue: PartitionQueue,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        tail: bytes,
-        eagerly: bool,
-    ) -> RecordFuture | Missing | Shortage:
-        way_in = queue.way_in
-        if way_in is not None:
-            batch, append = way_in
-            index = append(timestamp, key, value, tail)
-            if index >= 0:
-                return RecordFuture(batch, index, timestamp)
+    def send_again(self, record: UnplacedRecord) -> RecordFuture | UnplacedRecord:
+        """Take a record that has waited for what it missed."""
+        if record.missing is not Missing.METADATA:
+            record.is_eager = True
+        return self._place(record)
+
+    def stop_waiting(self, record: UnplacedRecord) -> None:
+        """The record was taken or given up: what memory it still has a claim to is for others."""
+        if record.claim is not None:
+            self.leave_line(record.claim)
+
+    def leave_line(self, claim: MemoryClaim) -> None:
+        """Nobody waits for this memory any longer."""
         with self.accumulator.lock:
-            if queue.way_in is not way_in and queue.way_in is not None:
-                # Another caller has begun a batch meanwhile.
-                batch, append = queue.way_in
-                index = append(timestamp, key, value, tail)
-                if index >= 0:
-                    return RecordFuture(batch, index, timestamp)
-            return self._append_new_locked(queue, timestamp, key, value, tail, eagerly)
+            self.accumulator.memory.leave(claim)
 
-    def _append_sticky(
-        self,
-        queues: TopicQueues,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        tail: bytes,
-        eagerly: bool,
-    ) -> RecordFuture | Missing | Shortage:
+    def exhausted(self) -> BufferExhausted:
+        """What is told to those who were in line for too long."""
+        return BufferExhausted(
+            f"buffer.memory ({self.settings.buffer_memory}) was full for max.block.ms "
+            f"({self.settings.max_block_ms})"
+        )
+
+    # The way of those few records for which there is no open batch with room.
+
+    def _place(self, record: UnplacedRecord) -> RecordFuture | UnplacedRecord:
+        """Put a record into a batch of its partition, or say what it has to wait for."""
+        queues = self.accumulator.topics.get(record.topic)
+        count = 0 if queues is None else queues.partition_count
+        if count and record.partition is None and self._partitioner is not None:
+            record.partition = self._partitioned(record.topic, record.key, record.value, count)
+        if queues is None or not count or not 0 <= (record.partition or 0) < count:
+            # Others need not wait until the topic is there.
+            self.stop_waiting(record)
+            record.missing = Missing.METADATA
+            return record
+        if record.timestamp is None:
+            record.timestamp = self.now_ms()
+        with self.accumulator.lock:
+            # Looked at under the lock: what comes in after the end would never be settled.
+            if self.refusal is not None:
+                raise self.refusal
+            # What is full can leave, even if there is no memory for more.
+            self._wake()
+            if record.partition is not None:
+                return self._append_locked(queues.queues[record.partition], record)
+            if record.key is not None and not self._ignores_keys:
+                place = (murmur2(record.key) & _POSITIVE) % count
+                return self._append_locked(queues.queues[place], record)
+            return self._append_sticky_locked(queues, record)
+
+    def _append_sticky_locked(
+        self, queues: TopicQueues, record: UnplacedRecord
+    ) -> RecordFuture | UnplacedRecord:
         sticky = queues.sticky
-        partition = sticky.partition
-        way_in = queues.queues[partition].way_in if partition >= 0 else None
-        if way_in is not None:
-            batch, append = way_in
-            index = append(timestamp, key, value, tail)
-            if index >= 0:
-                return RecordFuture(batch, index, timestamp)
-        with self.accumulator.lock:
-            if sticky.partition < 0:
-                queues.move_sticky()
-            elif sticky.partition == partition and (
-                (way_in is not None and queues.queues[partition].way_in is way_in)
-                or sticky.produced_bytes >= self.settings.batch_size
-            ):
-                # A batch of the partition is full, so the next one may well be elsewhere.
-                self.accumulator.close_locked(queues.queues[partition])
-                queues.move_sticky()
+        if sticky.partition >= 0:
             queue = queues.queues[sticky.partition]
-            if queue.way_in is not None:
-                batch, append = queue.way_in
-                index = append(timestamp, key, value, tail)
-                if index >= 0:
-                    self._wake()
-                    return RecordFuture(batch, index, timestamp)
-            return self._append_new_locked(queue, timestamp, key, value, tail, eagerly)
+            if queue.open is None and sticky.produced_bytes < self.settings.batch_size:
+                return self._begin_locked(queue, record)
+            joined = _joined(queue, record)
+            if joined is not None:
+                return joined
+            # A batch of the partition is full, so the next one may well be elsewhere.
+            self.accumulator.close_locked(queue)
+        return self._append_locked(queues.queues[queues.move_sticky()], record)
 
-    def _append_new_locked(
-        self,
-        queue: PartitionQueue,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        tail: bytes,
-        eagerly: bool,
-    ) -> RecordFuture | Missing | Shortage:
+    def _append_locked(
+        self, queue: PartitionQueue, record: UnplacedRecord
+    ) -> RecordFuture | UnplacedRecord:
+        # Another caller may have begun a batch meanwhile.
+        return _joined(queue, record) or self._begin_locked(queue, record)
+
+    def _begin_locked(
+        self, queue: PartitionQueue, record: UnplacedRecord
+    ) -> RecordFuture | UnplacedRecord:
         """Begin a batch with this record."""
+        timestamp, key, value, tail = record.timestamp, record.key, record.value, record.tail
+        assert timestamp is not None
         self._check_size(batch_bytes_of(key, value, tail))
-        # What is full can leave, even if there is no memory for more.
-        self._wake()
-        if not eagerly and self.accumulator.is_behind:
-            return Missing.PATIENCE
-        batch = self.accumulator.open_locked(queue, timestamp, key, value, tail, self.steady_ms())
-        return batch if isinstance(batch, Shortage) else RecordFuture(batch, 0, timestamp)
+        if not record.is_eager and self.accumulator.is_behind:
+            record.missing = Missing.PATIENCE
+            return record
+        begun = self.accumulator.open_locked(
+            queue, timestamp, key, value, tail, self.steady_ms(), record.claim
+        )
+        if isinstance(begun, MemoryClaim):
+            record.missing = begun
+            return record
+        return RecordFuture(begun, 0, timestamp)
 
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self.settings.max_request_size:
@@ -199,7 +201,7 @@ class ProducerCore:
                 f"a record of about {size_bytes} bytes is more than max.request.size "
                 f"({self.settings.max_request_size})"
             )
-        if not self.accumulator.fits(size_bytes):
+        if not self.accumulator.memory.fits(size_bytes):
             raise MessageTooLarge(
                 f"a record of about {size_bytes} bytes is more than buffer.memory "
                 f"({self.settings.buffer_memory})"
@@ -220,22 +222,36 @@ class ProducerCore:
                     # Kafka does this: whoever sends waits until the topic is there again.
                     known.resize(0)
 
-    def put(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Take a whole batch; False if memory is short."""
-        if self.refusal is not None:
-            raise self.refusal
+    def put(
+        self, queue: PartitionQueue, batch: ProducerBatch, claim: MemoryClaim | None = None
+    ) -> MemoryClaim | None:
+        """Take a whole batch; without memory, a place in line, to come back with."""
         with self.accumulator.lock:
-            is_put = self.accumulator.put_locked(queue, batch)
+            if self.refusal is not None:
+                raise self.refusal
+            # Its time begins now, and not before it had memory; the oldest expire first.
+            batch.created_ms = self.steady_ms()
+            waiting = self.accumulator.put_locked(queue, batch, claim)
         self._wake()
-        return is_put
+        return waiting
 
     def refuse(self, error: KafkaError) -> None:
         """Take no more records, and wake those who wait for memory."""
         if self.refusal is None or isinstance(error, ClientClosed):
             self.refusal = error
         with self.accumulator.lock:
-            self.accumulator.room.notify_all()
+            self.accumulator.memory.call_all()
             self.accumulator.caught_up.notify_all()
+
+    def _partitioned(self, topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
+        """What `partitioner.class` chooses."""
+        assert self._partitioner is not None
+        partition = self._partitioner(topic, key, value, count)
+        if not isinstance(partition, SupportsIndex) or not 0 <= index(partition) < count:
+            raise InvalidPartitions(
+                f"the partitioner chose {partition!r} of {topic}, which has 0 to {count - 1}"
+            )
+        return index(partition)
 
     def _new_sticky(self) -> StickyPartition:
         return StickyPartition(
@@ -243,13 +259,31 @@ class ProducerCore:
         )
 
 
+def _joined(queue: PartitionQueue, record: UnplacedRecord) -> RecordFuture | None:
+    """A record in the open batch of its partition, if there is one with room."""
+    if queue.way_in is None:
+        return None
+    batch, append = queue.way_in
+    assert record.timestamp is not None
+    number = append(record.timestamp, record.key, record.value, record.tail)
+    return None if number < 0 else RecordFuture(batch, number, record.timestamp)
+
+
 def _serialized(serialize: Callable[[Any], bytes], value: Any, what: str) -> bytes:
     try:
-        return serialize(value)
+        made = serialize(value)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise SerializationFailed(f"the {what} could not be serialized: {error}") from error
+    if made.__class__ is not bytes:
+        check_serialized(made, what)
+    return made
 
 
 def _tail(headers: Headers) -> bytes:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return encode_headers(list(pairs))
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+    try:
+        return encode_headers(pairs)
+    except (TypeError, ValueError, AttributeError):
+        # Here, because a generator cannot be looked at again later.
+        check_headers(pairs)
+        raise

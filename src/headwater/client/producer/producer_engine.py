@@ -7,6 +7,7 @@ face runs them on its thread.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from headwater.client.arguments import limit_ms
@@ -20,6 +21,7 @@ from headwater.client.errors import (
     KafkaTimeout,
 )
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from headwater.client.producer.buffer_memory import MemoryClaim
 from headwater.client.producer.idempotence import Idempotence
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import ProducerCore
@@ -110,14 +112,16 @@ class ProducerEngine:
         finally:
             accumulator.is_flushing -= 1
 
-    async def room(self, needed_bytes: int, deadline_ms: int) -> None:
-        """Wait for so much memory, on the loop."""
-        has_room = self._accumulator.has_room
-        await self._until(
-            lambda: has_room(needed_bytes) or self._core.refusal is not None,
-            deadline_ms,
-            "buffer.memory",
-        )
+    async def memory(self, claim: MemoryClaim, deadline_ms: int) -> bool:
+        """Wait until a claim is called, on the loop; whether it was in time."""
+        if self._core.refusal is None and not claim.is_called:
+            called = asyncio.Event()
+            claim.on_called = called.set
+            left_ms = max(deadline_ms - self._clock.steady_ms(), 0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_ms / 1000):
+                    await called.wait()
+        return self._core.refusal is not None or claim.is_called
 
     async def catch_up(self, deadline_ms: int) -> None:
         """Let the loop send for a while, until half of the backlog is gone or the time is over."""
@@ -131,8 +135,9 @@ class ProducerEngine:
 
     def metrics(self) -> dict[str, float]:
         counts = self.sender.metrics.as_dict()
-        counts["buffer-total-bytes"] = float(self._accumulator.memory_bytes)
-        counts["buffer-available-bytes"] = float(self._accumulator.free_bytes)
+        counts["buffer-total-bytes"] = float(self._accumulator.memory.total_bytes)
+        counts["buffer-available-bytes"] = float(self._accumulator.memory.free_bytes)
+        counts["waiting-threads"] = float(self._accumulator.memory.waiting_count)
         return counts
 
     async def close(self, deadline_ms: int) -> None:

@@ -35,8 +35,7 @@ class RecordFuture:
         self._timestamp = timestamp
 
     def done(self) -> bool:
-        self._settle()
-        return self._batch.is_done
+        return self._place()[0].is_done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record lies, or raise why it does not.
@@ -50,15 +49,17 @@ class RecordFuture:
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """Why the record was not written; None if it was. Waits like `result`."""
-        while not self.done():
-            if not self._batch.wait(timeout):
+        while True:
+            batch, _ = self._place()
+            if batch.is_done:
+                return batch.error
+            if not batch.wait(timeout):
                 raise KafkaTimeout(f"the record was not settled within {timeout} s")
-        return self._batch.error
 
     def add_done_callback(self, callback: Callable[["RecordFuture"], object]) -> None:
         """Have a function called with this future: by the client's thread, or now if it is done."""
-        self._settle()
-        if not self._batch.add_callback(self._index, self, callback):
+        batch, index = self._place()
+        if not batch.add_callback(index, self, callback):
             callback(self)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
@@ -74,14 +75,19 @@ class RecordFuture:
             yield from waiter
         return self.result(0)
 
-    def _settle(self) -> None:
-        """A batch that was too large was split; go on with the part that has the record."""
-        while self._batch.parts is not None:
-            self._batch, self._index = self._batch.part_with(self._index)
+    def _place(self) -> tuple["ProducerBatch", int]:
+        """The batch that has the record at present: one that was too large was split.
+
+        Found anew each time and not kept, because several threads may look at once.
+        """
+        batch, index = self._batch, self._index
+        while batch.parts is not None:
+            batch, index = batch.part_with(index)
+        return batch, index
 
     def _metadata(self) -> RecordMetadata:
-        batch = self._batch
-        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        batch, index = self._place()
+        offset = batch.base_offset + index if batch.base_offset >= 0 else -1
         stamped = batch.append_time_ms
         return RecordMetadata(
             batch.topic, batch.partition, offset, self._timestamp if stamped < 0 else stamped

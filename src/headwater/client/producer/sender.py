@@ -10,42 +10,26 @@ the broker will take it.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from headwater.client.backoff import Backoff
 from headwater.client.broker_connection import BrokerConnection
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.cluster_metadata import NO_NODE
 from headwater.client.errors import KafkaError, KafkaTimeout, error_for
-from headwater.client.producer.accumulator import Accumulator, PartitionQueue
+from headwater.client.producer.accumulator import Accumulator
 from headwater.client.producer.idempotence import Idempotence
-from headwater.client.producer.produce_answers import PartitionAnswer, answers, learn_leaders
+from headwater.client.producer.partition_queues import PartitionQueue
+from headwater.client.producer.produce_answers import PartitionAnswer, answers, moved_partitions
+from headwater.client.producer.produce_requests import Sent, produce_request
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_metrics import ProducerMetrics
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.producer.record_future import RecordFuture
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.records.header import Codec
-from headwater.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from headwater.wire.messages.produce import ProduceResponse
 
-_TOPIC_IDS_SINCE = 13
-_NEWEST_WITHOUT_IDS = _TOPIC_IDS_SINCE - 1
 _CALLBACKS_AT_ONCE = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
-    """A batch in a request, which may name its topic by the id it had at that moment."""
-
-    queue: PartitionQueue
-    batch: ProducerBatch
-    topic_id: TopicId = NO_TOPIC_ID
 
 
 class Sender:
@@ -173,10 +157,10 @@ class Sender:
                     and not self._is_held(queue)
                 ]
 
-    def _drain(self, queues: list[PartitionQueue]) -> list[_Sent]:
+    def _drain(self, queues: list[PartitionQueue]) -> list[Sent]:
         """At most one batch per partition, and no more than fit one request."""
         left_bytes = self._settings.max_request_size
-        sent: list[_Sent] = []
+        sent: list[Sent] = []
         with self._accumulator.lock:
             for queue in queues:
                 size_bytes = queue.batches[0].size_bytes
@@ -187,15 +171,20 @@ class Sender:
                     self._idempotence.assign(queue, batch)
                 left_bytes -= size_bytes
                 topic_id = self._topic_id(queue.name)
-                sent.append(_Sent(queue=queue, batch=batch, topic_id=topic_id))
+                sent.append(Sent(queue=queue, batch=batch, topic_id=topic_id))
             self._accumulator.tell_locked()
         for watcher in self._watchers:
             watcher()
         return sent
 
-    def _ask(self, connection: BrokerConnection, sent: list[_Sent], now_ms: int) -> None:
-        request, newest = self._request(sent)
+    def _ask(self, connection: BrokerConnection, sent: list[Sent], now_ms: int) -> None:
+        request, newest = produce_request(sent, self._settings)
+        if self._idempotence is not None:
+            newest = self._idempotence.newest_produce(newest)
         self.metrics.request_total += 1
+        self.metrics.batch_send_total += len(sent)
+        self.metrics.record_send_total += sum(each.batch.count for each in sent)
+        self.metrics.outgoing_byte_total += sum(each.batch.size_bytes for each in sent)
         if request.acks == 0:
             failures: list[KafkaError] = []
             connection.tell(request, failures.append, newest=newest)
@@ -212,53 +201,16 @@ class Sender:
 
         connection.ask(request, then, otherwise, newest=newest)
 
-    def _request(self, sent: list[_Sent]) -> tuple[ProduceRequest, int | None]:
-        """The request, and the newest version that it can be said in."""
-        settings = self._settings
-        by_topic: dict[str, list[PartitionProduceData]] = {}
-        for each in sent:
-            content = self._sealed(each)
-            self.metrics.batch_send_total += 1
-            self.metrics.record_send_total += each.batch.count
-            self.metrics.outgoing_byte_total += len(content)
-            by_topic.setdefault(each.batch.topic, []).append(
-                PartitionProduceData(index=each.batch.partition, records=content)
-            )
-        ids = {each.batch.topic: each.topic_id for each in sent}
-        newest = _NEWEST_WITHOUT_IDS if NO_TOPIC_ID in ids.values() else None
-        if self._idempotence is not None:
-            newest = self._idempotence.newest_produce(newest)
-        request = ProduceRequest(
-            transactional_id=settings.transactional_id,
-            acks=settings.required_acks,
-            timeout_ms=settings.request_timeout_ms,
-            topic_data=tuple(
-                TopicProduceData(name=name, topic_id=ids[name], partition_data=tuple(data))
-                for name, data in by_topic.items()
-            ),
-        )
-        return request, newest
-
-    def _sealed(self, sent: _Sent) -> memoryview:
-        batch = sent.batch
-        codec = self._settings.codec
-        plain_bytes = batch.size_bytes
-        is_first = batch.builder is not None
-        batch.seal(codec, self._settings.codec_level)
-        if is_first and codec is not Codec.NONE:
-            sent.queue.topic.learn_ratio(plain_bytes, batch.size_bytes)
-        return batch.stamped(is_transactional=self._settings.transactional_id is not None)
-
     # Back.
 
-    def _answered(self, sent: Sequence[_Sent], response: ProduceResponse, asked_ms: int) -> None:
+    def _answered(self, sent: Sequence[Sent], response: ProduceResponse, asked_ms: int) -> None:
         now_ms = self._clock.steady_ms()
         self.metrics.request_latency_total_ms += now_ms - asked_ms
         self.metrics.request_latency_max_ms = max(
             self.metrics.request_latency_max_ms, now_ms - asked_ms
         )
         found = answers(response)
-        moved = learn_leaders(self._cluster, response)
+        moved = moved_partitions(self._cluster, response)
         for each in sent:
             batch = each.batch
             self._came_back(each)
@@ -276,7 +228,7 @@ class Sender:
         view = self._cluster.metadata.topics.get(topic)
         return NO_TOPIC_ID if view is None else view.topic_id
 
-    def _failed(self, sent: Sequence[_Sent], error: KafkaError) -> None:
+    def _failed(self, sent: Sequence[Sent], error: KafkaError) -> None:
         now_ms = self._clock.steady_ms()
         for each in sent:
             self._came_back(each)
@@ -285,10 +237,10 @@ class Sender:
             self._cluster.want_refresh()
         self.pump()
 
-    def _came_back(self, sent: _Sent) -> None:
+    def _came_back(self, sent: Sent) -> None:
         self._accumulator.came_back(sent.queue)
 
-    def _judge(self, sent: _Sent, answer: PartitionAnswer, now_ms: int, *, is_moved: bool) -> None:
+    def _judge(self, sent: Sent, answer: PartitionAnswer, now_ms: int, *, is_moved: bool) -> None:
         batch, code = sent.batch, answer.code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if not batch.is_done:
@@ -304,7 +256,7 @@ class Sender:
             self._retry_or_give_up(sent, error, now_ms, is_moved=is_moved)
 
     def _retry_or_give_up(
-        self, sent: _Sent, error: KafkaError, now_ms: int, *, is_moved: bool = False
+        self, sent: Sent, error: KafkaError, now_ms: int, *, is_moved: bool = False
     ) -> None:
         queue, batch = sent.queue, sent.batch
         if batch.is_done:
@@ -321,7 +273,7 @@ class Sender:
         with self._accumulator.lock:
             self._accumulator.return_locked(queue, batch, now_ms + wait_ms)
 
-    def _split(self, sent: _Sent) -> None:
+    def _split(self, sent: Sent) -> None:
         """The broker's limit is below ours: the same records again, in smaller batches."""
         batch = sent.batch
         self.metrics.batch_split_total += 1
@@ -331,16 +283,19 @@ class Sender:
             self._accumulator.replace_locked(sent.queue, batch, parts)
 
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+        if batch.is_done:
+            # One of several to give up, and losing the first was the end of the producer.
+            return
         self.metrics.record_error_total += batch.record_count
         if self._idempotence is not None:
             self._idempotence.given_up(queue, batch, error)
         if not batch.is_done:
             # It is, if losing it was the end of the producer: then everything was given up.
-            self._settle(_Sent(queue=queue, batch=batch), error)
+            self._settle(Sent(queue=queue, batch=batch), error)
 
     def _settle(
         self,
-        sent: _Sent,
+        sent: Sent,
         error: KafkaError | None,
         base_offset: int = -1,
         append_time_ms: int = -1,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client.errors import InvalidPartitions, InvalidRecord, MessageTooLarge
-from headwater.client.producer.accumulator import PartitionQueue, TopicQueues
+from headwater.client.producer.partition_queues import PartitionQueue, TopicQueues
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import ProducerCore
 from headwater.records.columns import encode_columns, partition_column

@@ -83,8 +83,11 @@ class TransactionState:
         self.partitions = {}
         self.has_offsets = False
 
-    def begin(self) -> None:
+    def check_ready(self) -> None:
         self._demand(Phase.READY, "begin a transaction")
+
+    def begin(self) -> None:
+        self.check_ready()
         self._go(Phase.IN_TRANSACTION)
 
     def check_sendable(self) -> None:

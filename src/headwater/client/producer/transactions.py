@@ -21,8 +21,8 @@ from headwater.client.errors import (
     error_for,
 )
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from headwater.client.producer.accumulator import PartitionQueue
 from headwater.client.producer.idempotence import Idempotence
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.producer.sequencing import GAPS, ProducerIdentity
@@ -143,11 +143,13 @@ class Transactions(Idempotence):
         self.on_phase()
 
     async def begin(self, deadline_ms: int) -> None:
-        self.state.begin()
+        self.state.check_ready()
         node_id = await self._cluster.coordinator(TRANSACTION, self._id, deadline_ms=deadline_ms)
         versions = self._cluster.connection(node_id).versions
         if versions is not None:
             self._is_second = versions.feature(_FEATURE) >= _SECOND
+        # Last, so that one whose coordinator was not found in time can be begun again.
+        self.state.begin()
         self.on_phase()
 
     async def send_offsets(

@@ -6,7 +6,7 @@ the batch leaves.
 """
 
 from headwater.client.errors import InvalidRecord, MessageTooLarge
-from headwater.client.producer.accumulator import PartitionQueue
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import ProducerCore
 from headwater.model.failures import BatchError
@@ -25,7 +25,7 @@ def whole_batch(
         raise InvalidRecord(f"{len(content)} bytes, and not the {header.size_bytes} of one batch")
     if header.is_control or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecord("a batch of markers, or with holes, cannot be sent")
-    if not core.accumulator.fits(len(content)):
+    if not core.accumulator.memory.fits(len(content)):
         raise MessageTooLarge(
             f"a batch of {len(content)} bytes is more than buffer.memory "
             f"({core.settings.buffer_memory})"

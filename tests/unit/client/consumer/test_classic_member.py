@@ -96,6 +96,14 @@ def owned_in(request: JoinGroupRequest) -> tuple[list[TopicPartition], int]:
     return partitions_of(said.owned_partitions), said.generation_id
 
 
+def assigned_in(request: Message | None) -> dict[str, list[TopicPartition]]:
+    assert isinstance(request, SyncGroupRequest)
+    return {
+        each.member_id: partitions_of(read_assignment(each.assignment).assigned_partitions)
+        for each in request.assignments
+    }
+
+
 def test_nothing_is_asked_before_the_first_poll() -> None:
     member = ClassicMember(MemberSettings(group_id="g"), (RANGE,))
     member.subscribe(["t"])
@@ -145,12 +153,7 @@ def test_a_leader_assigns_what_exists_to_all() -> None:
     assert group.asks() is None
     assert group.member.topics_to_assign == frozenset({"t", "not there"})
     group.member.assign({"t": 2})
-    request = group.asks()
-    assert isinstance(request, SyncGroupRequest)
-    assert {
-        each.member_id: partitions_of(read_assignment(each.assignment).assigned_partitions)
-        for each in request.assignments
-    } == {"me": [T0], "other": [T1]}
+    assert assigned_in(group.asks()) == {"me": [T0], "other": [T1]}
 
 
 def test_a_leader_gives_partitions_to_members_near_them() -> None:
@@ -174,12 +177,7 @@ def test_a_leader_gives_partitions_to_members_near_them() -> None:
         )
     )
     group.member.assign({"t": 2}, {T0: frozenset({"r0"}), T1: frozenset({"r1"})})
-    request = group.asks()
-    assert isinstance(request, SyncGroupRequest)
-    assert {
-        each.member_id: partitions_of(read_assignment(each.assignment).assigned_partitions)
-        for each in request.assignments
-    } == {"me": [T1], "other": [T0]}
+    assert assigned_in(group.asks()) == {"me": [T1], "other": [T0]}
 
 
 def test_a_leader_has_the_group_rebalance_when_a_topic_grows_or_appears() -> None:

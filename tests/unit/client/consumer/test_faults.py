@@ -39,8 +39,8 @@ from headwater.wire.messages import (
 from tests.sim.mock_broker import Fate, Garbage, HangUp, Instead, Stall
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.mock_reading import MockReading
+from tests.unit.client.consumer.polling import PATIENCE_S, take_exactly
 
-PATIENCE_S = 60
 QUICK = {
     "retry.backoff.ms": 5,
     "retry.backoff.max.ms": 20,
@@ -77,16 +77,6 @@ def consumer_of(cluster: MockCluster, **settings: object) -> Consumer:
 def enough_for(fate: Fate) -> dict[str, object]:
     """How long to wait for answers: not long where none will come, else very long."""
     return {"request_timeout_ms": 500} if isinstance(fate, Stall) else {}
-
-
-def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
-    records: list[ConsumedRecord] = []
-    limit_s = time.monotonic() + PATIENCE_S
-    while len(records) < count:
-        assert time.monotonic() < limit_s, f"got {len(records)} of {count}"
-        records += consumer.poll(0.1)
-    assert len(records) == count
-    return records
 
 
 def offsets_by_partition(records: list[ConsumedRecord]) -> dict[int, list[int]]:
@@ -204,7 +194,7 @@ def test_a_broken_connection_loses_nothing_and_doubles_nothing(
         cluster.script(api, fate, node_id=node_id)
     with consumer_of(cluster, **enough_for(fate)) as consumer:
         consumer.assign([PLACE, TopicPartition("tea", 1)])
-        assert offsets_by_partition(take(consumer, 24)) == EVERYTHING
+        assert offsets_by_partition(take_exactly(consumer, 24)) == EVERYTHING
 
 
 # A member waits for its group to gather for as long as the slowest may take, and so for minutes.
@@ -232,7 +222,7 @@ def test_a_group_survives_a_broken_connection_to_its_coordinator(
         cluster.script(api, fate, node_id=node_id)
     with consumer_of(cluster, group_id="g", **enough_for(fate)) as consumer:
         consumer.subscribe(["tea"])
-        assert offsets_by_partition(take(consumer, 24)) == EVERYTHING
+        assert offsets_by_partition(take_exactly(consumer, 24)) == EVERYTHING
 
 
 @pytest.mark.parametrize(
@@ -256,7 +246,7 @@ def test_a_fetch_that_is_refused_for_now_is_asked_again(
         cluster.script(ApiKey.FETCH, fetch_refused(code), fetch_refused(code), node_id=node_id)
     with consumer_of(cluster) as consumer:
         consumer.assign([PLACE, TopicPartition("tea", 1)])
-        assert offsets_by_partition(take(consumer, 24)) == EVERYTHING
+        assert offsets_by_partition(take_exactly(consumer, 24)) == EVERYTHING
 
 
 @pytest.mark.parametrize(
@@ -276,7 +266,7 @@ def test_a_session_that_a_broker_does_not_know_is_begun_anew(
     cluster.script(ApiKey.FETCH, fate)
     with consumer_of(cluster) as consumer:
         consumer.assign([PLACE])
-        assert offsets_by_partition(take(consumer, 12)) == {0: EVERYTHING[0]}
+        assert offsets_by_partition(take_exactly(consumer, 12)) == {0: EVERYTHING[0]}
 
 
 GROUP_REFUSALS = [
@@ -305,7 +295,7 @@ def test_a_group_survives_a_refusal_that_may_get_better(
         cluster.script(api, fate, node_id=node_id)
     with consumer_of(cluster, group_id="g") as consumer:
         consumer.subscribe(["tea"])
-        assert offsets_by_partition(take(consumer, 24)) == EVERYTHING
+        assert offsets_by_partition(take_exactly(consumer, 24)) == EVERYTHING
 
 
 def poll_until_it_raises(consumer: Consumer) -> None:
@@ -369,10 +359,10 @@ def test_what_cannot_get_better_is_raised_by_name_and_a_later_poll_tries_again(
 def test_a_leader_that_moves_is_followed(cluster: MockCluster, reading: MockReading) -> None:
     with consumer_of(cluster) as consumer:
         consumer.assign([PLACE])
-        take(consumer, 12)
+        take_exactly(consumer, 12)
         cluster.on_loop(lambda: cluster.move_leader("tea", 0, 1))
         cluster.on_loop(lambda: reading.append("tea", 0, 4, epoch=1))
-        assert [record.offset for record in take(consumer, 4)] == [12, 13, 14, 15]
+        assert [record.offset for record in take_exactly(consumer, 4)] == [12, 13, 14, 15]
     assert cluster.requests(ApiKey.OFFSET_FOR_LEADER_EPOCH), "nobody asked the new leader"
 
 
@@ -391,9 +381,9 @@ def test_a_log_that_was_cut_is_read_again_from_where_it_parted(
     """KIP-320: no record is passed over in silence."""
     with consumer_of(cluster) as consumer:
         consumer.assign([PLACE])
-        take(consumer, 12)
+        take_exactly(consumer, 12)
         cluster.on_loop(lambda: cut(cluster, reading))
-        records = take(consumer, 4)
+        records = take_exactly(consumer, 4)
         assert [(record.offset, record.leader_epoch) for record in records] == [
             (4, 1),
             (5, 1),
@@ -408,7 +398,7 @@ def test_without_a_rule_a_log_that_was_cut_is_the_applications_affair(
     with consumer_of(cluster, auto_offset_reset="none") as consumer:
         consumer.assign([PLACE])
         consumer.seek(PLACE, 0)
-        take(consumer, 12)
+        take_exactly(consumer, 12)
         cluster.on_loop(lambda: cut(cluster, reading))
         with pytest.raises(LogTruncated):
             poll_until_it_raises(consumer)
@@ -419,7 +409,7 @@ def test_a_commit_is_repeated_while_that_may_help_and_else_raises(
 ) -> None:
     with consumer_of(cluster, group_id="g", enable_auto_commit=False) as consumer:
         consumer.subscribe(["tea"])
-        take(consumer, 24)
+        take_exactly(consumer, 24)
         cluster.script(
             ApiKey.OFFSET_COMMIT,
             HangUp(),
@@ -440,7 +430,7 @@ def test_a_commit_is_not_repeated_after_its_partition_went_to_somebody_else(
     later = committing_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     with consumer_of(cluster, group_id="g", enable_auto_commit=False) as consumer:
         consumer.subscribe(["tea"])
-        take(consumer, 24)
+        take_exactly(consumer, 24)
         cluster.script(ApiKey.OFFSET_COMMIT, *[later] * 10_000)
         consumer.commit_async({PLACE: 5}, lambda _, error: told.append(error))
         cluster.brokers[0].await_requests(ApiKey.OFFSET_COMMIT)
@@ -461,7 +451,7 @@ def test_a_coordinator_that_moves_is_found_and_the_session_goes_on(
 ) -> None:
     with consumer_of(cluster, group_id="g") as consumer:
         consumer.subscribe(["tea"])
-        take(consumer, 24)
+        take_exactly(consumer, 24)
         cluster.on_loop(lambda: setattr(cluster, "coordinator_id", 1))
         cluster.script(ApiKey.HEARTBEAT, beat_refused(ErrorCode.NOT_COORDINATOR))
         cluster.brokers[1].await_requests(ApiKey.HEARTBEAT)
@@ -475,7 +465,7 @@ def test_closing_ends_in_time_while_nobody_answers(
     del reading
     consumer = consumer_of(cluster, group_id="g")
     consumer.subscribe(["tea"])
-    take(consumer, 24)
+    take_exactly(consumer, 24)
     for api in (ApiKey.OFFSET_COMMIT, ApiKey.LEAVE_GROUP, ApiKey.FIND_COORDINATOR):
         for node_id in range(2):
             cluster.script(api, *[Stall()] * 20, node_id=node_id)

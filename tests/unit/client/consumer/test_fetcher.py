@@ -1,19 +1,20 @@
 """What a fetcher asks for, and what it takes of the answers."""
 
 import asyncio
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from headwater.client import ConsumedRecord, Consumer, TopicPartition, aio
+from headwater.client import Consumer, TopicPartition, aio
 from headwater.wire.api_key import ApiKey
-from tests.sim.mock_broker import Late
+from headwater.wire.messages.metadata import MetadataResponse
+from tests.sim.mock_broker import Afterwards, Late
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.mock_reading import MockReading
+from tests.unit.client.consumer.polling import PATIENCE_S, take
 
-PATIENCE_S = 60
 PLACES = [TopicPartition("tea", partition) for partition in range(3)]
 
 
@@ -33,15 +34,6 @@ def consumer_of(cluster: MockCluster, **settings: object) -> Consumer:
     )
 
 
-def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
-    records: list[ConsumedRecord] = []
-    limit_s = time.monotonic() + PATIENCE_S
-    while len(records) < count:
-        assert time.monotonic() < limit_s, f"got {len(records)} of {count}"
-        records += consumer.poll(0.1)
-    return records
-
-
 def test_an_answer_that_another_leader_has_overtaken_is_thrown_away(cluster: MockCluster) -> None:
     reading = MockReading(cluster)
     for place in PLACES:
@@ -59,6 +51,28 @@ def test_an_answer_that_another_leader_has_overtaken_is_thrown_away(cluster: Moc
         cluster.on_loop(late.answer)
         from_the_old_one = take(consumer, 4)
     assert {record.partition for record in from_the_old_one} == {2}
+
+
+def test_a_leader_that_the_news_do_not_know_is_asked_when_they_do(cluster: MockCluster) -> None:
+    """A broker that is behind may leave it out, while its partitions are known to be its own."""
+    reading = MockReading(cluster)
+    reading.append(*PLACES[1], count=4)
+    reading.append(*PLACES[1], count=4)
+    led = cluster.topics["tea"][1].leader_id
+
+    def without_leader(answer: MetadataResponse) -> MetadataResponse:
+        known = tuple(each for each in answer.brokers if each.node_id != led)
+        return replace(answer, brokers=known)
+
+    with consumer_of(cluster, max_poll_records=1, metadata_max_age_ms=20) as consumer:
+        consumer.assign(PLACES[1:2])
+        take(consumer, 1)
+        for node_id in range(2):
+            cluster.script(ApiKey.METADATA, Afterwards(without_leader), node_id=node_id)
+        asked = len(cluster.brokers[0].requests(ApiKey.METADATA))
+        cluster.brokers[0].await_requests(ApiKey.METADATA, asked + 2)
+        reading.append(*PLACES[1], count=4)
+        assert [record.offset for record in take(consumer, 11)] == list(range(1, 12))
 
 
 @pytest.mark.parametrize("is_paused", [False, True], ids=["polled", "paused meanwhile"])

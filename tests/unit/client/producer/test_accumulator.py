@@ -2,7 +2,9 @@
 
 import random
 
-from headwater.client.producer.accumulator import Accumulator, PartitionQueue, Shortage
+from headwater.client.producer.accumulator import Accumulator
+from headwater.client.producer.buffer_memory import MemoryClaim
+from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.partitioning import StickyPartition
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.records.header import Codec
@@ -52,6 +54,20 @@ def test_a_full_batch_does_not_linger_but_the_one_behind_it_does() -> None:
     assert takeable(made, 111) == [queue]
 
 
+def test_a_batch_that_is_full_or_gone_is_not_waited_for() -> None:
+    """Nor is it kept in memory until its time would have come."""
+    made, queue = accumulator(linger_ms=3_600_000)
+    for now_ms in range(100, 110):
+        begin(made, queue, now_ms)
+    assert made.next_due_ms() == 3_600_109
+    while queue.batches:
+        made.forget_locked(queue, made.take_locked(queue))
+    assert made.next_due_ms() is None
+    begin(made, queue, 200)
+    made.forget_locked(queue, queue.batches[0])
+    assert made.next_due_ms() is None
+
+
 def test_without_linger_a_batch_is_due_even_for_a_sender_whose_clock_was_read_before() -> None:
     made, queue = accumulator(linger_ms=0)
     begin(made, queue, 100)
@@ -82,30 +98,42 @@ def test_memory_is_reserved_with_a_batch_and_freed_when_it_is_settled() -> None:
     made, queue = accumulator(memory_bytes=2_500)
     begin(made, queue, 100)
     begin(made, queue, 100)
-    assert made.free_bytes == 500
-    assert made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100) == Shortage(1_000)
+    assert made.memory.free_bytes == 500
+    claim = made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100)
+    assert isinstance(claim, MemoryClaim)
     # A shortage of memory ends all lingering, or nothing would ever be freed.
     assert takeable(made, 100) == [queue]
-    first = made.take_locked(queue)
-    made.forget_locked(queue, first)
-    assert made.free_bytes == 1_500
+    made.forget_locked(queue, made.take_locked(queue))
+    assert made.memory.free_bytes == 500
+    assert claim.is_called
+    assert isinstance(
+        made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100, claim), ProducerBatch
+    )
+    made.memory.leave(claim)
+    assert made.memory.free_bytes == 500
 
 
-def test_who_waits_for_memory_waits_for_as_much_as_is_needed() -> None:
-    """Else a caller that needs more would come back at once, and again, and again."""
-    made, queue = accumulator(memory_bytes=10_000)
-    for _ in range(4):
-        begin(made, queue, 100)
-    assert made.free_bytes == 6_000
-    assert made.wait_for_room(6_000, lambda: False, 0)
-    assert not made.wait_for_room(6_001, lambda: False, 0)
-    assert made.wait_for_room(6_001, lambda: True, 0)
+def test_what_is_begun_while_others_wait_for_memory_does_not_linger() -> None:
+    """Else they would wait for as long as that lingers."""
+    made, queue = accumulator(memory_bytes=2_500, linger_ms=3_600_000)
+    begin(made, queue, 100)
+    begin(made, queue, 100)
+    first = made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100)
+    second = made.open_locked(queue, 0, None, b"x" * 2_000, b"\0", 100)
+    assert isinstance(first, MemoryClaim)
+    assert isinstance(second, MemoryClaim)
+    for _ in range(2):
+        made.forget_locked(queue, made.take_locked(queue))
+    assert (first.is_called, second.is_called) == (True, False)
+    assert takeable(made, 100) == []
+    made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100, first)
+    assert takeable(made, 100) == [queue]
 
 
 def test_a_batch_never_needs_more_memory_than_there_is() -> None:
     made, queue = accumulator(batch_bytes=20_000, memory_bytes=10_000)
     begin(made, queue, 100)
-    assert made.free_bytes == 0
+    assert made.memory.free_bytes == 0
 
 
 def test_the_oldest_batches_expire_first() -> None:
@@ -155,7 +183,7 @@ def test_compression_is_learnt_up_at_once_and_down_slowly() -> None:
     assert topic.ratio == 0.1
     topic.learn_ratio(1_000, 900)
     assert topic.ratio == 0.9
-    assert made.free_bytes == 10_000
+    assert made.memory.free_bytes == 10_000
 
 
 def test_a_short_queue_is_chosen_more_often_than_a_long_one() -> None:

@@ -135,6 +135,26 @@ def test_serializers_make_bytes_of_values_and_leave_none_alone(
     ]
 
 
+@pytest.mark.parametrize("setting", ["key_serializer", "value_serializer"])
+def test_a_serializer_that_makes_no_bytes_is_named(
+    open_producer: OpenProducer, setting: str
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            **{"bootstrap_servers": cluster.bootstrap_servers, setting: lambda given: given}
+        )
+        name = setting.replace("_", ".")
+        for wrong in ("green", 5):
+            with pytest.raises(
+                SerializationFailed, match=f"{name} must return bytes, and not {wrong!r}"
+            ):
+                producer.send("tea", wrong, key=wrong)
+        for right in (b"green", bytearray(b"green"), memoryview(b"green")):
+            producer.result(producer.send("tea", right, key=right))
+        records = cluster.topics["tea"][0].records
+    assert [(record.key, record.value) for record in records] == [(b"green", b"green")] * 3
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_arrives_whole(open_producer: OpenProducer, codec: str) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -226,6 +246,42 @@ def test_interceptors_see_records_and_their_fate(open_producer: OpenProducer) ->
     assert seen == [("send", b"green"), ("done", 0)]
 
 
+def test_an_interceptor_that_fails_stops_neither_records_nor_other_interceptors(
+    open_producer: OpenProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    acknowledged: list[int] = []
+
+    class Broken:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            raise RuntimeError(f"mine, with {record.topic}")
+
+        def on_acknowledgement(self, future: RecordFuture) -> None:
+            raise RuntimeError(f"mine, with {future.result(0).topic}")
+
+    class Forgetful:
+        def on_send(self, record: ProducerRecord) -> None:
+            """A change that is not returned."""
+
+    class Working:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return ProducerRecord(topic=record.topic, value=record.value + b"!")
+
+        def on_acknowledgement(self, future: RecordFuture) -> None:
+            acknowledged.append(future.result(0).offset)
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            interceptor_classes=[Broken(), Forgetful(), Working()],
+        )
+        producer.result(producer.send("tea", b"green"))
+        producer.close(PATIENCE_S)
+        assert values(cluster) == [b"green!"]
+    assert acknowledged == [0]
+    assert "on_send returned None, and no record" in caplog.text
+    assert caplog.text.count("RuntimeError: mine, with tea") == 2
+
+
 def test_a_record_that_is_too_large_is_refused_at_once(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(
@@ -275,6 +331,28 @@ def test_what_no_record_can_have_is_told_in_a_sentence(
         producer.result(producer.send("tea", b"green", headers={"a": b"b"}))
         with pytest.raises(InvalidArgument, match=words):
             producer.send("tea", b"green", **wrong)
+
+
+def test_a_wrong_header_from_a_generator_is_told_in_a_sentence(
+    open_producer: OpenProducer,
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(InvalidArgument, match="header 'b' is bytes, and not 'c'") as told:
+            producer.send("tea", b"green", headers=((name, "c") for name in ("b",)))
+        assert told.value.__suppress_context__
+
+
+@pytest.mark.parametrize("chosen", [None, "0", 0.0, 1, -1])
+def test_what_a_partitioner_cannot_choose_is_told_in_a_sentence(
+    open_producer: OpenProducer, chosen: object
+) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(
+            bootstrap_servers=cluster.bootstrap_servers, partitioner_class=lambda *_: chosen
+        )
+        with pytest.raises(InvalidPartitions, match=f"chose {chosen!r} of tea, which has 0 to 0"):
+            producer.send("tea", b"green")
 
 
 def test_a_whole_number_of_another_type_is_a_timestamp(open_producer: OpenProducer) -> None:

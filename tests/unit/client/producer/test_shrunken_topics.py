@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.client.errors import InvalidPartitions, KafkaTimeout
-from headwater.client.producer.accumulator import TopicQueues
+from headwater.client.producer.partition_queues import TopicQueues
 from headwater.records.kernel import murmur2
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.producer_faces import Face, OpenProducer

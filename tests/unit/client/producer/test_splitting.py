@@ -5,6 +5,8 @@ says are under way when the first of them is refused. No more than those may be,
 is not held back would overtake them.
 """
 
+from collections.abc import Iterable, Sequence
+
 import pytest
 
 from headwater.client.errors import KafkaError, MessageTooLarge
@@ -27,15 +29,20 @@ def limited(cluster: MockCluster) -> None:
     cluster.topics["tea"][0].max_message_bytes = LIMIT_BYTES
 
 
-def refuse_together(cluster: MockCluster, fates: list[Late], *, before: int) -> None:
-    """Answer so many requests at once, when all of them have come."""
-    cluster.brokers[0].await_requests(ApiKey.PRODUCE, before + len(fates))
+def sent_together(
+    producer: Face, cluster: MockCluster, fates: Sequence[Late], sent: Iterable[bytes] = VALUES
+) -> list[RecordFuture]:
+    """Send values to a warm producer; the first batches are answered when all of them are there."""
+    cluster.script(ApiKey.PRODUCE, *fates)
+    futures = [producer.send("tea", value) for value in sent]
+    cluster.brokers[0].await_requests(ApiKey.PRODUCE, 1 + len(fates))
 
     def answer() -> None:
         for fate in fates:
             fate.answer()
 
     cluster.on_loop(answer)
+    return futures
 
 
 def warm(
@@ -63,11 +70,8 @@ def test_batches_that_are_refused_together_are_sent_in_parts_and_in_order(
     """IDP-1, IDP-2: parts of a later batch do not stand in the way of parts of an earlier one."""
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = warm(open_producer, cluster, under_way)
-        fates = [Late() for _ in range(under_way)]
-        cluster.script(ApiKey.PRODUCE, *fates)
         limited(cluster)
-        futures = [producer.send("tea", value) for value in VALUES]
-        refuse_together(cluster, fates, before=1)
+        futures = sent_together(producer, cluster, [Late() for _ in range(under_way)])
         assert [producer.result(future).offset for future in futures] == list(range(1, 61))
         assert values(cluster) == [b"first", *VALUES]
         headers = cluster.topics["tea"][0].headers
@@ -88,10 +92,9 @@ def test_parts_stand_behind_an_earlier_batch_that_is_sent_again(
     with MockCluster(topics={"tea": 1}) as cluster:
         # Long enough for the refusal of the next batch to come before the first leaves again.
         producer = warm(open_producer, cluster, len(codes), **{"retry.backoff.ms": 100})
-        fates = [Late(instead=refusing(code).answer) for code in codes]
-        cluster.script(ApiKey.PRODUCE, *fates)
-        futures = [producer.send("tea", value) for value in VALUES]
-        refuse_together(cluster, fates, before=1)
+        futures = sent_together(
+            producer, cluster, [Late(instead=refusing(code).answer) for code in codes]
+        )
         assert [producer.result(future).offset for future in futures] == list(range(1, 61))
         assert values(cluster) == [b"first", *VALUES]
 
@@ -100,11 +103,8 @@ def test_without_idempotence_all_parts_arrive(open_producer: OpenProducer) -> No
     """In what order batches arrive is not promised then, but that of a batch's parts is kept."""
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = warm(open_producer, cluster, 3, enable_idempotence=False)
-        fates = [Late(), Late(), Late()]
-        cluster.script(ApiKey.PRODUCE, *fates)
         limited(cluster)
-        futures = [producer.send("tea", value) for value in VALUES]
-        refuse_together(cluster, fates, before=1)
+        futures = sent_together(producer, cluster, [Late(), Late(), Late()])
         for future in futures:
             producer.result(future)
         assert sorted(map(bytes, filter(None, values(cluster)[1:]))) == VALUES
@@ -129,11 +129,8 @@ def test_batches_of_a_transaction_are_refused_together_and_committed_in_parts(
     features = {"transaction.version": version}
     with MockCluster(topics={"tea": 1}, features=features) as cluster:
         producer = warm(open_producer, cluster, 3, transactional_id="till")
-        fates = [Late(), Late(), Late()]
-        cluster.script(ApiKey.PRODUCE, *fates)
         limited(cluster)
-        futures = [producer.send("tea", value) for value in VALUES]
-        refuse_together(cluster, fates, before=1)
+        futures = sent_together(producer, cluster, [Late(), Late(), Late()])
         producer.do("commit_transaction")
         assert [future.result(0).offset for future in futures] == list(range(1, 61))
         assert values(cluster) == [b"first", *VALUES]
@@ -150,11 +147,8 @@ def test_a_record_that_is_too_large_by_itself_fails_alone(
     under_way = 3 if is_idempotent else 1
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = warm(open_producer, cluster, under_way, enable_idempotence=is_idempotent)
-        fates = [Late() for _ in range(under_way)]
-        cluster.script(ApiKey.PRODUCE, *fates)
         limited(cluster)
-        futures = [producer.send("tea", value) for value in sent]
-        refuse_together(cluster, fates, before=1)
+        futures = sent_together(producer, cluster, [Late() for _ in range(under_way)], sent)
         errors = [failure(producer, future) for future in futures]
         assert [type(error) for error in errors if error is not None] == [MessageTooLarge]
         assert errors[place] is not None
@@ -180,11 +174,10 @@ def test_a_record_that_is_too_large_by_itself_fails_its_transaction_and_no_later
     features = {"transaction.version": version}
     with MockCluster(topics={"tea": 1}, features=features) as cluster:
         producer = warm(open_producer, cluster, 3, transactional_id="till")
-        fates = [Late(), Late(), Late()]
-        cluster.script(ApiKey.PRODUCE, *fates)
         limited(cluster)
-        futures = [producer.send("tea", value) for value in (*VALUES[:13], LARGE, *VALUES[13:30])]
-        refuse_together(cluster, fates, before=1)
+        futures = sent_together(
+            producer, cluster, [Late(), Late(), Late()], (*VALUES[:13], LARGE, *VALUES[13:30])
+        )
         with pytest.raises(MessageTooLarge):
             producer.do("commit_transaction")
         assert isinstance(futures[13].exception(PATIENCE_S), MessageTooLarge)

@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.client import ConsumerGroupMetadata, TopicPartition
+from headwater.client.cluster_client import TRANSACTION
 from headwater.client.errors import (
     IllegalGeneration,
     IllegalState,
@@ -15,6 +16,7 @@ from headwater.client.producer.transaction_state import TRANSITIONS, Phase, Tran
 from headwater.model.errors import ErrorCode
 from headwater.wire.api_key import ApiKey
 from headwater.wire.messages.end_txn import EndTxnResponse
+from headwater.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from headwater.wire.messages.init_producer_id import InitProducerIdResponse
 from headwater.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -102,6 +104,27 @@ def test_an_abort_drops_what_has_not_left_and_ends_the_rest(
         producer.do("commit_transaction")
         values = [record.value for record in cluster.topics["tea"][0].records]
         assert values == [b"green", b"white"]
+
+
+def test_a_transaction_whose_coordinator_is_not_found_in_time_can_be_begun_again(
+    open_producer: OpenProducer, cluster: MockCluster
+) -> None:
+    unknown = Coordinator(
+        key="till", error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, node_id=-1, port=-1
+    )
+    with cluster:
+        producer = ready(open_producer, cluster, max_block_ms=2_000)
+        producer.engine.cluster.forget_coordinator(TRANSACTION, "till")
+        fates = [Instead(lambda _: FindCoordinatorResponse(coordinators=(unknown,)))] * 10_000
+        cluster.script(ApiKey.FIND_COORDINATOR, *fates)
+        with pytest.raises(KafkaTimeout, match="COORDINATOR_NOT_AVAILABLE"):
+            producer.do("begin_transaction")
+        for broker in cluster.brokers:
+            broker.scripts[ApiKey.FIND_COORDINATOR].clear()
+        producer.do("begin_transaction")
+        producer.send("tea", b"green", partition=0)
+        producer.do("commit_transaction")
+        assert [what for what, _, _ in cluster.transactions.diary] == ["commit"]
 
 
 def test_a_transaction_without_records_troubles_nobody(

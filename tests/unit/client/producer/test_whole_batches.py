@@ -1,13 +1,21 @@
 """Record batches that are sent as they are."""
 
+import random
+
 import pytest
 
 from headwater.client.errors import InvalidRecord, MessageTooLarge
+from headwater.client.producer.partitioning import StickyPartition
+from headwater.client.producer.producer_core import ProducerCore
+from headwater.client.producer.producer_settings import read_producer_settings
+from headwater.client.producer.whole_batches import whole_batch
 from headwater.model.errors import ErrorCode
 from headwater.records.building import build_batch
 from headwater.records.header import HEADER_BYTES, Codec, read_header
 from headwater.records.record import Record
 from headwater.wire.api_key import ApiKey
+from tests.sim.broker_lab import ScriptedClock
+from tests.sim.loaded_dice import LoadedDice
 from tests.sim.mock_broker import PATIENCE_S
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.producer_faces import OpenProducer
@@ -37,6 +45,26 @@ def test_a_batch_arrives_with_its_own_codec_and_times(
         assert [each[HEADER_BYTES:] for each in log.batches] == payloads
         assert [header.base_sequence for header in log.headers] == [0, 3]
         assert [record.timestamp for record in log.records] == list(range(6))
+
+
+def test_a_batch_grows_old_from_when_it_has_memory_and_not_while_it_waits_for_that() -> None:
+    """Else it would stand behind younger ones, and expire with those."""
+    clock = ScriptedClock()
+    given = {"bootstrap.servers": "127.0.0.1:9", "buffer.memory": 150, "batch.size": 100}
+    settings = read_producer_settings(given, {})
+    core = ProducerCore(settings, clock, LoadedDice(random.Random(3)), lambda: None)
+    sticky = StickyPartition(LoadedDice(random.Random(3)), is_adaptive=True)
+    core.accumulator.topic_locked("tea", lambda: sticky).resize(1)
+    queue, first = whole_batch(core, "tea", 0, a_batch())
+    _, second = whole_batch(core, "tea", 0, a_batch(3))
+    assert core.put(queue, first) is None
+    claim = core.put(queue, second)
+    assert claim is not None
+    clock.move(50_000)
+    core.accumulator.forget_locked(queue, core.accumulator.take_locked(queue))
+    assert core.put(queue, second, claim) is None
+    assert core.accumulator.expired_locked(clock.steady_ms(), 10_000) == []
+    assert core.accumulator.expired_locked(clock.steady_ms() + 10_000, 10_000) == [second]
 
 
 def test_batches_and_records_of_a_partition_keep_their_order(open_producer: OpenProducer) -> None:
