@@ -5,6 +5,7 @@ holds up its own queue only, but all keys in it. More queues make that rarer.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -72,8 +73,9 @@ class Lanes:
     def close(self, timeout_s: float) -> None:
         for lane in self._lanes:
             lane.close()
+        until_s = time.monotonic() + timeout_s
         for lane in self._lanes:
-            lane.join(timeout_s)
+            lane.join(max(0.0, until_s - time.monotonic()))
 
     def _lane_of(self, record: ConsumedRecord) -> int:
         key: object = record.key

@@ -6,6 +6,7 @@ a single record needs is worked out when somebody asks. It can be waited for by 
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,12 +50,16 @@ class RecordFuture:
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """Why the record was not written; None if it was. Waits like `result`."""
+        left_s = timeout
+        until_s = None if timeout is None else time.monotonic() + timeout
         while True:
             batch, _ = self._place()
             if batch.is_done:
                 return batch.error
-            if not batch.wait(timeout):
+            if not batch.wait(left_s):
                 raise KafkaTimeout(f"the record was not settled within {timeout} s")
+            # It may have been split, and now there is another batch to wait for.
+            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
 
     def add_done_callback(self, callback: Callable[["RecordFuture"], object]) -> None:
         """Have a function called with this future: by the client's thread, or now if it is done."""
