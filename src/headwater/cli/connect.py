@@ -126,4 +126,5 @@ def export(
 
 
 def _tell(rows: int, *, as_json: bool) -> None:
-    typer.echo(json.dumps({"rows": rows}) if as_json else f"{rows} rows")
+    words = "1 row" if rows == 1 else f"{rows} rows"
+    typer.echo(json.dumps({"rows": rows}) if as_json else words)

@@ -4,6 +4,12 @@ What is wrong must be said at once; nobody waits for a JVM to hear of a misspelt
 """
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +17,8 @@ from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from headwater.cli.mirror import _Terminal
+from headwater.client import Admin, Consumer, TopicPartition
+from headwater.pipeline.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
 
 
@@ -75,3 +83,81 @@ def test_an_import_without_a_broker_is_told_at_once(tmp_path: Path) -> None:
     code, output = run(*words, "--bootstrap", "127.0.0.1:1")
     assert code == 1
     assert "no broker answers" in output
+
+
+def has_child(pid: int) -> bool:
+    tasks = Path(f"/proc/{pid}/task")
+    return any(each.read_text() for each in tasks.glob("*/children"))
+
+
+def endless(command: str, here: str, there: str, folder: Path) -> list[str]:
+    (folder / "rows.json").write_text('{"a": 1}\n')
+    words = {
+        "mirror": ["mirror", here, there, "--topics", "tea"],
+        "connect": [
+            *("connect", "import", "files", "tea", "-b", here, "--every", "1 second"),
+            *("--checkpoint", str(folder / "in")),
+            *("-o", f"path={folder}", "-o", "format=json"),
+        ],
+    }
+    return [sys.executable, "-m", "headwater", *words[command], "--json"]
+
+
+def need_java() -> None:
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("command", ["mirror", pytest.param("connect", marks=pytest.mark.slow)])
+def test_a_command_that_is_stopped_while_spark_starts_ends_well(
+    command: str, tmp_path: Path
+) -> None:
+    """Ctrl-C is the harder case: PySpark would take it for itself in the meantime."""
+    need_java()
+    with EmbeddedBroker() as broker, EmbeddedBroker() as other:
+        words = endless(command, broker.bootstrap_servers, other.bootstrap_servers, tmp_path)
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as run:
+            until_s = time.monotonic() + 60
+            while not has_child(run.pid):
+                assert run.poll() is None
+                assert time.monotonic() < until_s
+                threading.Event().wait(0.02)
+            run.send_signal(signal.SIGINT)
+            told, errors = run.communicate(timeout=120)
+        for each in (broker, other):
+            with Admin(bootstrap_servers=each.bootstrap_servers) as admin:
+                assert admin.list_topics() == []
+    assert run.returncode == 0, errors
+    (line,) = told.splitlines()
+    assert json.loads(line).get("rows", 0) == json.loads(line).get("records", 0) == 0
+
+
+@pytest.mark.slow
+def test_an_import_ends_well_when_somebody_has_had_enough(tmp_path: Path) -> None:
+    """The batch that runs is finished first: there is nothing to complain of."""
+    need_java()
+    with EmbeddedBroker() as broker:
+        here = broker.bootstrap_servers
+        with subprocess.Popen(
+            endless("connect", here, here, tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as run:
+            with Consumer(bootstrap_servers=here, auto_offset_reset="earliest") as consumer:
+                consumer.assign([TopicPartition("tea", 0)])
+                until_s = time.monotonic() + 120
+                while not consumer.poll(1.0):
+                    assert run.poll() is None
+                    assert time.monotonic() < until_s
+            run.send_signal(signal.SIGINT)
+            told, errors = run.communicate(timeout=120)
+    assert run.returncode == 0, errors
+    assert json.loads(told) == {"rows": 1}
+    # A worker of Spark's may say that its pipe broke; the query itself has not failed.
+    assert "Py4J" not in errors
+    assert "terminated with error" not in errors
