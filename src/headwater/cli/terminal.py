@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, TypeVar
 
 import typer
 
@@ -40,6 +40,8 @@ Bootstrap = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 
 Row = Mapping[str, object]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @contextmanager
@@ -119,6 +121,32 @@ def errors_of(ask: Callable[[], object]) -> "Mapping[Any, KafkaError]":
     return {}
 
 
+def outcomes_of(
+    ask: Callable[[], Mapping[K, V]],
+) -> "tuple[Mapping[K, V], Mapping[K, KafkaError]]":
+    """Ask for several things. What was found, and what failed."""
+    from headwater.client.errors import SomeFailed
+
+    try:
+        return ask(), {}
+    except SomeFailed as error:
+        return error.results, error.errors
+
+
+def show_found(
+    rows: Sequence[Row],
+    errors: "Mapping[Any, KafkaError]",
+    *,
+    as_json: bool,
+    columns: Sequence[str],
+) -> None:
+    """What was found, and then a line for each thing that was not."""
+    if rows or not errors:
+        show(rows, as_json=as_json, columns=columns)
+    if errors:
+        tell_errors(errors.values())
+
+
 def tell_errors(errors: "Iterable[KafkaError]") -> NoReturn:
     """A line for each, and the end."""
     for each in errors:
@@ -176,10 +204,15 @@ def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> Non
     """End clearly where a topic or partition does not exist: a client would wait for it."""
     wanted = sorted(places)
     described = admin.describe_topics(sorted({place.topic for place in wanted}))
-    for topic, number in wanted:
-        if all(each.partition != number for each in described[topic].partitions):
-            typer.echo(f"headwater: {topic} has no partition {number}", err=True)
-            raise typer.Exit(1)
+    missing = [
+        (topic, number)
+        for topic, number in wanted
+        if all(each.partition != number for each in described[topic].partitions)
+    ]
+    for topic, number in missing:
+        typer.echo(f"headwater: {topic} has no partition {number}", err=True)
+    if missing:
+        raise typer.Exit(1)
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
