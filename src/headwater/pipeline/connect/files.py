@@ -2,8 +2,8 @@
 
 Read as they come, each once, in the order in which they came. What a reader would get wrong: a file
 must be whole when it appears. Write it under a name that begins with a dot or an underscore, which
-is not looked at, and rename it; the sink does the same. The time that counts is that of the change
-of name, so a file that took long to write is not taken for an old one.
+is not looked at, and rename it; the sink does the same. The order is that of the changes of name,
+so a file that took long to write is not taken for an old one.
 """
 
 import json
@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from headwater.pipeline.connect.connector import Part, Position, Sink, Source, Split
-from headwater.pipeline.connect.seen_files import SeenFiles, Stamp
+from headwater.pipeline.connect.seen_files import FolderFile, SeenFiles
 from headwater.pipeline.failures import OptionRefused
 
 _FORMATS: Final = ("parquet", "csv", "json")
@@ -40,18 +40,21 @@ class FilesSource(Source):
         found = self._files()
         if not found:
             raise OptionRefused(f"there is no file in {self._folder()}, so its columns are unknown")
-        return self._opened(found[0][1], None).schema
+        return self._opened(found[0].name, None).schema
 
     def latest(self, start: Position) -> Position:
         limit = self.options.number("maxFilesPerTrigger", _FILES_AT_ONCE)
         seen = SeenFiles.of(start)
-        new = [file for file in self._files() if not seen.has(file)][:limit]
-        return seen.with_more(new).position() if new else start
+        there = self._files()
+        new = [file for file in there if not seen.has(file)][:limit]
+        return seen.with_more(new, there).position() if new else start
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         before, after = SeenFiles.of(start), SeenFiles.of(end)
         return [
-            {"name": file[1]} for file in self._files() if after.has(file) and not before.has(file)
+            {"name": file.name}
+            for file in self._files()
+            if after.has(file) and not before.has(file)
         ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -59,16 +62,14 @@ class FilesSource(Source):
             if batch.num_rows:
                 yield batch
 
-    def _files(self) -> list[Stamp]:
+    def _files(self) -> list[FolderFile]:
+        """In the order in which they came."""
         try:
             entries = list(os.scandir(self._folder()))
         except OSError as error:
             raise OptionRefused(f"{self._folder()} cannot be read: {error.strerror}") from error
-        return sorted(
-            (entry.stat().st_ctime_ns, entry.name)
-            for entry in entries
-            if entry.is_file() and not entry.name.startswith((".", "_"))
-        )
+        found = [_file(each) for each in entries if not each.name.startswith((".", "_"))]
+        return sorted(filter(None, found), key=lambda file: file.stamp)
 
     def _opened(self, name: str, schema: pa.Schema | None) -> ds.Dataset:
         kind = _KINDS[self.options.choice("format", _FORMATS)]()
@@ -76,6 +77,22 @@ class FilesSource(Source):
 
     def _folder(self) -> Path:
         return Path(self.options.required("path"))
+
+
+def _file(entry: os.DirEntry[str]) -> FolderFile | None:
+    """None for what is no file, or has just been taken away."""
+    try:
+        if not entry.is_file():
+            return None
+        stat = entry.stat()
+    except FileNotFoundError:
+        return None
+    return FolderFile(
+        name=entry.name,
+        size_bytes=stat.st_size,
+        written_ns=stat.st_mtime_ns,
+        changed_ns=stat.st_ctime_ns,
+    )
 
 
 class FilesSink(Sink):
