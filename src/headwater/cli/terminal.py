@@ -1,7 +1,8 @@
 """What all commands that talk to brokers share: where these are, and how answers and errors look.
 
 A command prints rows: as a table for people, or with `--json` as one JSON object per line for
-scripts. An error is one line on standard error, and exit code 1; wrong arguments exit with 2.
+scripts. An error is one line on standard error, and exit code 1; wrong arguments, and packages that
+are not installed, exit with 2.
 """
 
 import json
@@ -27,6 +28,18 @@ _UPRIGHT: Final = ("name", "value")
 
 _FIRST_ANSWER_S: Final = 5.0
 """A client goes on trying for a minute or more; nobody at a terminal waits for that in silence."""
+
+_EXTRAS: Final = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "pandas": "spark",
+    "google": "spark",
+    "yaml": "spark",
+    "adbc_driver_manager": "connect",
+    "adbc_driver_postgresql": "connect",
+    "kazoo": "cluster",
+}
+"""What brings a package that is not there."""
 
 Bootstrap = Annotated[
     str,
@@ -60,6 +73,13 @@ def failing_clearly() -> Iterator[None]:
     except HeadwaterError as error:
         typer.echo(f"headwater: {error}", err=True)
         raise typer.Exit(1) from error
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        line = f"this needs {error.name}, which is not installed: pip install 'headwater[{extra}]'"
+        typer.echo(f"headwater: {line}", err=True)
+        raise typer.Exit(2) from error
     except BrokenPipeError as error:
         # Whoever reads has seen enough. What is left in the buffer has nowhere to go.
         sys.stdout = None

@@ -3,6 +3,7 @@
 What is wrong must be said at once; nobody waits for a JVM to hear of a misspelt option.
 """
 
+import importlib
 import json
 import os
 import signal
@@ -13,10 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from headwater.cli.mirror import _Terminal
+from headwater.cli.terminal import failing_clearly
 from headwater.client import Admin, Consumer, TopicPartition
 from headwater.pipeline.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
@@ -161,3 +164,61 @@ def test_an_import_ends_well_when_somebody_has_had_enough(tmp_path: Path) -> Non
     # A worker of Spark's may say that its pipe broke; the query itself has not failed.
     assert "Py4J" not in errors
     assert "terminated with error" not in errors
+
+
+def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Where there is no Java, Spark would be the first to complain."""
+    monkeypatch.setenv("JAVA_HOME", str(folder))
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["import", "files", "tea", "--key", "b"], 2, "the key column b is not among a"),
+        (["import", "files", "tea", "--every", "soon"], 2, "'soon' is no time such as"),
+        (["import", "files", "a b"], 2, "other characters than letters"),
+        (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a whole number above 0"),
+        (["import", "files", "tea", "-o", "format=parquet"], 1, "is no parquet file: Parquet"),
+        (["export", "none", "files", "--schema", "a int"], 1, "none: there is no such topic"),
+        (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
+        (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),
+    ],
+)
+def test_an_import_or_export_that_cannot_be_is_refused_before_spark_is_started(
+    words: list[str], code: int, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_spark(monkeypatch, tmp_path)
+    (tmp_path / "rows.json").write_text('{"a": 1}\n')
+    common = ["--checkpoint", str(tmp_path / "in"), "-o", f"path={tmp_path}", "-o", "format=json"]
+    with EmbeddedBroker() as broker:
+        here = broker.bootstrap_servers
+        with Admin(bootstrap_servers=here) as admin:
+            admin.create_topic("tea")
+        told_code, output = run("connect", words[0], *common, *words[1:], "-b", here)
+    assert told_code == code, output
+    assert reason in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("pyspark", "spark"), ("py4j", "spark"), ("yaml", "spark"), ("kazoo", "cluster")],
+)
+def test_a_command_that_needs_a_package_says_how_to_get_it(
+    package: str,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(typer.Exit) as end, failing_clearly():
+        importlib.import_module(package)
+    assert end.value.exit_code == 2
+    line = f"this needs {package}, which is not installed: pip install 'headwater[{extra}]'"
+    assert capsys.readouterr().err == f"headwater: {line}\n"
+
+
+def test_a_module_that_no_extra_brings_is_a_fault_of_ours() -> None:
+    with pytest.raises(ModuleNotFoundError), failing_clearly():
+        importlib.import_module("headwater.nosuch")

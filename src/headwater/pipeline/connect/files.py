@@ -9,6 +9,7 @@ so a file that took long to write is not taken for an old one.
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 
 from headwater.pipeline.connect.connector import Part, Position, Sink, Source, Split
 from headwater.pipeline.connect.seen_files import FolderFile, SeenFiles
-from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.failures import OptionRefused, UnreadableFile
 
 _FORMATS: Final = ("parquet", "csv", "json")
 _KINDS: Final[dict[str, Callable[[], ds.FileFormat]]] = {
@@ -36,11 +37,15 @@ class FilesSource(Source):
     option_names: ClassVar[tuple[str, ...]] = ("path", "format", "maxFilesPerTrigger")
 
     def schema(self) -> pa.Schema:
-        """That of the first file: a folder holds files of one kind."""
-        found = self._files()
+        """That of the first file with rows: a folder holds files of one kind."""
+        found = [
+            file.name for file in self._files() if file.size_bytes or self._kind() == "parquet"
+        ]
         if not found:
-            raise OptionRefused(f"there is no file in {self._folder()}, so its columns are unknown")
-        return self._opened(found[0].name, None).schema
+            raise OptionRefused(
+                f"there is no file with rows in {self._folder()}, so its columns are unknown"
+            )
+        return self._opened(found[0], None).schema
 
     def latest(self, start: Position) -> Position:
         limit = self.options.number("maxFilesPerTrigger", _FILES_AT_ONCE)
@@ -58,9 +63,14 @@ class FilesSource(Source):
         ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        for batch in self._opened(split["name"], self.schema()).to_batches():
-            if batch.num_rows:
-                yield batch
+        path = self._folder() / split["name"]
+        if self._kind() != "parquet" and not path.stat().st_size:
+            return
+        opened = self._opened(split["name"], self.schema())
+        with _telling(path, self._kind()):
+            for batch in opened.to_batches():
+                if batch.num_rows:
+                    yield batch
 
     def _files(self) -> list[FolderFile]:
         """In the order in which they came."""
@@ -72,11 +82,26 @@ class FilesSource(Source):
         return sorted(filter(None, found), key=lambda file: file.stamp)
 
     def _opened(self, name: str, schema: pa.Schema | None) -> ds.Dataset:
-        kind = _KINDS[self.options.choice("format", _FORMATS)]()
-        return ds.dataset(str(self._folder() / name), schema=schema, format=kind)
+        path = self._folder() / name
+        with _telling(path, self._kind()):
+            return ds.dataset(str(path), schema=schema, format=_KINDS[self._kind()]())
+
+    def _kind(self) -> str:
+        return self.options.choice("format", _FORMATS)
 
     def _folder(self) -> Path:
         return Path(self.options.required("path"))
+
+
+@contextmanager
+def _telling(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        # Arrow says what it was about to do before it says what is wrong.
+        told = str(error).splitlines()[0]
+        reason = told.partition(f"source '{path}': ")[2].removeprefix("Invalid: ") or told
+        raise UnreadableFile(f"{path} is no {kind} file: {reason}") from error
 
 
 def _file(entry: os.DirEntry[str]) -> FolderFile | None:

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from headwater.model.failures import HeadwaterError
 from headwater.net.system import SystemClock
 from headwater.pipeline.gentle_stop import stop_gently
+from headwater.pipeline.jobs.reasons import reason_of, without_class
 from headwater.pipeline.spark_session import session
 from headwater.pipeline.stop_signals import StopSignals, aside
 
@@ -35,7 +36,8 @@ def run_job(start: Start, master: str | None) -> int:
 
 
 def _run(start: Start, master: str | None, signals: StopSignals) -> int:
-    spark = session(master, {"spark.log.level": "ERROR"}, app_name="headwater connect")
+    # Why it failed is told in one line, and not in pages of Java's as well.
+    spark = session(master, {"spark.log.level": "FATAL"}, app_name="headwater connect")
     moved = MovedRows()
     try:
         if signals.is_asked:
@@ -47,7 +49,7 @@ def _run(start: Start, master: str | None, signals: StopSignals) -> int:
                 stop_gently([query], steady_ms=_CLOCK.steady_ms)
         moved.count(query.recentProgress)
     except PySparkException as error:
-        raise JobFailed(_reason(str(error))) from error
+        raise JobFailed(without_class(reason_of(error))) from error
     finally:
         spark.stop()
     return moved.rows
@@ -69,10 +71,3 @@ class MovedRows:
             if rows and batch_id > self.batch_id:
                 self.rows += rows
                 self.batch_id = batch_id
-
-
-def _reason(text: str) -> str:
-    """The line of a worker's stack that says what went wrong."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("headwater.")]
-    return told[-1] if told else (lines[0] if lines else "Spark gave no reason")

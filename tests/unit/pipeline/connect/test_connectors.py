@@ -22,7 +22,7 @@ from headwater.pipeline.connect.files import FilesSource
 from headwater.pipeline.connect.postgresql import DELETED
 from headwater.pipeline.connect.seen_files import FolderFile
 from headwater.pipeline.connect.sql import connect
-from headwater.pipeline.failures import OptionRefused, WrongColumns
+from headwater.pipeline.failures import OptionRefused, UnreadableFile, WrongColumns
 from headwater.testing.connector_checks import SinkChecks, SourceChecks
 from tests import postgresql
 
@@ -264,6 +264,33 @@ def test_a_position_of_a_former_version_is_understood(seen: dict[str, object]) -
     # What was known by its time has marks from now on.
     folder.files.append((1, "0"))
     assert folder.splits(now, folder.latest(now)) == [{"name": "0"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("json", "no json\n", "is no json file: JSON parse error"),
+        ("parquet", "PAR1", "is no parquet file: Parquet"),
+        ("parquet", "", "is no parquet file: Parquet"),
+        ("json", "", "there is no file with rows"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_by_name(
+    kind: str, text: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rows").write_text(text)
+    with pytest.raises(HeadwaterError, match=reason):
+        open_source("files", {"path": str(tmp_path), "format": kind}).schema()
+
+
+def test_a_broken_file_among_others_is_told_and_an_empty_one_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "first.json").write_text('{"a": 1}\n')
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "broken.json").write_text('{"a": 1}\n{"a":')
+    source = open_source("files", {"path": str(tmp_path), "format": "json"})
+    assert not list(source.read({"name": "empty.json"}))
+    with pytest.raises(UnreadableFile, match=r"broken\.json is no json file"):
+        list(source.read({"name": "broken.json"}))
 
 
 def test_a_file_that_was_read_is_not_read_again_when_its_rights_change(tmp_path: Path) -> None:
