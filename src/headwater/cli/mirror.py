@@ -146,6 +146,8 @@ class _Terminal:
                 self._progress(event)
             case "topic":
                 self._say(f"{event['topic']} is copied to {event['copy']}")
+            case "no topic":
+                self._say("no topic matches so far")
             case "settings":
                 self._say(f"settings of {event['copy']} changed: {event['changes']}")
             case "group":

@@ -62,11 +62,13 @@ def test_a_cluster_is_not_copied_onto_itself_and_spark_not_started_for_it(
 def test_a_mirror_tells_people_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     seconds = iter((0.0, 2.0))
     terminal = _Terminal(clock=lambda: next(seconds))
+    terminal.tell({"event": "no topic"})
     terminal.tell({"event": "topic", "topic": "tea", "copy": "source.tea"})
     terminal.tell({"event": "progress", "records": 1_000, "bytes": 0, "lag": 9_000})
     terminal.tell({"event": "progress", "records": 5_000, "bytes": 2**21, "lag": 5_000})
     terminal.tell({"event": "left out", "topic": "x", "reason": "has come from the target cluster"})
     assert capsys.readouterr().out.splitlines() == [
+        "no topic matches so far",
         "tea is copied to source.tea",
         "1,000 records copied, 9,000 to go",
         "5,000 records copied, 2,000 records/s, 1.0 MiB/s, 5,000 to go",
