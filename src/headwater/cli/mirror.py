@@ -94,8 +94,9 @@ def _run(
     from headwater.pipeline import session
     from headwater.pipeline.mirror.mirror import Mirror
     from headwater.pipeline.mirror.spark_tasks import SparkTasks
+    from headwater.pipeline.spark_session import LOG_LEVEL
 
-    spark = session(master, {"spark.log.level": "ERROR"}, app_name="headwater mirror")
+    spark = session(master, {LOG_LEVEL: "ERROR"}, app_name="headwater mirror")
     try:
         running = Mirror(options, SparkTasks(spark), tell=tell)
         signals.pass_to(running.stop)

@@ -58,13 +58,14 @@ def _run(spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals") -> 
     from headwater.pipeline.connect.in_pipelines import InstalledConnectors
     from headwater.pipeline.jobs.running import supervisor_of
     from headwater.pipeline.jobs.spark_failures import SparkFailed, in_one_line
+    from headwater.pipeline.spark_session import LOG_LEVEL
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    spark = session(spec.master, spec.conf, app_name=f"headwater-{spec.name}")
+    conf = {LOG_LEVEL: "ERROR", **spec.conf}
+    spark = session(spec.master, conf, app_name=f"headwater-{spec.name}")
     try:
         if signals.is_asked:
             return []
-        spark.sparkContext.setLogLevel("ERROR")
         with in_one_line():
             supervisor = supervisor_of(
                 spec,

@@ -137,6 +137,9 @@ def test_a_command_that_is_stopped_while_spark_starts_ends_well(
             with Admin(bootstrap_servers=each.bootstrap_servers) as admin:
                 assert admin.list_topics() == []
     assert run.returncode == 0, errors
+    # Spark's usual page of warnings is kept from people.
+    assert " WARN " not in errors
+    assert "log4j" not in errors
     (line,) = told.splitlines()
     assert json.loads(line).get("rows", 0) == json.loads(line).get("records", 0) == 0
 

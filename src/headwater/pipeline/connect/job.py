@@ -10,7 +10,7 @@ from headwater.model.failures import HeadwaterError
 from headwater.net.system import SystemClock
 from headwater.pipeline.gentle_stop import stop_gently
 from headwater.pipeline.jobs.reasons import reason_of, without_class
-from headwater.pipeline.spark_session import session
+from headwater.pipeline.spark_session import LOG_LEVEL, session
 from headwater.pipeline.stop_signals import StopSignals, aside
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Start = Callable[["SparkSession"], "StreamingQuery"]
 
+_NO_OBJECT: Final = "MALFORMED_RECORD_IN_PARSING"
 _CLOCK: Final = SystemClock()
 # No hundred batches, which Spark remembers, end within this time.
 _LOOK_EVERY_S: Final = 1
@@ -37,7 +38,7 @@ def run_job(start: Start, master: str | None) -> int:
 
 def _run(start: Start, master: str | None, signals: StopSignals) -> int:
     # Why it failed is told in one line, and not in pages of Java's as well.
-    spark = session(master, {"spark.log.level": "FATAL"}, app_name="headwater connect")
+    spark = session(master, {LOG_LEVEL: "FATAL"}, app_name="headwater connect")
     moved = MovedRows()
     try:
         if signals.is_asked:
@@ -49,6 +50,9 @@ def _run(start: Start, master: str | None, signals: StopSignals) -> int:
                 stop_gently([query], steady_ms=_CLOCK.steady_ms)
         moved.count(query.recentProgress)
     except PySparkException as error:
+        if _NO_OBJECT in str(error):
+            reason = "a record's value is no JSON object with the columns of the schema"
+            raise JobFailed(reason) from error
         raise JobFailed(without_class(reason_of(error))) from error
     finally:
         spark.stop()
