@@ -13,6 +13,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    admin_of,
     expect_broker,
     failing_clearly,
     pairs,
@@ -59,15 +60,19 @@ def import_(
 ) -> None:
     """Bring rows into a topic, each once."""
     options = pairs(option or [], "--option")
+    running_every = _every(every)
+    _expect_legal(topic)
     expect_broker(bootstrap)
     with failing_clearly():
         from headwater.pipeline.connect.connectors import open_source
         from headwater.pipeline.connect.job import run_job
-        from headwater.pipeline.connect.topics import Running, import_rows
+        from headwater.pipeline.connect.topics import Running, expect_key, import_rows
 
         # Whatever is wrong is said now, and not a while later by Spark.
-        open_source(connector, options).schema()
-        running = Running(checkpoint=checkpoint, once=every is None, every=every or "")
+        source = open_source(connector, options)
+        expect_key(key, source.schema().names)
+        source.latest({})
+        running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
         rows = run_job(
             lambda spark: import_rows(
                 spark,
@@ -101,14 +106,18 @@ def export(
     if key is not None and connector == "postgresql":
         # A table whose rows are deleted by a key replaces them by it, too.
         options.setdefault("key", key)
-    expect_broker(bootstrap)
+    running_every = _every(every)
+    with admin_of(bootstrap) as admin:
+        admin.describe_topics([topic])
     with failing_clearly():
         from headwater.pipeline.connect.connectors import open_sink
         from headwater.pipeline.connect.job import run_job
-        from headwater.pipeline.connect.topics import Running, export_rows
+        from headwater.pipeline.connect.topics import Running, expect_key, export_rows
+        from headwater.pipeline.jobs.ddl import read_schema
 
         open_sink(connector, options)
-        running = Running(checkpoint=checkpoint, once=every is None, every=every or "")
+        expect_key(key, [field.name for field in read_schema(schema)])
+        running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
         rows = run_job(
             lambda spark: export_rows(
                 spark,
@@ -125,5 +134,24 @@ def export(
     _tell(rows, as_json=as_json)
 
 
+def _every(text: str | None) -> str:
+    """A time as Spark reads it."""
+    from headwater.pipeline.jobs.durations import duration_ms
+
+    every_ms = 0 if text is None else duration_ms(text)
+    if every_ms is None:
+        raise typer.BadParameter(f"{text!r} is no time such as '10 seconds'", param_hint="--every")
+    return f"{every_ms} milliseconds"
+
+
+def _expect_legal(topic: str) -> None:
+    from headwater.model.topic_names import why_illegal
+
+    reason = why_illegal(topic)
+    if reason is not None:
+        raise typer.BadParameter(reason, param_hint="TOPIC")
+
+
 def _tell(rows: int, *, as_json: bool) -> None:
-    typer.echo(json.dumps({"rows": rows}) if as_json else f"{rows} rows")
+    words = "1 row" if rows == 1 else f"{rows} rows"
+    typer.echo(json.dumps({"rows": rows}) if as_json else words)

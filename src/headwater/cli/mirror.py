@@ -5,7 +5,6 @@ the target cluster knows.
 """
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +15,9 @@ import typer
 from headwater.cli.terminal import AsJson, admin_of, failing_clearly, is_terminal, pairs
 
 if TYPE_CHECKING:
-    from headwater.pipeline.mirror.mirror import Event, MirrorCounts
+    from headwater.pipeline.mirror.mirror import Event, MirrorCounts, Tell
+    from headwater.pipeline.mirror.mirror_options import MirrorOptions
+    from headwater.pipeline.stop_signals import StopSignals
 
 
 def mirror(
@@ -79,20 +80,29 @@ def mirror(
         )
         expect_clusters(source, target, are_two=identity)
 
-        from headwater.pipeline import session
-        from headwater.pipeline.mirror.mirror import Mirror
-        from headwater.pipeline.mirror.spark_tasks import SparkTasks
+        from headwater.pipeline.stop_signals import StopSignals, aside
 
-        spark = session(master, {"spark.log.level": "ERROR"}, app_name="headwater mirror")
         teller = _as_json if as_json else _Terminal().tell
-        try:
-            running = Mirror(options, SparkTasks(spark), tell=teller)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda *_: running.stop())
-            counts = running.run(once=once)
-        finally:
-            spark.stop()
+        with StopSignals() as signals:
+            counts = aside(lambda: _run(options, master, once, teller, signals))
     teller(_end(counts))
+
+
+def _run(
+    options: "MirrorOptions", master: str | None, once: bool, tell: "Tell", signals: "StopSignals"
+) -> "MirrorCounts":
+    from headwater.pipeline import session
+    from headwater.pipeline.mirror.mirror import Mirror
+    from headwater.pipeline.mirror.spark_tasks import SparkTasks
+    from headwater.pipeline.spark_session import LOG_LEVEL
+
+    spark = session(master, {LOG_LEVEL: "ERROR"}, app_name="headwater mirror")
+    try:
+        running = Mirror(options, SparkTasks(spark), tell=tell)
+        signals.pass_to(running.stop)
+        return running.counts if signals.is_asked else running.run(once=once)
+    finally:
+        spark.stop()
 
 
 def expect_clusters(source: str, target: str, *, are_two: bool) -> None:
@@ -137,6 +147,8 @@ class _Terminal:
                 self._progress(event)
             case "topic":
                 self._say(f"{event['topic']} is copied to {event['copy']}")
+            case "no topic":
+                self._say("no topic matches so far")
             case "settings":
                 self._say(f"settings of {event['copy']} changed: {event['changes']}")
             case "group":

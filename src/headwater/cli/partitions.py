@@ -12,6 +12,7 @@ from headwater.cli.terminal import (
     errors_of,
     show,
     tell_done,
+    tell_errors,
     topic_partition,
 )
 
@@ -93,5 +94,10 @@ def elect_leader(
     ]
     show(rows, as_json=as_json, columns=["topic", "partition", "outcome"])
     # Whoever wanted it to lead has what he wanted if it does already.
-    if any(error and error.code is not ErrorCode.ELECTION_NOT_NEEDED for error in found.values()):
-        raise typer.Exit(1)
+    failed = [
+        error
+        for error in found.values()
+        if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED
+    ]
+    if failed:
+        tell_errors(failed)

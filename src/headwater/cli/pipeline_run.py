@@ -1,21 +1,15 @@
 """A run of a pipeline at a terminal: Spark started, signals heard, progress shown and written down.
 
-What a reader would get wrong: Spark is started in another thread, because PySpark takes Ctrl-C for
-itself where its context starts in the main one. So signals are heard from the beginning: the first
-one asks for a gentle end, which a run that is still starting comes to when Spark is up, and the
-second one ends at once.
+What a reader would get wrong: signals are heard from the beginning. A run that is still starting
+comes to its gentle end when Spark is up.
 """
 
 import json
 import logging
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -30,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.jobs.run_files import RunFile
     from headwater.pipeline.jobs.sink_life import SinkLife
     from headwater.pipeline.jobs.spec import PipelineSpec
+    from headwater.pipeline.stop_signals import StopSignals
 
 _log = logging.getLogger(__name__)
 
@@ -41,78 +36,60 @@ _COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "
 
 def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
     """Until its end; the answer is the exit code."""
-    from headwater.pipeline import session
-    from headwater.pipeline.connect.in_pipelines import InstalledConnectors
     from headwater.pipeline.jobs.run_files import RunFile
-    from headwater.pipeline.jobs.running import exit_code, supervisor_of
-    from headwater.pipeline.jobs.spark_failures import SparkFailed, in_one_line
+    from headwater.pipeline.jobs.running import exit_code
+    from headwater.pipeline.stop_signals import StopSignals, aside
 
-    with RunFile(folder, spec.name) as file:
-        signals = Signals()
-        signals.hear()
+    with RunFile(folder, spec.name) as file, StopSignals() as signals:
         reporter = Reporter(spec, file, as_json=as_json)
         reporter.tell_state("starting")
-        logging.getLogger("py4j").setLevel(logging.ERROR)
-        with ThreadPoolExecutor(1) as aside:
-            name = f"headwater-{spec.name}"
-            spark = aside.submit(session, spec.master, spec.conf, app_name=name).result()
-        try:
-            if signals.is_asked:
-                reporter.tell_state("stopped")
-                return 0
-            spark.sparkContext.setLogLevel("ERROR")
-            with in_one_line():
-                supervisor = supervisor_of(
-                    spec,
-                    spark,
-                    connectors=InstalledConnectors(),
-                    steady_ms=_CLOCK.steady_ms,
-                    tell=reporter.tell,
-                )
-                signals.pass_to(supervisor.ask_to_stop)
-                with reporter:
-                    lives = supervisor.run()
-            code = exit_code(lives)
-            reporter.tell_state("failed" if code else _how_it_ended(lives))
-        except SparkFailed:
-            reporter.tell_state("failed")
-            raise
-        finally:
-            spark.stop()
+        lives = aside(lambda: _run(spec, reporter, signals))
+        code = exit_code(lives)
+        reporter.tell_state("failed" if code else _how_it_ended(lives))
     for each in lives:
         if each.error is not None:
             typer.echo(f"headwater: {each.name}: {each.error}", err=True)
     return code
 
 
+def _run(spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals") -> "list[SinkLife]":
+    """How the sinks have ended; there are none if somebody had enough before they began."""
+    from headwater.pipeline import session
+    from headwater.pipeline.connect.in_pipelines import InstalledConnectors
+    from headwater.pipeline.jobs.running import supervisor_of
+    from headwater.pipeline.jobs.spark_failures import SparkFailed, in_one_line
+    from headwater.pipeline.spark_session import LOG_LEVEL
+
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    conf = {LOG_LEVEL: "ERROR", **spec.conf}
+    spark = session(spec.master, conf, app_name=f"headwater-{spec.name}")
+    try:
+        if signals.is_asked:
+            return []
+        with in_one_line():
+            supervisor = supervisor_of(
+                spec,
+                spark,
+                connectors=InstalledConnectors(),
+                steady_ms=_CLOCK.steady_ms,
+                tell=reporter.tell,
+            )
+            signals.pass_to(supervisor.ask_to_stop)
+            with reporter:
+                return supervisor.run()
+    except SparkFailed:
+        reporter.tell_state("failed")
+        raise
+    finally:
+        spark.stop()
+
+
 def _how_it_ended(lives: "list[SinkLife]") -> str:
-    return "stopped" if any(each.state.value == "stopped" for each in lives) else "finished"
-
-
-class Signals:
-    """SIGTERM and Ctrl-C, as a wish to stop that may come before there is anything to stop."""
-
-    def __init__(self) -> None:
-        self.is_asked = False
-        self._ask_to_stop: Callable[[], None] | None = None
-
-    def hear(self) -> None:
-        """From now on."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._hear)
-
-    def pass_to(self, ask_to_stop: Callable[[], None]) -> None:
-        """Who is to be asked, also if it was asked before."""
-        self._ask_to_stop = ask_to_stop
-        if self.is_asked:
-            ask_to_stop()
-
-    def _hear(self, number: int, _: FrameType | None) -> None:
-        # Another one of these ends the process at once, as it would any other.
-        signal.signal(number, signal.SIG_DFL)
-        self.is_asked = True
-        if self._ask_to_stop is not None:
-            self._ask_to_stop()
+    return (
+        "stopped"
+        if not lives or any(each.state.value == "stopped" for each in lives)
+        else "finished"
+    )
 
 
 class Reporter:

@@ -10,7 +10,8 @@ from headwater.cli.terminal import (
     Bootstrap,
     admin_of,
     expect_partitions,
-    show,
+    outcomes_of,
+    show_found,
     topic_partition,
 )
 
@@ -35,9 +36,9 @@ def delete(
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap) as admin:
         expect_partitions(admin, places)
-        found = admin.delete_records(dict.fromkeys(places, before))
+        found, errors = outcomes_of(lambda: admin.delete_records(dict.fromkeys(places, before)))
     rows = [
         {"topic": place.topic, "partition": place.partition, "start": offset}
         for place, offset in sorted(found.items())
     ]
-    show(rows, as_json=as_json, columns=["topic", "partition", "start"])
+    show_found(rows, errors, as_json=as_json, columns=["topic", "partition", "start"])

@@ -1,14 +1,15 @@
 """What all commands that talk to brokers share: where these are, and how answers and errors look.
 
 A command prints rows: as a table for people, or with `--json` as one JSON object per line for
-scripts. An error is one line on standard error, and exit code 1; wrong arguments exit with 2.
+scripts. An error is one line on standard error, and exit code 1; wrong arguments, and packages that
+are not installed, exit with 2.
 """
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, TypeVar
 
 import typer
 
@@ -28,6 +29,18 @@ _UPRIGHT: Final = ("name", "value")
 _FIRST_ANSWER_S: Final = 5.0
 """A client goes on trying for a minute or more; nobody at a terminal waits for that in silence."""
 
+_EXTRAS: Final = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "pandas": "spark",
+    "google": "spark",
+    "yaml": "spark",
+    "adbc_driver_manager": "connect",
+    "adbc_driver_postgresql": "connect",
+    "kazoo": "cluster",
+}
+"""What brings a package that is not there."""
+
 Bootstrap = Annotated[
     str,
     typer.Option(
@@ -40,6 +53,8 @@ Bootstrap = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 
 Row = Mapping[str, object]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @contextmanager
@@ -58,6 +73,13 @@ def failing_clearly() -> Iterator[None]:
     except HeadwaterError as error:
         typer.echo(f"headwater: {error}", err=True)
         raise typer.Exit(1) from error
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        line = f"this needs {error.name}, which is not installed: pip install 'headwater[{extra}]'"
+        typer.echo(f"headwater: {line}", err=True)
+        raise typer.Exit(2) from error
     except BrokenPipeError as error:
         # Whoever reads has seen enough. What is left in the buffer has nowhere to go.
         sys.stdout = None
@@ -119,6 +141,32 @@ def errors_of(ask: Callable[[], object]) -> "Mapping[Any, KafkaError]":
     return {}
 
 
+def outcomes_of(
+    ask: Callable[[], Mapping[K, V]],
+) -> "tuple[Mapping[K, V], Mapping[K, KafkaError]]":
+    """Ask for several things. What was found, and what failed."""
+    from headwater.client.errors import SomeFailed
+
+    try:
+        return ask(), {}
+    except SomeFailed as error:
+        return error.results, error.errors
+
+
+def show_found(
+    rows: Sequence[Row],
+    errors: "Mapping[Any, KafkaError]",
+    *,
+    as_json: bool,
+    columns: Sequence[str],
+) -> None:
+    """What was found, and then a line for each thing that was not."""
+    if rows or not errors:
+        show(rows, as_json=as_json, columns=columns)
+    if errors:
+        tell_errors(errors.values())
+
+
 def tell_errors(errors: "Iterable[KafkaError]") -> NoReturn:
     """A line for each, and the end."""
     for each in errors:
@@ -176,10 +224,15 @@ def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> Non
     """End clearly where a topic or partition does not exist: a client would wait for it."""
     wanted = sorted(places)
     described = admin.describe_topics(sorted({place.topic for place in wanted}))
-    for topic, number in wanted:
-        if all(each.partition != number for each in described[topic].partitions):
-            typer.echo(f"headwater: {topic} has no partition {number}", err=True)
-            raise typer.Exit(1)
+    missing = [
+        (topic, number)
+        for topic, number in wanted
+        if all(each.partition != number for each in described[topic].partitions)
+    ]
+    for topic, number in missing:
+        typer.echo(f"headwater: {topic} has no partition {number}", err=True)
+    if missing:
+        raise typer.Exit(1)
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:

@@ -12,10 +12,11 @@ from headwater.cli.terminal import (
     admin_of,
     errors_of,
     failing_clearly,
+    outcomes_of,
     pairs,
     show,
+    show_found,
     tell_done,
-    tell_errors,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
@@ -78,10 +79,7 @@ def create(
             name: each for name, each in errors.items() if not isinstance(each, TopicAlreadyExists)
         }
     rows = [{"topic": name, "id": str(topic_id)} for name, topic_id in made.items()]
-    if rows or not errors:
-        show(rows, as_json=as_json, columns=["topic", "id"])
-    if errors:
-        tell_errors(errors.values())
+    show_found(rows, errors, as_json=as_json, columns=["topic", "id"])
 
 
 @app.command("list")
@@ -111,7 +109,7 @@ def describe(
 ) -> None:
     """Partitions, leaders and replicas."""
     with admin_of(bootstrap) as admin:
-        described = admin.describe_topics(names or admin.list_topics())
+        described, errors = outcomes_of(lambda: admin.describe_topics(names or admin.list_topics()))
     rows = [
         {
             "topic": topic.name,
@@ -127,7 +125,7 @@ def describe(
         for each in topic.partitions
     ]
     columns = ["topic", "partition", "leader", "epoch", "replicas", "isr"]
-    show(rows, as_json=as_json, columns=columns)
+    show_found(rows, errors, as_json=as_json, columns=columns)
 
 
 @app.command()

@@ -21,3 +21,7 @@ class RoutesDiffer(HeadwaterError):
 
 class UnparsableRecord(HeadwaterError):
     """A record's key or value is not what the schema of a query says."""
+
+
+class UnreadableFile(HeadwaterError):
+    """A file is not of the format that a connector was told."""

@@ -57,6 +57,19 @@ _TUNED_LOCALLY: Final = {
     _JAVA_OPTIONS: COLLECTOR,
 }
 
+LOG_LEVEL: Final = "spark.log.level"
+_LOGS: Final = """rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+# Spark takes the level of this one for that of all, and says so if it is another.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+"""
+
 _MASTERS: Final = ("local", "spark://", "k8s://", "yarn")
 
 _WORKER: Final = """#!/bin/sh
@@ -134,6 +147,9 @@ def _build(java: Java, master: str | None, conf: dict[str, str], app_name: str) 
     settings = tuned(chosen, cores)
     if chosen.startswith("local") and (option := reading_option(java, os.environ)):
         settings[_JAVA_OPTIONS] += f" {option}"
+    if chosen.startswith("local") and (option := logging_option(conf, os.environ)):
+        settings[_JAVA_OPTIONS] += f" {option}"
+        del conf[LOG_LEVEL]
     settings |= conf
     if chosen.startswith("local") and "spark.pyspark.python" not in settings:
         # Spark's JVM reads the environment, and not the settings, when Python has started it: one
@@ -147,11 +163,35 @@ def _build(java: Java, master: str | None, conf: dict[str, str], app_name: str) 
     return builder.getOrCreate()
 
 
-def worker_script() -> Path:
-    """A Python for workers that leaves the zip file out; gone when this process ends."""
+def logging_option(conf: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
+    """What has Java log from a level on, if there is one, and nobody has said how to log.
+
+    Told to Spark in the usual way, a level holds only after a page of warnings.
+    """
+    level = conf.get(LOG_LEVEL)
+    if level is None or _JAVA_OPTIONS in conf or _has_log_settings(environment):
+        return None
+    file = _folder() / "log4j2.properties"
+    file.write_text(_LOGS.format(level=level.lower()))
+    return f"-Dlog4j2.configurationFile=file:{file}"
+
+
+def _has_log_settings(environment: Mapping[str, str]) -> bool:
+    """Whether somebody has said what Spark is to log."""
+    folders = [environment.get("SPARK_CONF_DIR"), environment.get("SPARK_HOME", "") + "/conf"]
+    return any((Path(each) / "log4j2.properties").exists() for each in folders if each)
+
+
+def _folder() -> Path:
+    """One that is gone when this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    script = folder / "python"
+    return folder
+
+
+def worker_script() -> Path:
+    """A Python for workers that leaves the zip file out; gone when this process ends."""
+    script = _folder() / "python"
     script.write_text(_WORKER.format(python=sys.executable))
     script.chmod(0o700)
     return script

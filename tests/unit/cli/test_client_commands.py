@@ -352,6 +352,44 @@ def test_what_was_done_is_told_though_something_else_failed(shell: Shell, topic:
     assert "nosuch" in gone.stderr
 
 
+def test_what_is_known_is_shown_though_something_else_does_not_exist(
+    shell: Shell, topic: str
+) -> None:
+    shell.does("topics", "create", topic)
+    found = shell.run("topics", "describe", "nosuch", topic)
+    assert found.exit_code == 1
+    assert [line.split()[0] for line in found.stdout.splitlines()] == ["TOPIC", topic]
+    assert found.stderr.startswith("headwater: nosuch: ")
+    assert len(found.stderr.splitlines()) == 1
+    found = shell.run("topics", "describe", topic, "nosuch", "--json")
+    assert (found.exit_code, json.loads(found.stdout)["topic"]) == (1, topic)
+    found = shell.run("topics", "describe", "nosuch", "neither")
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert len(found.stderr.splitlines()) == 2
+    found = shell.run("partitions", "elect-leader", f"{topic}:0", f"{topic}:7")
+    assert found.exit_code == 1
+    assert len(found.stdout.splitlines()) == 3
+    assert found.stderr == f"headwater: there is no partition {topic}-7\n"
+
+
+def test_records_are_deleted_where_they_can_be_and_none_if_a_partition_is_missing(
+    shell: Shell, topic: str
+) -> None:
+    shell.does("topics", "create", topic, "-p", "2")
+    shell.does("produce", topic, "-p", "0", given="a\nb\n")
+    missing = shell.run("records", "delete", f"{topic}:0", f"{topic}:7", f"{topic}:8", "--before=1")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert missing.stderr.splitlines() == [
+        f"headwater: {topic} has no partition 7",
+        f"headwater: {topic} has no partition 8",
+    ]
+    # The second partition has no record that could be deleted.
+    found = shell.run("records", "delete", f"{topic}:0", f"{topic}:1", "--before=1", "--json")
+    assert found.exit_code == 1
+    assert json.loads(found.stdout) == {"topic": topic, "partition": 0, "start": 1}
+    assert found.stderr.startswith(f"headwater: {topic}-1: ")
+
+
 def test_a_group_is_deleted_though_another_does_not_exist(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     group = f"g-{topic}"

@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
-from headwater.cli.pipeline_run import Signals
 from headwater.client import Admin
 from headwater.pipeline.java import NoJava, find_java
 from headwater.pipeline.jobs.run_files import NoSuchRun, RunFile, RunReport, report
@@ -170,24 +169,6 @@ def test_stop_waits_for_the_end_of_the_run(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
         assert result.exit_code == 0, result.output
         assert run.wait(60) == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_wish_to_stop_that_comes_too_early_is_passed_on_later(number: signal.Signals) -> None:
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        signals = Signals()
-        signals.hear()
-        signal.raise_signal(number)
-        assert signals.is_asked
-        # A second one ends the process.
-        assert signal.getsignal(number) is signal.SIG_DFL
-        asked: list[bool] = []
-        signals.pass_to(lambda: asked.append(True))
-        assert asked == [True]
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def is_starting(folder: Path) -> bool:

@@ -55,3 +55,16 @@ def test_workers_do_not_import_pyspark_from_its_zip_file(
         check=True,
     )
     assert told.stdout.split() == [str(tmp_path), sys.executable]
+
+
+def test_spark_logs_from_a_level_on_unless_somebody_has_said_how_to_log(tmp_path: Path) -> None:
+    conf = {sessions.LOG_LEVEL: "ERROR"}
+    option = sessions.logging_option(conf, {})
+    assert option is not None
+    text = Path(option.partition("file:")[2]).read_text()
+    assert "rootLogger.level = error\n" in text
+    assert "%d{yy/MM/dd HH:mm:ss}" in text
+    assert sessions.logging_option({}, {}) is None
+    assert sessions.logging_option({**conf, "spark.driver.extraJavaOptions": "-Da=b"}, {}) is None
+    (tmp_path / "log4j2.properties").write_text("")
+    assert sessions.logging_option(conf, {"SPARK_CONF_DIR": str(tmp_path)}) is None

@@ -2,13 +2,14 @@
 
 Read as they come, each once, in the order in which they came. What a reader would get wrong: a file
 must be whole when it appears. Write it under a name that begins with a dot or an underscore, which
-is not looked at, and rename it; the sink does the same. The time that counts is that of the change
-of name, so a file that took long to write is not taken for an old one.
+is not looked at, and rename it; the sink does the same. The order is that of the changes of name,
+so a file that took long to write is not taken for an old one.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -18,8 +19,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from headwater.pipeline.connect.connector import Part, Position, Sink, Source, Split
-from headwater.pipeline.connect.seen_files import SeenFiles, Stamp
-from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.connect.seen_files import FolderFile, SeenFiles
+from headwater.pipeline.failures import OptionRefused, UnreadableFile
 
 _FORMATS: Final = ("parquet", "csv", "json")
 _KINDS: Final[dict[str, Callable[[], ds.FileFormat]]] = {
@@ -36,46 +37,87 @@ class FilesSource(Source):
     option_names: ClassVar[tuple[str, ...]] = ("path", "format", "maxFilesPerTrigger")
 
     def schema(self) -> pa.Schema:
-        """That of the first file: a folder holds files of one kind."""
-        found = self._files()
+        """That of the first file with rows: a folder holds files of one kind."""
+        found = [
+            file.name for file in self._files() if file.size_bytes or self._kind() == "parquet"
+        ]
         if not found:
-            raise OptionRefused(f"there is no file in {self._folder()}, so its columns are unknown")
-        return self._opened(found[0][1], None).schema
+            raise OptionRefused(
+                f"there is no file with rows in {self._folder()}, so its columns are unknown"
+            )
+        return self._opened(found[0], None).schema
 
     def latest(self, start: Position) -> Position:
         limit = self.options.number("maxFilesPerTrigger", _FILES_AT_ONCE)
         seen = SeenFiles.of(start)
-        new = [file for file in self._files() if not seen.has(file)][:limit]
-        return seen.with_more(new).position() if new else start
+        there = self._files()
+        new = [file for file in there if not seen.has(file)][:limit]
+        return seen.with_more(new, there).position() if new else start
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         before, after = SeenFiles.of(start), SeenFiles.of(end)
         return [
-            {"name": file[1]} for file in self._files() if after.has(file) and not before.has(file)
+            {"name": file.name}
+            for file in self._files()
+            if after.has(file) and not before.has(file)
         ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        for batch in self._opened(split["name"], self.schema()).to_batches():
-            if batch.num_rows:
-                yield batch
+        path = self._folder() / split["name"]
+        if self._kind() != "parquet" and not path.stat().st_size:
+            return
+        opened = self._opened(split["name"], self.schema())
+        with _telling(path, self._kind()):
+            for batch in opened.to_batches():
+                if batch.num_rows:
+                    yield batch
 
-    def _files(self) -> list[Stamp]:
+    def _files(self) -> list[FolderFile]:
+        """In the order in which they came."""
         try:
             entries = list(os.scandir(self._folder()))
         except OSError as error:
             raise OptionRefused(f"{self._folder()} cannot be read: {error.strerror}") from error
-        return sorted(
-            (entry.stat().st_ctime_ns, entry.name)
-            for entry in entries
-            if entry.is_file() and not entry.name.startswith((".", "_"))
-        )
+        found = [_file(each) for each in entries if not each.name.startswith((".", "_"))]
+        return sorted(filter(None, found), key=lambda file: file.stamp)
 
     def _opened(self, name: str, schema: pa.Schema | None) -> ds.Dataset:
-        kind = _KINDS[self.options.choice("format", _FORMATS)]()
-        return ds.dataset(str(self._folder() / name), schema=schema, format=kind)
+        path = self._folder() / name
+        with _telling(path, self._kind()):
+            return ds.dataset(str(path), schema=schema, format=_KINDS[self._kind()]())
+
+    def _kind(self) -> str:
+        return self.options.choice("format", _FORMATS)
 
     def _folder(self) -> Path:
         return Path(self.options.required("path"))
+
+
+@contextmanager
+def _telling(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        # Arrow says what it was about to do before it says what is wrong.
+        told = str(error).splitlines()[0]
+        reason = told.partition(f"source '{path}': ")[2].removeprefix("Invalid: ") or told
+        raise UnreadableFile(f"{path} is no {kind} file: {reason}") from error
+
+
+def _file(entry: os.DirEntry[str]) -> FolderFile | None:
+    """None for what is no file, or has just been taken away."""
+    try:
+        if not entry.is_file():
+            return None
+        stat = entry.stat()
+    except FileNotFoundError:
+        return None
+    return FolderFile(
+        name=entry.name,
+        size_bytes=stat.st_size,
+        written_ns=stat.st_mtime_ns,
+        changed_ns=stat.st_ctime_ns,
+    )
 
 
 class FilesSink(Sink):

@@ -7,7 +7,7 @@ What a reader would get wrong: a record without a value is a deletion, of the ro
 sink that has a key and the column for it gets such rows with `__deleted`; others do not get them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,7 @@ def import_rows(
     from pyspark.sql import functions
 
     rows = _with(spark.readStream.format("headwater-connect"), connector, options).load()
-    if key is not None and key not in rows.columns:
-        raise OptionRefused(f"the key column {key} is not among {', '.join(rows.columns)}")
+    expect_key(key, rows.columns)
     value = functions.to_json(functions.struct("*"), {"ignoreNullFields": "false"})
     columns = [value.alias("value")]
     if key is not None:
@@ -83,6 +82,12 @@ def export_rows(
     return _start(_with(writer, connector, options), running)
 
 
+def expect_key(key: str | None, columns: Sequence[str]) -> None:
+    """Refuse a key that there is not."""
+    if key is not None and key not in columns:
+        raise OptionRefused(f"the key column {key} is not among {', '.join(columns)}")
+
+
 def rows_of(records: "DataFrame", schema: str, key: str | None) -> "DataFrame":
     """The objects in the values of records; one that does not parse stops the query."""
     from pyspark.sql import functions
@@ -91,8 +96,7 @@ def rows_of(records: "DataFrame", schema: str, key: str | None) -> "DataFrame":
     kinds = StructType.fromDDL(schema)
     if not isinstance(kinds, StructType):
         raise OptionRefused(f"schema has columns, as in: id bigint, name string; not {schema}")
-    if key is not None and key not in kinds.names:
-        raise OptionRefused(f"the key column {key} is not among {', '.join(kinds.names)}")
+    expect_key(key, kinds.names)
     parsed = functions.from_json(functions.col("value").cast("string"), kinds, {"mode": "FAILFAST"})
     columns = [
         functions.coalesce(

@@ -14,6 +14,7 @@ _NAMED: Final = re.compile(
     re.MULTILINE,
 )
 _STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: ")
+_OURS: Final = re.compile(r"^headwater\.[\w.]+: ")
 _SAYS_NOTHING: Final = ("An error occurred while calling", "Traceback (most recent call last)")
 
 
@@ -26,3 +27,8 @@ def reason_of(error: Exception) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = _STREAM_FAILED.sub("", lines[0]) if lines else type(error).__name__
     return told[:_MOST]
+
+
+def without_class(reason: str) -> str:
+    """What people want to know of one of our own failures, which say all in their text."""
+    return _OURS.sub("", reason)

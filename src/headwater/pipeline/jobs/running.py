@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headwater.pipeline.failures import OptionRefused, RoutesDiffer, WrongColumns
+from headwater.pipeline.gentle_stop import STOP_PATIENCE_MS, Query
 from headwater.pipeline.jobs.connector_port import Connectors
 from headwater.pipeline.jobs.document import PipelineRefused
 from headwater.pipeline.jobs.frames import Frames
@@ -18,14 +19,13 @@ from headwater.pipeline.jobs.queries import start_dead_letters, start_sink
 from headwater.pipeline.jobs.sink_life import SinkLife, SinkState
 from headwater.pipeline.jobs.spark_failures import spark_errors
 from headwater.pipeline.jobs.spec import PipelineSpec, SinkSpec, Trigger
-from headwater.pipeline.jobs.supervising import Query, Start, Supervisor, Tell
+from headwater.pipeline.jobs.supervising import Start, Supervisor, Tell
 from headwater.pipeline.spark_session import register
 from headwater.pipeline.stream_writing import FIXED_ROUTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STOP_PATIENCE_MS: Final = 30_000
 _HOPELESS: Final = (PipelineRefused, OptionRefused, WrongColumns, RoutesDiffer)
 
 _DEAD_LETTERS: Final = "dead-letters-of-"

@@ -1,37 +1,21 @@
 """Watches over the queries of a pipeline: starts them, starts them again, and stops them gently.
 
-What a reader would get wrong: a stop waits for the batch that runs, but not for ever. A batch that
-is cut off is repeated by the next run, and a sink that is exactly once writes it once all the same.
+What a reader would get wrong: what runs is stopped when one sink has failed for good. A pipeline
+runs whole or not at all.
 """
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final
 
 from headwater.model.failures import HeadwaterError
+from headwater.pipeline.gentle_stop import Query, stop_gently
 from headwater.pipeline.jobs.batch_progress import read_progress
 from headwater.pipeline.jobs.reasons import reason_of
 from headwater.pipeline.jobs.sink_life import ENDED, SinkLife, SinkState
 from headwater.pipeline.jobs.spec import Restarts
 
 _LOOK_EVERY_S: Final = 0.25
-
-
-class Query(Protocol):
-    """The part of Spark's `StreamingQuery` that is used here."""
-
-    @property
-    def isActive(self) -> bool: ...  # noqa: N802
-
-    @property
-    def lastProgress(self) -> Any: ...  # noqa: N802
-
-    @property
-    def status(self) -> Mapping[str, Any]: ...
-
-    def exception(self) -> Exception | None: ...
-
-    def stop(self) -> None: ...
 
 
 Start = Callable[[], Query]
@@ -129,31 +113,10 @@ class Supervisor:
             for name, query in self._queries.items()
             if self._lives[name].state is SinkState.RUNNING
         }
-        deadline_ms = self._steady_ms() + self._stop_patience_ms
-        batches = {name: _batch_of(query) for name, query in running.items()}
-        waiting = dict(running)
-        while waiting and self._steady_ms() < deadline_ms:
-            for name in list(waiting):
-                if _is_between_batches(waiting[name], batches[name]):
-                    waiting.pop(name).stop()
-            if waiting:
-                threading.Event().wait(_LOOK_EVERY_S)
-        for query in waiting.values():
-            query.stop()
+        stop_gently(running.values(), steady_ms=self._steady_ms, patience_ms=self._stop_patience_ms)
         for name in running:
             self._watch(name)
         for name, life in self._lives.items():
             was_running = life.state not in ENDED or name in running
             if was_running and life.state is not SinkState.FAILED:
                 self._lives[name] = life.ended(was_stopped=True)
-
-
-def _batch_of(query: Query) -> int:
-    told = query.lastProgress
-    return int(told["batchId"]) if told else -1
-
-
-def _is_between_batches(query: Query, batch: int) -> bool:
-    if not query.isActive or _batch_of(query) != batch:
-        return True
-    return not query.status.get("isTriggerActive", False)

@@ -197,6 +197,8 @@ class _Work:
         for name in sorted(pairs.keys() - self._state.pairs.keys()):
             self._tell({"event": "topic", "topic": name, "copy": pairs[name].target.name})
         self._state.pairs = pairs
+        if is_first and not originals:
+            self._tell({"event": "no topic"})
         for copy, changes in self._topics.follow_settings(pairs).items():
             self._tell({"event": "settings", "copy": copy, "changes": changes})
         self._find_positions()

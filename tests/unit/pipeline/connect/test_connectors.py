@@ -20,8 +20,9 @@ from headwater.pipeline.connect import Sink, Source
 from headwater.pipeline.connect.connectors import SINKS, SOURCES, known, open_sink, open_source
 from headwater.pipeline.connect.files import FilesSource
 from headwater.pipeline.connect.postgresql import DELETED
+from headwater.pipeline.connect.seen_files import FolderFile
 from headwater.pipeline.connect.sql import connect
-from headwater.pipeline.failures import OptionRefused, WrongColumns
+from headwater.pipeline.failures import OptionRefused, UnreadableFile, WrongColumns
 from headwater.testing.connector_checks import SinkChecks, SourceChecks
 from tests import postgresql
 
@@ -227,18 +228,21 @@ class TestFilesSource(SourceChecks):
 class FolderWithAClock(FilesSource):
     """A folder in which files come when it is said, since nobody can set the time of a name."""
 
-    def __init__(self) -> None:
+    def __init__(self, *files: tuple[int, str]) -> None:
         super().__init__({"path": "nowhere"})
-        self.files: list[tuple[int, str]] = []
+        self.files = list(files)
 
-    def _files(self) -> list[tuple[int, str]]:
-        return sorted(self.files)
+    def _files(self) -> list[FolderFile]:
+        return [
+            FolderFile(name=name, size_bytes=1, written_ns=7, changed_ns=changed_ns)
+            for changed_ns, name in sorted(self.files)
+        ]
 
 
-@pytest.mark.parametrize("later_ns", [1, 0, -1, -1_000_000_000])
+@pytest.mark.parametrize("later_ns", [1, 0, -1, -(10**9), -(10**18)])
 def test_a_file_is_read_though_the_clock_stood_still_or_was_set_back(later_ns: int) -> None:
-    folder, noon_ns = FolderWithAClock(), 1_700_000_000_000_000_000
-    folder.files.append((noon_ns, "b"))
+    noon_ns = 1_700_000_000_000_000_000
+    folder = FolderWithAClock((noon_ns, "b"))
     first = folder.latest({})
     folder.files.append((noon_ns + later_ns, "a"))
     second = folder.latest(first)
@@ -248,12 +252,55 @@ def test_a_file_is_read_though_the_clock_stood_still_or_was_set_back(later_ns: i
     assert folder.latest(second) == second
 
 
-def test_a_position_of_a_former_version_is_understood() -> None:
-    folder = FolderWithAClock()
-    folder.files = [(1, "a"), (2, "b"), (2, "c"), (3, "a2")]
-    former = {"changed_ns": 2, "name": "b"}
-    assert folder.splits({}, former) == [{"name": "a"}, {"name": "b"}]
-    assert folder.splits(former, folder.latest(former)) == [{"name": "c"}, {"name": "a2"}]
+@pytest.mark.parametrize("seen", [{}, {"seen": {"c": 2}}])
+def test_a_position_of_a_former_version_is_understood(seen: dict[str, object]) -> None:
+    folder = FolderWithAClock((1, "a"), (2, "b"), (2, "c"), (3, "a2"))
+    former = {"changed_ns": 2, "name": "b", **seen}
+    read = [{"name": name} for name in ("a", "b", "c")[: 3 if seen else 2]]
+    assert folder.splits({}, former) == read
+    now = folder.latest(former)
+    new = [{"name": name} for name in ("c", "a2")[1 if seen else 0 :]]
+    assert folder.splits(former, now) == new
+    # What was known by its time has marks from now on.
+    folder.files.append((1, "0"))
+    assert folder.splits(now, folder.latest(now)) == [{"name": "0"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("json", "no json\n", "is no json file: JSON parse error"),
+        ("parquet", "PAR1", "is no parquet file: Parquet"),
+        ("parquet", "", "is no parquet file: Parquet"),
+        ("json", "", "there is no file with rows"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_by_name(
+    kind: str, text: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rows").write_text(text)
+    with pytest.raises(HeadwaterError, match=reason):
+        open_source("files", {"path": str(tmp_path), "format": kind}).schema()
+
+
+def test_a_broken_file_among_others_is_told_and_an_empty_one_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "first.json").write_text('{"a": 1}\n')
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "broken.json").write_text('{"a": 1}\n{"a":')
+    source = open_source("files", {"path": str(tmp_path), "format": "json"})
+    assert not list(source.read({"name": "empty.json"}))
+    with pytest.raises(UnreadableFile, match=r"broken\.json is no json file"):
+        list(source.read({"name": "broken.json"}))
+
+
+def test_a_file_that_was_read_is_not_read_again_when_its_rights_change(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text('{"a": 1}\n')
+    source = open_source("files", {"path": str(tmp_path), "format": "json"})
+    end = source.latest({})
+    path.chmod(0o600)
+    (tmp_path / "link.json").hardlink_to(path)
+    assert source.splits(end, source.latest(end)) == [{"name": "link.json"}]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])

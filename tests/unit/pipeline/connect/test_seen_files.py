@@ -2,56 +2,61 @@
 
 import json
 
-from headwater.pipeline.connect.seen_files import NAMES_MAX, WINDOW_NS, SeenFiles, Stamp
+from headwater.pipeline.connect.seen_files import MARKS_MAX, FolderFile, SeenFiles
 
 NOON_NS = 1_700_000_000_000_000_000
-SECOND_NS = 1_000_000_000
 
 
-def read(*files: Stamp) -> SeenFiles:
-    return SeenFiles().with_more(files)
+def file(name: str, changed_ns: int = NOON_NS, *, written_ns: int = 0) -> FolderFile:
+    return FolderFile(name=name, size_bytes=3, written_ns=written_ns, changed_ns=changed_ns)
+
+
+def read(*files: FolderFile) -> SeenFiles:
+    return SeenFiles().with_more(files, files)
 
 
 def test_files_that_were_read_are_known_and_others_are_new() -> None:
-    seen = read((NOON_NS, "b"))
-    assert seen.has((NOON_NS, "b"))
-    assert not seen.has((NOON_NS, "a"))
-    assert not seen.has((NOON_NS, "c"))
-    assert not seen.has((NOON_NS + 1, "b"))
+    seen = read(file("b"))
+    assert seen.has(file("b"))
+    assert not seen.has(file("a"))
+    assert not seen.has(file("c"))
+    assert not seen.has(file("b", written_ns=1))
 
 
-def test_a_file_that_comes_after_the_clock_was_set_back_is_new() -> None:
-    seen = read((NOON_NS, "b"))
-    assert not seen.has((NOON_NS - 59 * SECOND_NS, "a"))
-    later = seen.with_more([(NOON_NS - 59 * SECOND_NS, "a")])
-    assert later.has((NOON_NS - 59 * SECOND_NS, "a"))
-    assert later.has((NOON_NS, "b"))
+def test_no_time_makes_a_new_file_an_old_one_or_the_other_way_round() -> None:
+    seen = read(file("b"))
+    assert not seen.has(file("a", 0))
+    assert seen.has(file("b", 0))
+    assert seen.has(file("b", 2 * NOON_NS))
 
 
-def test_names_are_forgotten_after_a_minute_and_their_files_are_not_read_again() -> None:
-    seen = read((NOON_NS, "a")).with_more([(NOON_NS + WINDOW_NS + 1, "b")])
-    assert list(seen.named) == ["b"]
-    assert seen.has((NOON_NS, "a"))
+def test_a_file_that_is_gone_is_forgotten() -> None:
+    new = file("b")
+    seen = read(file("a")).with_more([new], [new])
+    assert seen == read(new)
 
 
-def test_of_very_many_files_at_once_the_last_ones_are_named() -> None:
-    files = [(NOON_NS + number, f"{number:05}") for number in range(3 * NAMES_MAX)]
-    seen = read(*files[:10]).with_more(files[10:])
-    assert len(seen.named) == NAMES_MAX
-    assert all(seen.has(file) for file in files)
-    assert not seen.has((NOON_NS + 2 * NAMES_MAX + 5, "late"))
+def test_of_very_many_files_the_last_ones_have_marks() -> None:
+    files = [file(f"{number:05}", NOON_NS + number) for number in range(MARKS_MAX + 5)]
+    seen = read(*files[:10]).with_more(files[10:], files)
+    assert len(seen.marks) == MARKS_MAX
+    assert all(seen.has(each) for each in files)
+    assert not seen.has(file("late", NOON_NS + 5))
+    # This one has come too late.
+    assert seen.has(file("late", NOON_NS + 3))
+    assert len(json.dumps(seen.position())) < 110_000
 
 
-def test_a_position_that_stood_for_all_files_up_to_one_still_does() -> None:
-    seen = SeenFiles.of({"changed_ns": NOON_NS, "name": "b"})
-    assert seen.has((NOON_NS, "a"))
-    assert seen.has((NOON_NS, "b"))
-    assert not seen.has((NOON_NS, "c"))
-    # What was read before is not read again, though it has no name in the next position.
-    assert seen.with_more([(NOON_NS, "c")]).has((NOON_NS, "a"))
-    assert SeenFiles.of({}) == SeenFiles()
+def test_a_folder_that_has_become_smaller_is_known_file_by_file() -> None:
+    files = [file(str(number), NOON_NS + number) for number in range(6)]
+    seen = SeenFiles().with_more(files[:5], files[:5], marks_max=4)
+    assert seen.up_to == files[0].stamp
+    later = seen.with_more(files[5:], files[3:], marks_max=4)
+    assert later == read(*files[3:])
 
 
 def test_a_position_survives_json() -> None:
-    seen = read((NOON_NS, "a"), (NOON_NS + 5, "b"))
+    files = [file(str(number), NOON_NS + number) for number in range(6)]
+    seen = SeenFiles().with_more(files, files, marks_max=4)
     assert SeenFiles.of(json.loads(json.dumps(seen.position()))) == seen
+    assert SeenFiles.of({}) == SeenFiles()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.pipeline.jobs.reasons import reason_of
+from headwater.pipeline.jobs.reasons import reason_of, without_class
 
 FROM_A_WORKER = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage \
@@ -46,3 +46,8 @@ def test_the_reason_is_what_was_raised_last(text: str, reason: str) -> None:
 
 def test_a_reason_is_no_page() -> None:
     assert len(reason_of(ValueError("x" * 10_000))) == 500
+
+
+def test_a_failure_of_ours_needs_no_class_to_be_understood() -> None:
+    assert without_class("headwater.pipeline.failures.DataLost: gone") == "gone"
+    assert without_class("java.io.IOException: gone") == "java.io.IOException: gone"

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headwater.pipeline.gentle_stop import Query
 from headwater.pipeline.jobs.sink_life import SinkLife, SinkState
 from headwater.pipeline.jobs.spec import Restarts
-from headwater.pipeline.jobs.supervising import Query, Supervisor
+from headwater.pipeline.jobs.supervising import Supervisor
 
 
 class Broke(Exception):

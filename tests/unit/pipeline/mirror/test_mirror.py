@@ -363,3 +363,7 @@ def test_a_task_of_a_version_with_other_transactional_ids_is_fenced_at_the_start
         mirrored(west, east, topic, delivery="exactly-once")
         with pytest.raises(KafkaError):
             producer.commit_transaction()
+
+
+def test_a_mirror_that_finds_no_topic_says_so(clusters: tuple[str, str], topic: str) -> None:
+    assert mirrored(*clusters, topic) == [{"event": "no topic"}]
