@@ -1,6 +1,5 @@
 """How long somebody waits for one record."""
 
-import time
 from typing import cast
 
 import pytest
@@ -21,12 +20,11 @@ class EverSplit:
 
     def wait(self, timeout_s: float) -> bool:
         self.waits.append(timeout_s)
-        time.sleep(min(timeout_s, 0.001))
         return timeout_s > 0
 
 
 def test_a_record_whose_batch_is_split_is_not_waited_for_anew() -> None:
     batch = EverSplit()
-    with pytest.raises(KafkaTimeout, match=r"within 0.05 s"):
-        RecordFuture(cast("ProducerBatch", batch), 0, 0).result(0.05)
+    with pytest.raises(KafkaTimeout, match=r"within 0.01 s"):
+        RecordFuture(cast("ProducerBatch", batch), 0, 0).result(0.01)
     assert batch.waits == sorted(batch.waits, reverse=True)
