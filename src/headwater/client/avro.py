@@ -37,6 +37,7 @@ from headwater.model.failures import InvalidSetting
 try:
     import fastavro
     from fastavro.schema import SchemaParseException
+    from fastavro.validation import ValidationError
 except ImportError as error:
     raise InvalidSetting("fastavro is missing; pip install 'headwater[avro]' has it") from error
 
@@ -58,6 +59,7 @@ _MISFITS: Final = (
     OverflowError,
     RecursionError,
     fastavro.read.SchemaResolutionError,
+    ValidationError,
 )
 
 
@@ -130,6 +132,8 @@ class AvroSerializer:
         data = io.BytesIO()
         data.write(prefix)
         try:
+            # The writer itself would write an int of 40 bits, which others cannot read.
+            fastavro.validate(value, schema, raise_errors=True)
             fastavro.schemaless_writer(data, schema, value, strict_allow_default=True)
         except _MISFITS as error:
             raise SerializationFailed(f"the value does not fit its Avro schema: {error}") from error
