@@ -4,6 +4,7 @@ What a reader would get wrong: names of subjects may have slashes, which clients
 a path is cut before it is decoded, and Starlette's own routing, which decodes first, is not used.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from headwater.web.registry.store import SchemaStore
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
 BODY_BYTES_MAX: Final = 1_000_000
+BODY_S_MAX: Final = 30.0
 REQUESTS_MAX: Final = 256
 
 _JSON_TYPES: Final = (V1, "application/vnd.schemaregistry+json", "application/json")
@@ -72,6 +74,13 @@ class Call:
             return max(int(text), -1) if name == "limit" else max(int(text), 0)
         except ValueError:
             raise Refusal(404, "HTTP 404 Not Found") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An answer that is a text as it is, and not the JSON of a text."""
+
+    text: str
 
 
 Handler = Callable[[Call], Awaitable[Any]]
@@ -160,10 +169,14 @@ async def _body(request: Request) -> Any:
         raise Refusal(415, "HTTP 415 Unsupported Media Type")
     raw = bytearray()
     try:
-        async for chunk in request.stream():
-            raw += chunk
-            if len(raw) > BODY_BYTES_MAX:
-                raise Refusal(413, f"A body has at most {BODY_BYTES_MAX} bytes")
+        # Who sends no end holds one of the places for requests, but not for ever.
+        async with asyncio.timeout(BODY_S_MAX):
+            async for chunk in request.stream():
+                raw += chunk
+                if len(raw) > BODY_BYTES_MAX:
+                    raise Refusal(413, f"A body has at most {BODY_BYTES_MAX} bytes")
+    except TimeoutError:
+        raise Refusal(408, "HTTP 408 Request Timeout") from None
     except ClientDisconnect:
         raise Refusal(400, "The request broke off") from None
     if not raw:
@@ -175,6 +188,9 @@ async def _body(request: Request) -> Any:
 
 
 def _response(status: int, answer: Any, media_type: str) -> Response:
-    content = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+    if isinstance(answer, Raw):
+        content = answer.text
+    else:
+        content = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
     # Names with half a surrogate pair can be sent as JSON, but are no UTF-8.
     return Response(content.encode("utf-8", "replace"), status, media_type=media_type)

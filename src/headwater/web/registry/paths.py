@@ -1,11 +1,10 @@
 """Every path of the registry, with what it asks or commands."""
 
-import json
 from functools import partial
 from typing import Any, Final
 
 from headwater.web.registry import commands, queries
-from headwater.web.registry.app import Call, Path
+from headwater.web.registry.app import Call, Path, Raw
 from headwater.web.registry.refusals import Refusal
 from headwater.web.registry.resolving import read_submitted
 from headwater.web.registry.stored import SchemaValue
@@ -206,9 +205,9 @@ def _uses(call: Call) -> list[SchemaValue]:
     return [each for each in found if subject in (None, "", each.subject)]
 
 
-def _raw(version: SchemaValue) -> Any:
-    """The schema itself and not a text that holds it."""
-    return json.loads(version.schema)
+def _raw(version: SchemaValue) -> Raw:
+    """The schema itself and not a text that holds it; one of another type need not be JSON."""
+    return Raw(version.schema)
 
 
 def _checked(call: Call, version: int | None) -> Any:

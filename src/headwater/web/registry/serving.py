@@ -35,8 +35,15 @@ async def serve(
     listener = listening_socket(endpoint, NetworkSettings(), both_families=True)
     bound = replace(endpoint, port=listener.getsockname()[1])
     store = SchemaStore(bootstrap_servers, timeout_s=timeout_s)
+    waiting = asyncio.create_task(ended.wait())
     try:
-        await store.start()
+        starting = asyncio.create_task(store.start())
+        await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if ended.is_set():
+            starting.cancel()
+            await asyncio.wait((starting,))
+            return
+        await starting
         config = uvicorn.Config(
             application(store, PATHS),
             log_config=None,
@@ -50,12 +57,11 @@ async def serve(
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         ready(bound)
-        waiting = asyncio.create_task(ended.wait())
         await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
-        waiting.cancel()
         await serving
     finally:
+        waiting.cancel()
         listener.close()
         await store.close()
 

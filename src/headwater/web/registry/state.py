@@ -56,7 +56,7 @@ class State:
                 _put(self.configs, key.subject, None if value is None else _plain(value))
             case ModeKey():
                 mode = None if value is None else _plain(value).get("mode")
-                _put(self.modes, key.subject, mode)
+                _put(self.modes, key.subject, mode if isinstance(mode, str) else None)
             case DeleteSubjectKey():
                 if value is not None:
                     self._apply_delete(key.subject, _plain(value).get("version"))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from headwater.client.admin.descriptions import ConfigResource
 from headwater.client.aio import Admin, Consumer, Producer
 from headwater.client.errors import (
     InvalidProducerEpoch,
@@ -175,8 +176,16 @@ class SchemaStore:
                     configs={"cleanup.policy": "compact"},
                 )
             described = (await admin.describe_topics([TOPIC]))[TOPIC]
+            resource = ConfigResource.topic(TOPIC)
+            configs = (await admin.describe_configs([resource]))[resource]
         if len(described.partitions) != 1:
             raise InvalidSetting(f"the topic {TOPIC} must have one partition")
+        policy = configs["cleanup.policy"].value
+        if policy != "compact":
+            raise InvalidSetting(
+                f"the topic {TOPIC} must have cleanup.policy=compact, and not {policy}, "
+                "which forgets schemas"
+            )
 
     def _new_consumer(self) -> Consumer:
         consumer = Consumer(

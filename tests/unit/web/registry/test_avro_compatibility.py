@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.web.registry.avro_compatibility import unreadable
-from headwater.web.registry.avro_schema import parse
+from headwater.web.registry.avro_schema import PRIMITIVES, parse
 
 
 def found(reader: Any, writer: Any) -> list[str]:
@@ -104,6 +104,37 @@ def test_what_avro_resolves_is_compatible(name: str) -> None:
 def test_what_avro_does_not_resolve_is_told_with_its_place(name: str) -> None:
     reader, writer, complaints = UNREADABLE[name]
     assert found(reader, writer) == complaints
+
+
+PROMOTED = {
+    ("int", "long"),
+    ("int", "float"),
+    ("int", "double"),
+    ("long", "float"),
+    ("long", "double"),
+    ("float", "double"),
+    ("string", "bytes"),
+    ("bytes", "string"),
+}
+
+
+def test_exactly_avros_promotions_are_readable() -> None:
+    readable = {
+        (writer, reader)
+        for writer in PRIMITIVES
+        for reader in PRIMITIVES
+        if writer != reader and not found(reader, writer)
+    }
+    assert readable == PROMOTED
+
+
+def test_what_a_branch_that_failed_had_taken_for_granted_is_looked_at_again() -> None:
+    """The first branch meets both enums and fails for them; the second one reads the record."""
+    first = rec(fld("e", enum("A")), name="S")
+    second = rec(name="T", aliases=["S"])
+    reader = rec(fld("u", [first, second]), fld("v", "E"))
+    writer = rec(fld("u", rec(fld("e", enum("A", "B")), name="S")), fld("v", "E"))
+    assert found(reader, writer) == ["MISSING_ENUM_SYMBOLS /fields/1/type/symbols"]
 
 
 @pytest.mark.parametrize("tail", ["int", "string"])

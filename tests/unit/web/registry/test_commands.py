@@ -217,6 +217,7 @@ def test_an_import_says_ids_and_versions_itself(registry: Registry) -> None:
     assert registry.numbers("tea") == [3]
     with refused(42205):
         registry.register("tea", KIND_AND_PRICE, id=7, version=4)
+    assert registry.register("cocoa", '"string"', id=3) == 3
     registry.do(commands.set_mode, None, {"mode": "READWRITE"}, force=False)
     assert registry.register("coffee", KIND_AND_GRAMS) == 8
 

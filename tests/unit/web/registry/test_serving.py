@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from headwater.client import Admin, ConfigResource, Consumer, TopicPartition
+from headwater.client import Admin, ConfigResource, Consumer, Producer, TopicPartition
 from headwater.client.schema_registry import RegistryRefused, SchemaRegistry
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 from tests.unit.web.registry.schemas import KIND, KIND_AND_GRAMS, record
@@ -41,13 +41,24 @@ def client(registry: EmbeddedRegistry) -> Iterator[SchemaRegistry]:
 def ask(
     registry: EmbeddedRegistry, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[int, str | None, Any]:
+    raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    status, kind, answer = ask_raw(registry, path, method, raw, **headers)
+    return status, kind, json.loads(answer)
+
+
+def ask_raw(
+    registry: EmbeddedRegistry,
+    path: str,
+    method: str = "GET",
+    raw: bytes | None = None,
+    **headers: str,
+) -> tuple[int, str | None, bytes]:
     connection = http.client.HTTPConnection(urlsplit(registry.url).netloc, timeout=PATIENCE_S)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection.request(method, path, raw, {"Content-Type": V1, **named})
         response = connection.getresponse()
-        return response.status, response.headers.get("Content-Type"), json.loads(response.read())
+        return response.status, response.headers.get("Content-Type"), response.read()
     finally:
         connection.close()
 
@@ -260,6 +271,58 @@ def patiently(write: Callable[[], int]) -> int:
         except RegistryRefused:
             continue
     return write()
+
+
+CONFLUENTS = [
+    (b'{"keytype":"NOOP","magic":0}', None),
+    (
+        b'{"keytype":"CONFIG","subject":null,"magic":0}',
+        b'{"compatibilityLevel":"FULL_TRANSITIVE"}',
+    ),
+    (
+        b'{"keytype":"SCHEMA","subject":"tea-value","version":1,"magic":1}',
+        b'{"subject":"tea-value","version":1,"id":100,"md5":"f00","schema":"{\\"type\\":\\"record\\",'
+        b'\\"name\\":\\"Tea\\",\\"fields\\":[{\\"name\\":\\"kind\\",\\"type\\":\\"string\\"}]}",'
+        b'"deleted":false}',
+    ),
+    (
+        b'{"keytype":"SCHEMA","subject":"proto","version":1,"magic":1}',
+        b'{"subject":"proto","version":1,"id":101,"schemaType":"PROTOBUF",'
+        b'"schema":"syntax = \\"proto3\\";","deleted":false}',
+    ),
+    (b'{"keytype":"SCHEMA","subject":"broken","version":1,"magic":1}', b"no json"),
+]
+"""As Confluent's registry writes them, of several versions, and one that nobody has written."""
+
+
+def test_a_topic_of_confluents_registry_is_taken_over_with_its_ids() -> None:
+    with EmbeddedBroker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topic("_schemas", partitions=1, configs={"cleanup.policy": "compact"})
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for key, value in CONFLUENTS:
+                producer.send("_schemas", value, key=key).result(PATIENCE_S)
+        with (
+            EmbeddedRegistry(broker.bootstrap_servers) as registry,
+            SchemaRegistry(registry.url) as client,
+        ):
+            assert client.subjects() == ["proto", "tea-value"]
+            assert client.register("tea-value", KIND) == 100
+            assert client.register("other-value", KIND) == 100
+            assert client.register("new-value", KIND_AND_GRAMS) == 102
+            assert client.compatibility() == "FULL_TRANSITIVE"
+            assert client.schema(101).schema_type == "PROTOBUF"
+            status, _, _ = ask_raw(registry, "/schemas/ids/101/schema")
+            assert status == 200
+
+
+def test_a_topic_that_forgets_is_no_home_for_schemas() -> None:
+    with EmbeddedBroker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topic("_schemas", partitions=1)
+        ended = start_registry("--bootstrap", broker.bootstrap_servers, "--listen", "127.0.0.1:0")
+        assert ended.returncode == 2
+        assert "cleanup.policy=compact" in ended.stderr
 
 
 def start_registry(*arguments: str) -> subprocess.CompletedProcess[str]:
