@@ -182,6 +182,23 @@ def test_schemas_outlive_the_registry_however_it_ends(
     assert client.look_up("kept", KIND).id == schema_id
 
 
+def topic_content(broker: EmbeddedBroker) -> dict[bytes, Any]:
+    """What is left of the topic when it is compacted."""
+    found: dict[bytes, Any] = {}
+    with Consumer(
+        bootstrap_servers=broker.bootstrap_servers, isolation_level="read_committed"
+    ) as consumer:
+        place = TopicPartition("_schemas", 0)
+        consumer.assign([place])
+        consumer.seek_to_beginning()
+        end = consumer.end_offsets([place])[place]
+        while consumer.position(place) < end:
+            for each in consumer.poll(1):
+                is_json = each.value is not None and each.value.startswith(b"{")
+                found[each.key or b""] = json.loads(each.value or b"") if is_json else each.value
+    return found
+
+
 def test_the_topic_is_compacted_and_has_confluents_keys_and_values(
     broker: EmbeddedBroker, client: SchemaRegistry
 ) -> None:
@@ -192,17 +209,7 @@ def test_the_topic_is_compacted_and_has_confluents_keys_and_values(
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         configs = admin.describe_configs([topic])[topic]
         assert configs["cleanup.policy"].value == "compact"
-    found: dict[bytes | None, Any] = {}
-    with Consumer(
-        bootstrap_servers=broker.bootstrap_servers, isolation_level="read_committed"
-    ) as consumer:
-        place = TopicPartition("_schemas", 0)
-        consumer.assign([place])
-        consumer.seek_to_beginning()
-        end = consumer.end_offsets([place])[place]
-        while consumer.position(place) < end:
-            for each in consumer.poll(1):
-                found[each.key] = None if each.value is None else json.loads(each.value)
+    found = topic_content(broker)
     assert found[b'{"keytype":"SCHEMA","subject":"looked-at","version":1,"magic":1}'] == {
         "subject": "looked-at",
         "version": 1,
@@ -312,8 +319,11 @@ def test_a_topic_of_confluents_registry_is_taken_over_with_its_ids() -> None:
             assert client.register("new-value", KIND_AND_GRAMS) == 102
             assert client.compatibility() == "FULL_TRANSITIVE"
             assert client.schema(101).schema_type == "PROTOBUF"
-            status, _, _ = ask_raw(registry, "/schemas/ids/101/schema")
-            assert status == 200
+            assert ask_raw(registry, "/schemas/ids/101/schema")[0] == 200
+            client.set_compatibility("NONE")
+        # The key is the same to the last byte, or both would be left in the topic.
+        configs = {key: each for key, each in topic_content(broker).items() if b"CONFIG" in key}
+        assert configs == {CONFLUENTS[1][0]: {"compatibilityLevel": "NONE"}}
 
 
 def test_a_topic_that_forgets_is_no_home_for_schemas() -> None:
