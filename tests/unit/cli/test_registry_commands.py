@@ -62,7 +62,7 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(url: str) -> None:
     result = run(url, "versions", "nothing")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        "headwater: Subject 'nothing' not found. (error code 40401)"
+        "headwater: There is no subject 'nothing' (error code 40401)"
     ]
 
 

@@ -55,8 +55,7 @@ class Call:
         if not text.strip().isdecimal() or not 1 <= int(text) <= _INT_MAX:
             raise Refusal(
                 INVALID_VERSION,
-                f"The specified version '{text}' is not a valid version id. "
-                'Allowed values are between [1, 2^31-1] and the string "latest"',
+                f"'{text}' is no version: that is a number from 1 on, or latest",
             )
         return int(text)
 

@@ -110,22 +110,22 @@ def _check_subject(subject: str) -> None:
     has_control = any(ord(each) < 32 or ord(each) == 127 for each in subject)
     # What begins like this is a context of Confluent's, which is not served.
     if not subject.strip() or has_control or subject.startswith(":") or len(subject) > _SUBJECT_MAX:
-        raise Refusal(INVALID_SUBJECT, f"The specified subject '{subject}' is not a valid subject.")
+        raise Refusal(INVALID_SUBJECT, f"'{subject}' cannot be the name of a subject")
 
 
 def _check_register_mode(state: State, subject: str, given: Submitted) -> None:
     _check_writable(state, subject)
     mode = state.mode_of(subject)
     if given.id >= 0 and mode != "IMPORT":
-        raise not_permitted(f"Subject {subject} is not in import mode")
+        raise not_permitted(f"Only in mode IMPORT may an id be given, and {subject} is not")
     if given.id < 0 and mode != "READWRITE":
-        raise not_permitted(f"Subject {subject} is not in read-write mode")
+        raise not_permitted(f"In mode {mode}, {subject} takes no new schemas without an id")
 
 
 def _check_writable(state: State, subject: str | None) -> None:
     if state.mode_of(subject).startswith("READONLY"):
-        what = "The registry" if subject is None else f"Subject {subject}"
-        raise not_permitted(f"{what} is in read-only mode")
+        what = "the registry" if subject is None else subject
+        raise not_permitted(f"Nothing of {what} can be changed, since its mode is read-only")
 
 
 def _check_compatible(state: State, subject: str, resolved: Resolved) -> None:
@@ -150,7 +150,7 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision:
     if not permanent and not state.has(subject):
         raise Refusal(
             SUBJECT_SOFT_DELETED,
-            f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently",
+            f"'{subject}' is deleted softly already; permanent=true deletes it for good",
         )
     _check_writable(state, subject)
     versions = state.versions(subject, deleted=permanent)
@@ -161,7 +161,7 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision:
     if permanent and any(not each.is_deleted for each in versions):
         raise Refusal(
             SUBJECT_NOT_SOFT_DELETED,
-            f"Subject '{subject}' was not deleted first before being permanently deleted",
+            f"'{subject}' must be deleted softly before it is deleted for good",
         )
     numbers = [each.version for each in versions]
     if not permanent:
@@ -181,8 +181,8 @@ def delete_version(state: State, subject: str, version: int, *, permanent: bool)
         if found.is_deleted:
             raise Refusal(
                 VERSION_SOFT_DELETED,
-                f"Subject '{subject}' Version {found.version} was soft deleted. "
-                "Set permanent=true to delete permanently",
+                f"Version {found.version} of '{subject}' is deleted softly already; "
+                "permanent=true deletes it for good",
             )
     _check_writable(state, subject)
     if state.referrers(subject, found.version, deleted=permanent):
@@ -193,8 +193,8 @@ def delete_version(state: State, subject: str, version: int, *, permanent: bool)
     if not found.is_deleted:
         raise Refusal(
             VERSION_NOT_SOFT_DELETED,
-            f"Subject '{subject}' Version {found.version} was not deleted first before being "
-            "permanently deleted",
+            f"Version {found.version} of '{subject}' must be deleted softly before it is deleted "
+            "for good",
         )
     is_last = len(state.versions(subject, deleted=True)) == 1
     others = _without_settings(state, subject) if is_last else []
@@ -217,8 +217,7 @@ def version_of(state: State, subject: str, version: int, *, deleted: bool = Fals
 def _referred(version: SchemaValue) -> Refusal:
     return Refusal(
         REFERENCE_EXISTS,
-        f"One or more references exist to the schema of subject {version.subject}, "
-        f"version {version.version}.",
+        f"Other schemas refer to version {version.version} of {version.subject}",
     )
 
 
@@ -262,7 +261,7 @@ def _level(given: Any) -> str:
 
 def _invalid_level() -> Refusal:
     known = ", ".join(level.lower() for level in LEVELS)
-    return Refusal(INVALID_COMPATIBILITY, f"Invalid compatibility level. Valid values are {known}")
+    return Refusal(INVALID_COMPATIBILITY, f"A compatibility level is one of {known}")
 
 
 def delete_config(state: State, subject: str | None) -> Decision:
@@ -287,7 +286,7 @@ def set_mode(state: State, subject: str | None, body: dict[str, Any], *, force: 
         _check_subject(subject)
     mode = str(body.get("mode") or "").upper()
     if mode not in MODES:
-        raise Refusal(INVALID_MODE, f"Invalid mode. Valid values are {', '.join(MODES)}")
+        raise Refusal(INVALID_MODE, f"A mode is one of {', '.join(MODES)}")
     named = {} if subject is None else {"subject": subject}
     entry = Entry(ModeKey(subject), {**named, "mode": mode})
     answer = {"mode": mode}
@@ -295,7 +294,9 @@ def set_mode(state: State, subject: str | None, body: dict[str, Any], *, force: 
         return Decision((entry,), answer)
     concerned = sorted(state.subjects) if subject is None else [subject]
     if any(state.has(each) for each in concerned):
-        raise not_permitted("Cannot import since found existing subjects")
+        raise not_permitted(
+            "Mode IMPORT begins only where there are no subjects; force=true insists"
+        )
     left = [each for name in concerned for each in state.versions(name, deleted=True)]
     for each in left:
         if state.referrers(each.subject, each.version, deleted=True):

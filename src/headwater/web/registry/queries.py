@@ -137,7 +137,7 @@ def config(state: State, subject: str | None, *, or_global: bool) -> dict[str, A
         if not or_global:
             raise Refusal(
                 NO_CONFIG_OF_SUBJECT,
-                f"Subject '{subject}' does not have subject-level compatibility configured",
+                f"'{subject}' has no compatibility level of its own",
             )
         found = state.configs.get(None)
     return config_answer(found or {})
@@ -145,7 +145,5 @@ def config(state: State, subject: str | None, *, or_global: bool) -> dict[str, A
 
 def mode(state: State, subject: str | None, *, or_global: bool) -> dict[str, str]:
     if subject is not None and subject not in state.modes and not or_global:
-        raise Refusal(
-            NO_MODE_OF_SUBJECT, f"Subject '{subject}' does not have subject-level mode configured"
-        )
+        raise Refusal(NO_MODE_OF_SUBJECT, f"'{subject}' has no mode of its own")
     return {"mode": state.mode_of(subject)}

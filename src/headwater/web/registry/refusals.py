@@ -44,16 +44,16 @@ class Refusal(HeadwaterError):
 
 
 def subject_not_found(subject: str) -> Refusal:
-    return Refusal(SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+    return Refusal(SUBJECT_NOT_FOUND, f"There is no subject '{subject}'")
 
 
 def version_not_found(version: int) -> Refusal:
-    return Refusal(VERSION_NOT_FOUND, f"Version {version} not found.")
+    return Refusal(VERSION_NOT_FOUND, f"The subject has no version {version}")
 
 
 def schema_not_found(schema_id: int | None = None) -> Refusal:
-    which = "" if schema_id is None else f" {schema_id}"
-    return Refusal(SCHEMA_NOT_FOUND, f"Schema{which} not found")
+    which = "such schema" if schema_id is None else f"schema with the id {schema_id}"
+    return Refusal(SCHEMA_NOT_FOUND, f"There is no {which}")
 
 
 def invalid_schema(reason: str) -> Refusal:

@@ -50,7 +50,7 @@ def read_submitted(body: dict[str, Any]) -> Submitted:
             raise Refusal(INVALID_RULES, f"{name} of schemas is not served here")
     schema = body.get("schema")
     if not isinstance(schema, str) or not schema.strip():
-        raise invalid_schema("Empty schema")
+        raise invalid_schema("Invalid schema: there is none in the request")
     try:
         references = read_references(body.get("references"))
     except ValueError as error:
