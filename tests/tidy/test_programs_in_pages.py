@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headwater.testing import EmbeddedBroker
+from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240
@@ -40,6 +40,19 @@ def test_the_page_about_clients_can_be_typed_in_from_top_to_bottom(tmp_path: Pat
     assert "not sent" not in printed
     assert "brewing b'oolong'" in printed
     assert "deleted: ['cider'] not deleted: ['cocoa']" in printed
+
+
+def test_the_page_about_the_schema_registry_can_be_typed_in_too(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker, EmbeddedRegistry(broker.bootstrap_servers) as registry:
+        code = "\n".join(programs("REGISTRY.md"))
+        code = code.replace("localhost:9092", broker.bootstrap_servers)
+        code = code.replace("http://localhost:8081", registry.url)
+        (tmp_path / "page.py").write_text(code, encoding="utf-8")
+        printed = run(["page.py"], tmp_path)
+    first, refused, read = printed.splitlines()
+    assert first == "[{'kind': 'green'}]"
+    assert "no field price" in refused
+    assert read == "{'kind': 'white', 'grams': None}"
 
 
 def test_the_tests_in_the_page_about_testing_pass(tmp_path: Path) -> None:

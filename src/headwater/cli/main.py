@@ -23,6 +23,7 @@ from headwater.cli import (
     pipeline,
     produce,
     records,
+    registry,
     topics,
     transactions,
     zookeeper,
@@ -66,6 +67,7 @@ app.command("mirror")(mirror.mirror)
 app.add_typer(connect.app, name="connect")
 app.add_typer(perf.app, name="perf")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(registry.app, name="registry")
 
 
 def _show_version(wanted: bool) -> None:

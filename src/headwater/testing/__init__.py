@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from headwater.model.failures import BrokerDidNotStart
     from headwater.testing.embedded_broker import EmbeddedBroker
     from headwater.testing.embedded_cluster import EmbeddedCluster
+    from headwater.testing.embedded_registry import EmbeddedRegistry
 
-__all__ = ["BrokerDidNotStart", "EmbeddedBroker", "EmbeddedCluster"]
+__all__ = ["BrokerDidNotStart", "EmbeddedBroker", "EmbeddedCluster", "EmbeddedRegistry"]
 
 
 def __getattr__(name: str) -> object:
@@ -30,4 +31,8 @@ def __getattr__(name: str) -> object:
         from headwater.testing.embedded_cluster import EmbeddedCluster
 
         return EmbeddedCluster
+    if name == "EmbeddedRegistry":
+        from headwater.testing.embedded_registry import EmbeddedRegistry
+
+        return EmbeddedRegistry
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from headwater.model.setting_kinds import Value
-    from headwater.testing import EmbeddedBroker
+    from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 
 _MARKER = "kafka_topic"
 # Kafka allows 249; what is left is for a number, and for whoever builds names from this one.
@@ -67,6 +67,21 @@ def headwater_broker(headwater_settings: Mapping[str, Value]) -> Iterator[Embedd
 def kafka_broker(headwater_broker: EmbeddedBroker) -> EmbeddedBroker:
     """A broker for all tests of a session; any Kafka client finds it at `bootstrap_servers`."""
     return headwater_broker
+
+
+@pytest.fixture(scope="session")
+def schema_registry(kafka_broker: EmbeddedBroker) -> Iterator[EmbeddedRegistry]:
+    """A schema registry on that broker, for all tests of a session; clients find it at `url`."""
+    from headwater.testing import BrokerDidNotStart, EmbeddedRegistry
+
+    registry = EmbeddedRegistry(kafka_broker.bootstrap_servers)
+    try:
+        registry.start()
+    except BrokerDidNotStart as failure:
+        registry.close()
+        pytest.fail(str(failure), pytrace=False)
+    with registry:
+        yield registry
 
 
 @pytest.fixture

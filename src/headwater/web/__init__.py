@@ -1,4 +1,1 @@
-"""HTTP faces: schema registry, REST, console. Talks to brokers only through the client.
-
-Empty until the web faces are built; the room exists so that its place in the stack is checked.
-"""
+"""HTTP faces: the schema registry, and what may come. Talks to brokers only through the client."""

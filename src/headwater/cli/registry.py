@@ -1,0 +1,224 @@
+"""`headwater registry`: a schema registry as a process, and commands that ask one."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    failing_clearly,
+    show,
+    tell_done,
+)
+
+if TYPE_CHECKING:
+    from headwater.client.schema_registry import SchemaRegistry
+
+CANNOT_START: Final = 2
+
+app = typer.Typer(no_args_is_help=True, help="A schema registry, and the schemas in it.")
+
+Url = Annotated[
+    str,
+    typer.Option("--url", "-u", envvar="HEADWATER_REGISTRY", help="Where the registry is."),
+]
+DEFAULT_URL: Final = "http://localhost:8081"
+Subject = Annotated[str, typer.Argument(help="The subject.", show_default=False)]
+SchemaFile = Annotated[
+    Path, typer.Argument(help="A file with a schema; - for standard input.", show_default=False)
+]
+Deleted = Annotated[bool, typer.Option("--deleted", help="What was deleted softly, too.")]
+
+
+@app.command()
+def start(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The address to listen on.")
+    ] = "127.0.0.1:8081",
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long a write may take.")
+    ] = 10.0,
+) -> None:
+    """Run a schema registry for Avro, until SIGTERM or Ctrl-C."""
+    from headwater.model.failures import HeadwaterError
+
+    try:
+        asyncio.run(_run(bootstrap, listen, timeout))
+    except ImportError as error:
+        _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
+    except HeadwaterError as error:
+        _complain(str(error))
+
+
+async def _run(bootstrap: str, listen: str, timeout_s: float) -> None:
+    from headwater.client.aio import Admin
+    from headwater.client.errors import KafkaError, KafkaTimeout
+    from headwater.client.retrying import said_before
+    from headwater.web.registry.serving import serve
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, ended.set)
+    async with Admin(bootstrap_servers=bootstrap, client_id="headwater-cli") as admin:
+        try:
+            await admin.describe_cluster(timeout=5.0)
+        except KafkaTimeout as error:
+            raise KafkaError(f"no broker answers: {said_before(error) or error}") from error
+
+    def announce(address: object) -> None:
+        line = f"headwater registry ready on http://{address} (brokers {bootstrap})"
+        print(line, flush=True)
+
+    await serve(
+        bootstrap,
+        listen,
+        ready=lambda endpoint: announce(endpoint.address),
+        ended=ended,
+        timeout_s=timeout_s,
+    )
+
+
+def _complain(reason: str) -> None:
+    typer.echo(f"headwater: {reason}", err=True)
+    raise typer.Exit(CANNOT_START)
+
+
+@contextmanager
+def _registry(url: str) -> "Iterator[SchemaRegistry]":
+    from headwater.client.schema_registry import SchemaRegistry
+
+    with failing_clearly(), SchemaRegistry(url) as registry:
+        yield registry
+
+
+@app.command()
+def subjects(
+    url: Url = DEFAULT_URL,
+    prefix: Annotated[str, typer.Option(help="Only those that begin so.")] = "",
+    deleted: Deleted = False,
+    as_json: AsJson = False,
+) -> None:
+    """List subjects."""
+    with _registry(url) as registry:
+        found = registry.subjects(prefix=prefix, deleted=deleted)
+    show([{"subject": each} for each in found], as_json=as_json, columns=["subject"])
+
+
+@app.command()
+def versions(
+    subject: Subject, url: Url = DEFAULT_URL, deleted: Deleted = False, as_json: AsJson = False
+) -> None:
+    """List the versions of a subject, with their ids."""
+    with _registry(url) as registry:
+        numbers = registry.versions(subject, deleted=deleted)
+        found = [registry.version(subject, each, deleted=deleted) for each in numbers]
+    rows = [{"subject": each.subject, "version": each.version, "id": each.id} for each in found]
+    show(rows, as_json=as_json, columns=["subject", "version", "id"])
+
+
+@app.command("show")
+def show_schema(
+    subject: Subject,
+    version: Annotated[str, typer.Option(help="A number, or latest.")] = "latest",
+    url: Url = DEFAULT_URL,
+    deleted: Deleted = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a schema."""
+    with _registry(url) as registry:
+        found = registry.version(subject, version, deleted=deleted)
+    if as_json:
+        typer.echo(json.dumps(found.as_json()))
+    else:
+        typer.echo(json.dumps(json.loads(found.schema), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def register(
+    subject: Subject,
+    file: SchemaFile,
+    url: Url = DEFAULT_URL,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Order what has none.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Register a schema as the next version of a subject, and show its id."""
+    with _registry(url) as registry:
+        schema_id = registry.register(subject, _text(file), normalize=normalize)
+    show([{"subject": subject, "id": schema_id}], as_json=as_json, columns=["subject", "id"])
+
+
+@app.command()
+def delete(
+    subject: Subject,
+    version: Annotated[str | None, typer.Option(help="Only this one; or latest.")] = None,
+    permanent: Annotated[
+        bool, typer.Option("--permanent", help="For good, what was deleted softly before.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a subject, or one of its versions: softly, then with --permanent for good."""
+    with _registry(url) as registry:
+        gone = registry.delete(subject, version, permanent=permanent)
+    tell_done([{"subject": subject, "version": each} for each in gone], as_json=as_json)
+
+
+@app.command()
+def check(
+    subject: Subject,
+    file: SchemaFile,
+    version: Annotated[str | None, typer.Option(help="Against this one only; or latest.")] = None,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Whether a schema could be the next version; exits with 1 if not."""
+    with _registry(url) as registry:
+        found = registry.complaints(subject, _text(file), version)
+    rows: list[dict[str, Any]] = [{"complaint": each} for each in found]
+    if as_json:
+        rows = [{"subject": subject, "is_compatible": not found, "messages": found}]
+    if found or as_json:
+        show(rows, as_json=as_json, columns=["complaint"])
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def config(
+    subject: Annotated[
+        str | None, typer.Argument(help="The subject; all without one.", show_default=False)
+    ] = None,
+    compatibility: Annotated[
+        str | None, typer.Option("--set", metavar="LEVEL", help="A new compatibility level.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Show which compatibility level is in force, or set one."""
+    with _registry(url) as registry:
+        if compatibility is not None:
+            registry.set_compatibility(compatibility, subject)
+        level = registry.compatibility(subject)
+    row = {"subject": subject, "compatibility": level}
+    show([row], as_json=as_json, columns=["subject", "compatibility"])
+
+
+def _text(file: Path) -> str:
+    if str(file) == "-":
+        return sys.stdin.read()
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no text"
+        raise typer.BadParameter(f"{file}: {reason}") from None

@@ -1,0 +1,318 @@
+"""A client of a schema registry, ours or Confluent's, that blocks. Standard library only.
+
+    with SchemaRegistry("http://localhost:8081") as registry:
+        schema_id = registry.register("tea-value", '"string"')
+
+What a reader would get wrong: it is safe to share between threads, but they wait for each other:
+there is one connection. Serializers ask once for each schema, and then remember.
+"""
+
+import base64
+import http.client
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+from headwater.client.errors import KafkaError, KafkaTimeout
+from headwater.model.failures import InvalidSetting
+
+_V1: Final = "application/vnd.schemaregistry.v1+json"
+_ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class RegistryError(KafkaError):
+    """Anything that went wrong between a client and a schema registry."""
+
+
+class RegistryUnreachable(RegistryError):
+    """No registry answers at any of the addresses."""
+
+
+class RegistryTimeout(RegistryUnreachable, KafkaTimeout):
+    """The registry did not answer in time."""
+
+
+class RegistryRefused(RegistryError):
+    """The registry has said no; `error_code` is Confluent's."""
+
+    def __init__(self, message: str, *, status: int, error_code: int) -> None:
+        super().__init__(f"{message} (error code {error_code})")
+        self.status = status
+        self.error_code = error_code
+
+
+class SchemaNotFound(RegistryRefused):
+    """There is no such subject, version or schema."""
+
+
+class SchemaIncompatible(RegistryRefused):
+    """The schema may not follow those that the subject has."""
+
+
+class SchemaInvalid(RegistryRefused):
+    """What was sent is no schema, or of a type that the registry does not serve."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaReference:
+    """A name that a schema uses, and where it is defined."""
+
+    name: str
+    subject: str
+    version: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredSchema:
+    """A schema as the registry has it. Who asked by id is not told subject and version."""
+
+    id: int
+    schema: str
+    subject: str | None = None
+    version: int | None = None
+    schema_type: str = "AVRO"
+    references: tuple[SchemaReference, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "subject": self.subject,
+            "version": self.version,
+            "id": self.id,
+            "schemaType": self.schema_type,
+            "references": [each.as_json() for each in self.references],
+            "schema": self.schema,
+        }
+
+
+class SchemaRegistry:
+    """The registry at one address, or at the first of several that answers."""
+
+    def __init__(self, url: str | Sequence[str], *, timeout: float = 30.0) -> None:
+        """URLs as `http://user:password@host:port/path`. `timeout`, in seconds, is of one try."""
+        given = url.split(",") if isinstance(url, str) else list(url)
+        self._places = [_Place.of(each.strip(), timeout) for each in given]
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            for place in self._places:
+                place.connection.close()
+
+    # Asking.
+
+    def subjects(self, *, prefix: str = "", deleted: bool = False) -> list[str]:
+        query = {"deleted": deleted, **({"subjectPrefix": prefix} if prefix else {})}
+        return list(self._ask("GET", ["subjects"], query))
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        return list(self._ask("GET", ["subjects", subject, "versions"], {"deleted": deleted}))
+
+    def version(
+        self, subject: str, version: int | str = "latest", *, deleted: bool = False
+    ) -> RegisteredSchema:
+        path = ["subjects", subject, "versions", str(version)]
+        return _registered(self._ask("GET", path, {"deleted": deleted}))
+
+    def schema(self, schema_id: int) -> RegisteredSchema:
+        """The schema with an id."""
+        answer = self._ask("GET", ["schemas", "ids", str(schema_id)])
+        return _registered({**answer, "id": schema_id})
+
+    def look_up(
+        self,
+        subject: str,
+        schema: str,
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> RegisteredSchema:
+        """The version of a subject that has this schema. Raises `SchemaNotFound`."""
+        body = _body(schema, references)
+        return _registered(self._ask("POST", ["subjects", subject], {"normalize": normalize}, body))
+
+    def complaints(self, subject: str, schema: str, version: int | str | None = None) -> list[str]:
+        """What speaks against a schema as the next version; nothing if it is compatible."""
+        path = ["compatibility", "subjects", subject, "versions"]
+        if version is not None:
+            path.append(str(version))
+        answer = self._ask("POST", path, {"verbose": True}, _body(schema, ()))
+        if answer.get("is_compatible"):
+            return []
+        return list(answer.get("messages") or ["the schema is incompatible"])
+
+    def compatibility(self, subject: str | None = None) -> str:
+        """The compatibility level in force."""
+        path = ["config"] if subject is None else ["config", subject]
+        return str(self._ask("GET", path, {"defaultToGlobal": True})["compatibilityLevel"])
+
+    # Changing.
+
+    def register(
+        self,
+        subject: str,
+        schema: str,
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> int:
+        """The id of a schema, which is the next version of the subject if it was none."""
+        path = ["subjects", subject, "versions"]
+        body = _body(schema, references)
+        return int(self._ask("POST", path, {"normalize": normalize}, body)["id"])
+
+    def delete(
+        self, subject: str, version: int | str | None = None, *, permanent: bool = False
+    ) -> list[int]:
+        """Delete a subject or one version; the versions that are gone."""
+        path = ["subjects", subject]
+        if version is not None:
+            path += ["versions", str(version)]
+        answer = self._ask("DELETE", path, {"permanent": permanent})
+        return list(answer) if isinstance(answer, list) else [int(answer)]
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> None:
+        path = ["config"] if subject is None else ["config", subject]
+        self._ask("PUT", path, body={"compatibility": level})
+
+    # The way there.
+
+    def _ask(
+        self,
+        method: str,
+        path: Sequence[str],
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+    ) -> Any:
+        target = "/" + "/".join(quote(each, safe="") for each in path)
+        chosen = {key: _said(value) for key, value in (query or {}).items() if value is not False}
+        if chosen:
+            target += f"?{urlencode(chosen)}"
+        raw = None if body is None else json.dumps(body).encode()
+        with self._lock:
+            failures = []
+            for place in self._places:
+                try:
+                    return place.ask(method, target, raw)
+                except RegistryUnreachable as error:
+                    failures.append(error)
+        raise failures[0]
+
+
+class _Place:
+    """One address, with its connection."""
+
+    def __init__(
+        self, connection: http.client.HTTPConnection, prefix: str, headers: dict[str, str]
+    ) -> None:
+        self.connection = connection
+        self._prefix = prefix
+        self._headers = headers
+
+    @classmethod
+    def of(cls, url: str, timeout: float) -> "_Place":
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise InvalidSetting(f"{url!r} is no URL of a schema registry: {error}") from None
+        if parts.scheme not in ("http", "https") or not host:
+            raise InvalidSetting(f"{url!r} is no URL of a schema registry, like http://host:8081")
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        headers = {"Content-Type": _V1, "Accept": f"{_V1}, application/json"}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return cls(kind(host, port, timeout=timeout), parts.path.rstrip("/"), headers)
+
+    def ask(self, method: str, target: str, body: bytes | None) -> Any:
+        # A connection that the other side has closed meanwhile is noticed when it is used.
+        is_fresh = self.connection.sock is None
+        try:
+            status, raw = self._exchange(method, target, body)
+        except (http.client.RemoteDisconnected, ConnectionError) as error:
+            self.connection.close()
+            if is_fresh:
+                raise self._unreachable(error) from error
+            return self.ask(method, target, body)
+        except TimeoutError as error:
+            self.connection.close()
+            raise RegistryTimeout(f"{self._name} does not answer in time") from error
+        except (http.client.HTTPException, OSError) as error:
+            self.connection.close()
+            raise self._unreachable(error) from error
+        return self._answer(status, raw)
+
+    def _exchange(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
+        self.connection.request(method, self._prefix + target, body=body, headers=self._headers)
+        response = self.connection.getresponse()
+        raw = response.read(_ANSWER_BYTES_MAX + 1)
+        if len(raw) > _ANSWER_BYTES_MAX:
+            raise http.client.HTTPException("the answer is too large")
+        return response.status, raw
+
+    def _answer(self, status: int, raw: bytes) -> Any:
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = None
+        if status < 300 and answer is not None:
+            return answer
+        told = answer if isinstance(answer, dict) else {}
+        message = str(told.get("message") or f"{self._name} answers with HTTP {status}")
+        code = told.get("error_code")
+        kind = {404: SchemaNotFound, 409: SchemaIncompatible, 422: SchemaInvalid}.get(
+            status, RegistryRefused
+        )
+        raise kind(message, status=status, error_code=code if isinstance(code, int) else status)
+
+    @property
+    def _name(self) -> str:
+        return f"the schema registry at {self.connection.host}:{self.connection.port}"
+
+    def _unreachable(self, error: Exception) -> RegistryUnreachable:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return RegistryUnreachable(f"{self._name} does not answer: {reason}")
+
+
+def _said(value: Any) -> str:
+    return "true" if value is True else str(value)
+
+
+def _body(schema: str, references: Sequence[SchemaReference]) -> dict[str, Any]:
+    named = {"references": [each.as_json() for each in references]} if references else {}
+    return {"schema": schema, **named}
+
+
+def _registered(answer: dict[str, Any]) -> RegisteredSchema:
+    references = answer.get("references") or []
+    return RegisteredSchema(
+        id=answer["id"],
+        schema=answer["schema"],
+        subject=answer.get("subject"),
+        version=answer.get("version"),
+        schema_type=answer.get("schemaType") or "AVRO",
+        references=tuple(
+            SchemaReference(name=each["name"], subject=each["subject"], version=each["version"])
+            for each in references
+        ),
+    )

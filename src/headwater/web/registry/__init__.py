@@ -1,0 +1,1 @@
+"""A schema registry: the HTTP interface and the topic `_schemas` of Confluent's, for Avro."""

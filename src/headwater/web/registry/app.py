@@ -1,0 +1,195 @@
+"""The registry over HTTP, with the paths, fields and codes of Confluent's.
+
+What a reader would get wrong: names of subjects may have slashes, which clients send as `%2F`. So
+a path is cut before it is decoded, and Starlette's own routing, which decodes first, is not used.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.web.registry.refusals import INVALID_VERSION, Refusal
+from headwater.web.registry.store import SchemaStore
+
+V1: Final = "application/vnd.schemaregistry.v1+json"
+BODY_BYTES_MAX: Final = 1_000_000
+BODY_S_MAX: Final = 30.0
+REQUESTS_MAX: Final = 256
+
+_JSON_TYPES: Final = (V1, "application/vnd.schemaregistry+json", "application/json")
+_GENERIC: Final = "application/octet-stream"
+_METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+_INT_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request to one of the paths: what stands in the path, in the query and in the body."""
+
+    store: SchemaStore
+    parts: Sequence[str]
+    query: dict[str, str]
+    body: Any
+
+    def is_set(self, name: str) -> bool:
+        return self.query.get(name, "").lower() == "true"
+
+    @property
+    def json_object(self) -> dict[str, Any]:
+        if not isinstance(self.body, dict):
+            raise Refusal(422, "The request needs a JSON object as its body")
+        return self.body
+
+    def version(self, text: str) -> int:
+        """A version's number; -1 for the latest."""
+        if text.strip().lower() in ("latest", "-1"):
+            return -1
+        if not text.strip().isdecimal() or not 1 <= int(text) <= _INT_MAX:
+            raise Refusal(
+                INVALID_VERSION,
+                f"'{text}' is no version: that is a number from 1 on, or latest",
+            )
+        return int(text)
+
+    def page(self, found: Sequence[Any]) -> Sequence[Any]:
+        """The part of a list that `offset` and `limit` ask for."""
+        first = self._number("offset", 0)
+        limit = self._number("limit", -1)
+        return found[first:] if limit < 1 else found[first : first + limit]
+
+    def _number(self, name: str, default: int) -> int:
+        text = self.query.get(name)
+        if text is None:
+            return default
+        try:
+            return max(int(text), -1) if name == "limit" else max(int(text), 0)
+        except ValueError:
+            raise Refusal(404, "HTTP 404 Not Found") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An answer that is a text as it is, and not the JSON of a text."""
+
+    text: str
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A path of the interface; `None` stands for a name or a number."""
+
+    parts: tuple[str | None, ...]
+    handlers: dict[str, Handler]
+
+    def match(self, given: Sequence[str]) -> list[str] | None:
+        if len(given) != len(self.parts):
+            return None
+        found = []
+        for wanted, part in zip(self.parts, given, strict=True):
+            if wanted is None:
+                found.append(unquote(part))
+            elif wanted != part:
+                return None
+        return found
+
+
+def application(store: SchemaStore, paths: Sequence[Path]) -> Starlette:
+    """An ASGI application that answers from a store."""
+    door = _Door(store, paths)
+    return Starlette(routes=[Route("/{path:path}", door.answer, methods=[*_METHODS, "HEAD"])])
+
+
+class _Door:
+    def __init__(self, store: SchemaStore, paths: Sequence[Path]) -> None:
+        self._store = store
+        self._paths = paths
+        self._under_way = 0
+
+    async def answer(self, request: Request) -> Response:
+        accepted = _answer_type(request.headers.get("accept"))
+        media_type = accepted or V1
+        try:
+            if accepted is None:
+                raise Refusal(406, "HTTP 406 Not Acceptable")
+            if self._under_way >= REQUESTS_MAX:
+                raise Refusal(503, "Too many requests are under way; try again soon")
+            self._under_way += 1
+            try:
+                answer = await self._answered(request)
+            finally:
+                self._under_way -= 1
+            return _response(200, answer, media_type)
+        except Refusal as refusal:
+            told = {"error_code": refusal.error_code, "message": refusal.message}
+            return _response(refusal.status, told, media_type)
+
+    async def _answered(self, request: Request) -> Any:
+        raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        given = raw_path.decode("latin-1").partition("?")[0].strip("/").split("/")
+        method = "GET" if request.method == "HEAD" else request.method
+        for path in self._paths:
+            parts = path.match(given)
+            if parts is None:
+                continue
+            handler = path.handlers.get(method)
+            if handler is None:
+                raise Refusal(405, "HTTP 405 Method Not Allowed")
+            body = await _body(request) if method in ("POST", "PUT") else None
+            query = dict(request.query_params)
+            return await handler(Call(store=self._store, parts=parts, query=query, body=body))
+        raise Refusal(404, "HTTP 404 Not Found")
+
+
+def _answer_type(accepted: str | None) -> str | None:
+    """The type of an answer that a client takes; None if it takes none of ours."""
+    if not accepted:
+        return V1
+    wanted = [each.partition(";")[0].strip().lower() for each in accepted.split(",")]
+    for each in _JSON_TYPES:
+        if each in wanted:
+            return each
+    return V1 if "*/*" in wanted or "application/*" in wanted else None
+
+
+async def _body(request: Request) -> Any:
+    kind = request.headers.get("content-type", V1).partition(";")[0].strip().lower()
+    if kind not in (*_JSON_TYPES, _GENERIC):
+        raise Refusal(415, "HTTP 415 Unsupported Media Type")
+    raw = bytearray()
+    try:
+        # Who sends no end holds one of the places for requests, but not for ever.
+        async with asyncio.timeout(BODY_S_MAX):
+            async for chunk in request.stream():
+                raw += chunk
+                if len(raw) > BODY_BYTES_MAX:
+                    raise Refusal(413, f"A body has at most {BODY_BYTES_MAX} bytes")
+    except TimeoutError:
+        raise Refusal(408, "HTTP 408 Request Timeout") from None
+    except ClientDisconnect:
+        raise Refusal(400, "The request broke off") from None
+    if not raw:
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Refusal(400, "The body is no JSON") from None
+
+
+def _response(status: int, answer: Any, media_type: str) -> Response:
+    if isinstance(answer, Raw):
+        content = answer.text
+    else:
+        content = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+    # Names with half a surrogate pair can be sent as JSON, but are no UTF-8.
+    return Response(content.encode("utf-8", "replace"), status, media_type=media_type)

@@ -1,0 +1,149 @@
+"""What the registry tells without writing: answers as JSON values, from the state alone."""
+
+from typing import Any
+
+from headwater.web.registry.commands import config_answer, version_of
+from headwater.web.registry.refusals import (
+    INVALID_SCHEMA,
+    NO_CONFIG_OF_SUBJECT,
+    NO_MODE_OF_SUBJECT,
+    Refusal,
+    schema_not_found,
+    subject_not_found,
+    version_not_found,
+)
+from headwater.web.registry.resolving import Submitted, complaints, resolve
+from headwater.web.registry.state import State, identity
+from headwater.web.registry.stored import SchemaValue
+
+
+def described(version: SchemaValue) -> dict[str, Any]:
+    """A version as clients see it; the type of an Avro schema is left out, as it always was."""
+    written: dict[str, Any] = {
+        "subject": version.subject,
+        "version": version.version,
+        "id": version.id,
+    }
+    return written | schema_part(version)
+
+
+def schema_part(version: SchemaValue) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    if version.schema_type != "AVRO":
+        written["schemaType"] = version.schema_type
+    if version.references:
+        written["references"] = [each.as_json() for each in version.references]
+    others = {key: version.others[key] for key in ("metadata", "ruleSet") if key in version.others}
+    return {**written, **others, "schema": version.schema}
+
+
+def subjects(state: State, *, prefix: str, deleted: bool, deleted_only: bool) -> list[str]:
+    found = []
+    for subject in sorted(state.subjects):
+        if not subject.startswith(prefix):
+            continue
+        is_alive = state.has(subject)
+        if (is_alive and not deleted_only) or (not is_alive and (deleted or deleted_only)):
+            found.append(subject)
+    return found
+
+
+def version_numbers(state: State, subject: str, *, deleted: bool, deleted_only: bool) -> list[int]:
+    if not state.has(subject, deleted=deleted or deleted_only):
+        raise subject_not_found(subject)
+    versions = state.versions(subject, deleted=deleted or deleted_only)
+    return [each.version for each in versions if each.is_deleted or not deleted_only]
+
+
+def all_schemas(
+    state: State, *, prefix: str, deleted: bool, latest_only: bool
+) -> list[dict[str, Any]]:
+    found = []
+    for subject in subjects(state, prefix=prefix, deleted=deleted, deleted_only=False):
+        versions = state.versions(subject, deleted=deleted)
+        found += [described(each) for each in (versions[-1:] if latest_only else versions)]
+    return found
+
+
+def look_up(
+    state: State, subject: str, given: Submitted, *, normalize: bool, deleted: bool
+) -> dict[str, Any]:
+    """The version of a subject that has this schema."""
+    resolved = resolve(state, given, normalize=normalize or state.normalizes(subject))
+    for each in reversed(state.versions(subject, deleted=deleted)):
+        if identity(each) == resolved.identity:
+            return described(each)
+    if not state.has(subject, deleted=deleted):
+        raise subject_not_found(subject)
+    raise schema_not_found()
+
+
+def schema_by_id(state: State, schema_id: int) -> SchemaValue:
+    found = state.schemas.get(schema_id)
+    if found is None:
+        raise schema_not_found(schema_id)
+    return found
+
+
+def versions_of_id(state: State, schema_id: int, *, deleted: bool) -> list[SchemaValue]:
+    if schema_id not in state.schemas:
+        raise schema_not_found()
+    return state.uses(schema_id, deleted=deleted)
+
+
+def referenced_by(state: State, subject: str, version: int) -> list[int]:
+    found = version_of(state, subject, version)
+    return sorted({each.id for each in state.referrers(subject, found.version, deleted=False)})
+
+
+def compatibility(
+    state: State, subject: str, version: int | None, given: Submitted, *, normalize: bool
+) -> list[str]:
+    """What speaks against a schema as the next version; without a number, all versions count."""
+    versions = state.versions(subject)
+    if version == -1:
+        versions = versions[-1:]
+    elif version is not None:
+        versions = [each for each in versions if each.version == version]
+        if not versions:
+            raise version_not_found(version)
+    resolved = resolve(state, given, normalize=normalize or state.normalizes(subject))
+    return complaints(state, resolved, versions, state.level_of(subject))
+
+
+def told_compatibility(
+    state: State,
+    subject: str,
+    version: int | None,
+    given: Submitted,
+    *,
+    normalize: bool,
+    verbose: bool,
+) -> dict[str, Any]:
+    """The answer to a check. A verbose one tells also why a schema is none."""
+    try:
+        found = compatibility(state, subject, version, given, normalize=normalize)
+    except Refusal as refusal:
+        if not verbose or refusal.error_code != INVALID_SCHEMA:
+            raise
+        found = [refusal.message]
+    answer: dict[str, Any] = {"is_compatible": not found}
+    return answer | {"messages": found} if verbose else answer
+
+
+def config(state: State, subject: str | None, *, or_global: bool) -> dict[str, Any]:
+    found = state.configs.get(subject)
+    if found is None and subject is not None:
+        if not or_global:
+            raise Refusal(
+                NO_CONFIG_OF_SUBJECT,
+                f"'{subject}' has no compatibility level of its own",
+            )
+        found = state.configs.get(None)
+    return config_answer(found or {})
+
+
+def mode(state: State, subject: str | None, *, or_global: bool) -> dict[str, str]:
+    if subject is not None and subject not in state.modes and not or_global:
+        raise Refusal(NO_MODE_OF_SUBJECT, f"'{subject}' has no mode of its own")
+    return {"mode": state.mode_of(subject)}

@@ -1,0 +1,164 @@
+"""From what a client sends to a schema that can be compared: references followed, text settled.
+
+What a reader would get wrong: a schema that names types of other subjects can only be read together
+with them, so also an old version is read with the references that it was registered with.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.web.registry import avro_text
+from headwater.web.registry.avro_compatibility import unreadable
+from headwater.web.registry.avro_schema import Avro, Named, parse
+from headwater.web.registry.refusals import INVALID_RULES, Refusal, invalid_schema
+from headwater.web.registry.state import Identity, State
+from headwater.web.registry.stored import Reference, SchemaValue, read_references
+
+_UNSERVED = ("metadata", "ruleSet", "schemaTagsToAdd", "schemaTagsToRemove")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A schema as a client sends it."""
+
+    schema: str
+    references: tuple[Reference, ...] = ()
+    id: int = -1
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A schema that was read, and the text that it is known by."""
+
+    text: str
+    references: tuple[Reference, ...]
+    root: Avro
+
+    @property
+    def identity(self) -> Identity:
+        return ("AVRO", self.text, self.references)
+
+
+def read_submitted(body: dict[str, Any]) -> Submitted:
+    """Raises Refusal for what is no schema, or of a kind that is not served."""
+    kind = body.get("schemaType") or "AVRO"
+    if kind != "AVRO":
+        raise invalid_schema(f"Invalid schema: schemaType {kind} is not served here, only AVRO")
+    for name in _UNSERVED:
+        if body.get(name):
+            raise Refusal(INVALID_RULES, f"{name} of schemas is not served here")
+    schema = body.get("schema")
+    if not isinstance(schema, str) or not schema.strip():
+        raise invalid_schema("Invalid schema: there is none in the request")
+    try:
+        references = read_references(body.get("references"))
+    except ValueError as error:
+        raise invalid_schema(f"Invalid schema: {error}") from error
+    return Submitted(
+        schema=schema,
+        references=references,
+        id=_number(body, "id", -1),
+        version=_number(body, "version", 0),
+    )
+
+
+def _number(body: dict[str, Any], name: str, default: int) -> int:
+    found = body.get(name)
+    if found is None:
+        return default
+    if not isinstance(found, int) or isinstance(found, bool) or not -1 <= found < 2**31:
+        raise invalid_schema(f"Invalid schema: {name} is no number of a schema")
+    return found
+
+
+def resolve(state: State, given: Submitted, *, normalize: bool) -> Resolved:
+    """Read a schema with all that it refers to."""
+    names = _known_types(state, given.references)
+    parsed = parse(given.schema, names)
+    write = avro_text.normalized if normalize else avro_text.canonical
+    try:
+        text = write(parsed, frozenset(names))
+    except RecursionError as error:
+        raise _too_deep() from error
+    return Resolved(text=text, references=given.references, root=parsed.root)
+
+
+def _known_types(state: State, references: tuple[Reference, ...]) -> dict[str, Named]:
+    names: dict[str, Named] = {}
+    _add_types(state, references, names, set())
+    return names
+
+
+def _add_types(
+    state: State,
+    references: tuple[Reference, ...],
+    names: dict[str, Named],
+    done: set[tuple[str, int]],
+) -> None:
+    for each in references:
+        found = _referred(state, each)
+        place = (found.subject, found.version)
+        if place in done:
+            continue
+        done.add(place)
+        _add_types(state, found.references, names, done)
+        names |= parse(found.schema, names).names
+
+
+def _referred(state: State, reference: Reference) -> SchemaValue:
+    versions = state.versions(reference.subject, deleted=True)
+    if reference.version == -1:
+        versions = state.versions(reference.subject)[-1:]
+    for each in versions:
+        if reference.version in (-1, each.version):
+            return each
+    raise invalid_schema(
+        f"Invalid schema: the reference {reference.name} leads nowhere, there is no "
+        f"subject {reference.subject} with version {reference.version}"
+    )
+
+
+def stored_root(state: State, version: SchemaValue) -> Avro:
+    """A version that was registered before, read again."""
+    return parse(version.schema, _known_types(state, version.references)).root
+
+
+def complaints(state: State, new: Resolved, versions: list[SchemaValue], level: str) -> list[str]:
+    """Why a schema may not follow these versions, oldest first; nothing if it may."""
+    if level == "NONE" or not versions:
+        return []
+    chosen = versions if level.endswith("_TRANSITIVE") else versions[-1:]
+    direction = level.removesuffix("_TRANSITIVE")
+    found: list[str] = []
+    try:
+        for old in reversed(chosen):
+            found += _complaints_of(state, new, old, direction)
+            if found:
+                # One version tells enough; more of them would say the same again.
+                break
+    except RecursionError as error:
+        raise _too_deep() from error
+    return [*found, f"compatibility: {level}"] if found else []
+
+
+def _complaints_of(state: State, new: Resolved, old: SchemaValue, direction: str) -> list[str]:
+    if old.schema_type != "AVRO":
+        return [f"version {old.version} is of the type {old.schema_type}, and this one is AVRO"]
+    former = stored_root(state, old)
+    found = []
+    if direction in ("BACKWARD", "FULL"):
+        found += [
+            f"the new schema cannot read data of version {old.version}: {each}"
+            for each in unreadable(reader=new.root, writer=former)
+        ]
+    if direction in ("FORWARD", "FULL"):
+        found += [
+            f"version {old.version} cannot read data of the new schema: {each}"
+            for each in unreadable(reader=former, writer=new.root)
+        ]
+    return found
+
+
+def _too_deep() -> Refusal:
+    return invalid_schema("Invalid schema: its types refer to each other too many levels deep")

@@ -1,0 +1,176 @@
+"""What the registry knows: `_schemas`, folded record by record.
+
+What a reader would get wrong: nothing else moves this state. A command returns entries; they count
+when they have been read back from the topic, ours like everybody else's.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from headwater.web.registry.stored import (
+    ClearSubjectKey,
+    ConfigKey,
+    DeleteSubjectKey,
+    Entry,
+    Key,
+    ModeKey,
+    Reference,
+    SchemaKey,
+    SchemaValue,
+)
+
+DEFAULT_LEVEL: Final = "BACKWARD"
+DEFAULT_MODE: Final = "READWRITE"
+
+Identity = tuple[str, str, tuple[Reference, ...]]
+"""What makes a schema the same: its type, its text, and what its names refer to."""
+
+
+def identity(of: SchemaValue) -> Identity:
+    return (of.schema_type, of.schema, of.references)
+
+
+@dataclass(slots=True)
+class State:
+    subjects: dict[str, dict[int, SchemaValue]] = field(default_factory=dict)
+    """Versions by number, softly deleted ones among them."""
+    schemas: dict[int, SchemaValue] = field(default_factory=dict)
+    """By id: the version that had it first."""
+    ids: dict[Identity, int] = field(default_factory=dict)
+    configs: dict[str | None, dict[str, Any]] = field(default_factory=dict)
+    modes: dict[str | None, str] = field(default_factory=dict)
+    raw_keys: dict[Key, bytes] = field(default_factory=dict)
+    """The bytes of each key as it was read last."""
+    id_max: int = 0
+
+    def apply(self, entry: Entry, raw_key: bytes | None = None) -> None:
+        """Take in one record of the topic."""
+        key, value = entry.key, entry.value
+        if raw_key is not None:
+            self.raw_keys[key] = raw_key
+        match key:
+            case SchemaKey():
+                assert value is None or isinstance(value, SchemaValue)
+                self._apply_schema(key, value)
+            case ConfigKey():
+                _put(self.configs, key.subject, None if value is None else _plain(value))
+            case ModeKey():
+                mode = None if value is None else _plain(value).get("mode")
+                _put(self.modes, key.subject, mode if isinstance(mode, str) else None)
+            case DeleteSubjectKey():
+                if value is not None:
+                    self._apply_delete(key.subject, _plain(value).get("version"))
+            case ClearSubjectKey():
+                self._forget_ids(key.subject)
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
+        """In order; with `deleted`, softly deleted ones too."""
+        found = self.subjects.get(subject, {})
+        every = [found[number] for number in sorted(found)]
+        return every if deleted else [each for each in every if not each.is_deleted]
+
+    def has(self, subject: str, *, deleted: bool = False) -> bool:
+        return bool(self.versions(subject, deleted=deleted))
+
+    def uses(self, schema_id: int, *, deleted: bool = False) -> list[SchemaValue]:
+        """All versions that have this id."""
+        return [
+            each
+            for subject in sorted(self.subjects)
+            for each in self.versions(subject, deleted=deleted)
+            if each.id == schema_id
+        ]
+
+    def referrers(self, subject: str, version: int, *, deleted: bool) -> list[SchemaValue]:
+        """The versions that refer to this one."""
+        return [
+            each
+            for name in sorted(self.subjects)
+            for each in self.versions(name, deleted=deleted)
+            if any(
+                ref.subject == subject and self._number(ref) == version for ref in each.references
+            )
+        ]
+
+    def _number(self, reference: Reference) -> int:
+        if reference.version != -1:
+            return reference.version
+        latest = self.versions(reference.subject)
+        return latest[-1].version if latest else -1
+
+    def level_of(self, subject: str | None) -> str:
+        """The compatibility level in force."""
+        for name in (subject, None):
+            level = self.configs.get(name, {}).get("compatibilityLevel")
+            if isinstance(level, str):
+                return level
+        return DEFAULT_LEVEL
+
+    def normalizes(self, subject: str) -> bool:
+        for name in (subject, None):
+            wanted = self.configs.get(name, {}).get("normalize")
+            if wanted is not None:
+                return wanted is True
+        return False
+
+    def mode_of(self, subject: str | None) -> str:
+        """The mode in force. READONLY_OVERRIDE of all is stronger than the mode of any."""
+        everywhere = self.modes.get(None, DEFAULT_MODE)
+        if everywhere == "READONLY_OVERRIDE":
+            return everywhere
+        return self.modes.get(subject, everywhere)
+
+    def _apply_schema(self, key: SchemaKey, value: SchemaValue | None) -> None:
+        versions = self.subjects.setdefault(key.subject, {})
+        if value is None:
+            former = versions.pop(key.version, None)
+            if not versions:
+                del self.subjects[key.subject]
+            if former is not None:
+                self._tombstoned(former)
+            return
+        self.id_max = max(self.id_max, value.id)
+        known = self.schemas.get(value.id)
+        if known is not None and identity(known) != identity(value):
+            # Two writers at once have given one id twice; the first has it.
+            if not versions:
+                del self.subjects[key.subject]
+            return
+        versions[key.version] = value
+        self.schemas.setdefault(value.id, value)
+        self.ids.setdefault(identity(value), value.id)
+
+    def _tombstoned(self, former: SchemaValue) -> None:
+        """An id without a version is gone, but is never given again while the process lives."""
+        left = self.uses(former.id, deleted=True)
+        if left:
+            self.schemas[former.id] = left[0]
+            return
+        self.schemas.pop(former.id, None)
+        self.ids.pop(identity(former), None)
+
+    def _apply_delete(self, subject: str, till_version: Any) -> None:
+        versions = self.subjects.get(subject, {})
+        for number, each in versions.items():
+            if isinstance(till_version, int) and number <= till_version and not each.is_deleted:
+                versions[number] = replace(each, is_deleted=True)
+
+    def _forget_ids(self, subject: str | None) -> None:
+        for schema_id in [
+            each.id for each in self.schemas.values() if subject in (None, each.subject)
+        ]:
+            if not self.uses(schema_id, deleted=True):
+                gone = self.schemas.pop(schema_id)
+                self.ids.pop(identity(gone), None)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    assert not isinstance(value, SchemaValue)
+    return dict(value)
+
+
+def _put(where: dict[str | None, Any], key: str | None, value: Any) -> None:
+    if value is None:
+        where.pop(key, None)
+    else:
+        where[key] = value

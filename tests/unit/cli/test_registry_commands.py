@@ -1,0 +1,78 @@
+"""The commands that ask a schema registry, at a real one: what they print, and how they end."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headwater.cli.main import app
+from headwater.testing import EmbeddedBroker, EmbeddedRegistry
+
+TEA = '{"type":"record","name":"Tea","fields":[{"name":"kind","type":"string"}]}'
+PRICED = TEA.replace("]", ',{"name":"price","type":"double"}]')
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with EmbeddedBroker() as broker, EmbeddedRegistry(broker.bootstrap_servers) as registry:
+        yield registry.url
+
+
+def run(url: str, *words: str, given: str = "") -> Result:
+    return CliRunner().invoke(app, ["registry", *words, "--url", url], input=given)
+
+
+def tells(url: str, *words: str, given: str = "") -> list[dict[str, object]]:
+    result = run(url, *words, "--json", given=given)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_schemas_are_registered_listed_shown_checked_and_deleted(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "tea.avsc"
+    file.write_text(TEA, encoding="utf-8")
+    [made] = tells(url, "register", "tea-value", str(file))
+    assert tells(url, "register", "tea-value", "-", given=TEA) == [made]
+    assert tells(url, "subjects") == [{"subject": "tea-value"}]
+    assert tells(url, "versions", "tea-value") == [{**made, "version": 1}]
+    assert json.loads(run(url, "show", "tea-value").stdout) == json.loads(TEA)
+    assert tells(url, "show", "tea-value")[0]["schema"] == TEA
+    assert run(url, "check", "tea-value", str(file)).exit_code == 0
+    file.write_text(PRICED, encoding="utf-8")
+    checked = run(url, "check", "tea-value", str(file))
+    assert checked.exit_code == 1
+    assert "no field price" in checked.stdout
+    refused = run(url, "register", "tea-value", str(file))
+    assert refused.exit_code == 1
+    assert "40901" in refused.stderr
+    assert tells(url, "config", "tea-value", "--set", "NONE")[0]["compatibility"] == "NONE"
+    assert tells(url, "config")[0]["compatibility"] == "BACKWARD"
+    assert run(url, "register", "tea-value", str(file)).exit_code == 0
+    gone = tells(url, "delete", "tea-value", "--version", "latest")
+    assert gone == [{"subject": "tea-value", "version": 2}]
+    assert tells(url, "delete", "tea-value") == [{"subject": "tea-value", "version": 1}]
+    assert tells(url, "subjects") == []
+    assert tells(url, "subjects", "--deleted") == [{"subject": "tea-value"}]
+    assert len(tells(url, "delete", "tea-value", "--permanent")) == 2
+
+
+def test_what_is_not_there_is_one_line_and_exit_code_1(url: str) -> None:
+    result = run(url, "versions", "nothing")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "headwater: There is no subject 'nothing' (error code 40401)"
+    ]
+
+
+def test_no_registry_is_one_line_too() -> None:
+    result = run("http://127.0.0.1:1", "subjects")
+    assert result.exit_code == 1
+    [line] = result.stderr.splitlines()
+    assert line.startswith("headwater: the schema registry at 127.0.0.1:1 does not answer")
+    assert run("tea", "subjects").exit_code == 2
+
+
+def test_a_file_that_is_not_there_is_a_wrong_argument(url: str, tmp_path: Path) -> None:
+    assert run(url, "register", "tea", str(tmp_path / "none")).exit_code == 2

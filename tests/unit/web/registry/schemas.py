@@ -1,0 +1,36 @@
+"""Schemas and shorthands that tests of the registry share."""
+
+import json
+from typing import Any
+
+from headwater.web.registry.commands import Decision
+from headwater.web.registry.resolving import Submitted
+from headwater.web.registry.state import State
+from headwater.web.registry.stored import Reference, key_bytes, read_entry, value_bytes
+
+
+def record(*fields: dict[str, Any], name: str = "Tea", **others: Any) -> str:
+    return json.dumps({"type": "record", "name": name, "fields": list(fields), **others})
+
+
+def field(name: str, kind: Any = "string", **others: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **others}
+
+
+KIND = record(field("kind"))
+KIND_AND_GRAMS = record(field("kind"), field("grams", "int", default=0))
+KIND_AND_PRICE = record(field("kind"), field("price", "double"))
+
+
+def submitted(schema: str, *references: Reference, **numbers: int) -> Submitted:
+    return Submitted(schema=schema, references=references, **numbers)
+
+
+def carry_out(state: State, decision: Decision) -> Any:
+    """As the topic would: through bytes, one by one."""
+    for entry in decision.entries:
+        raw = key_bytes(entry.key)
+        read = read_entry(raw, value_bytes(entry.value))
+        assert read == entry
+        state.apply(read, raw)
+    return decision.answer

@@ -1,0 +1,278 @@
+"""Tests for what the registry decides, without a broker and without HTTP."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from headwater.web.registry import commands, queries
+from headwater.web.registry.refusals import Refusal
+from headwater.web.registry.state import State
+from headwater.web.registry.stored import ConfigKey, Reference, read_entry
+from tests.unit.web.registry.schemas import (
+    KIND,
+    KIND_AND_GRAMS,
+    KIND_AND_PRICE,
+    carry_out,
+    field,
+    record,
+    submitted,
+)
+
+
+class Registry:
+    """A state, and commands carried out on it."""
+
+    def __init__(self) -> None:
+        self.state = State()
+
+    def register(self, subject: str, schema: str, *references: Reference, **more: Any) -> int:
+        given = submitted(schema, *references, **more)
+        answer = carry_out(self.state, commands.register(self.state, subject, given))
+        assert isinstance(answer["id"], int)
+        return answer["id"]
+
+    def do(self, command: Any, *arguments: Any, **options: Any) -> Any:
+        return carry_out(self.state, command(self.state, *arguments, **options))
+
+    def numbers(self, subject: str, *, deleted: bool = False) -> list[int]:
+        return [each.version for each in self.state.versions(subject, deleted=deleted)]
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry()
+
+
+@contextmanager
+def refused(code: int) -> Iterator[pytest.ExceptionInfo[Refusal]]:
+    with pytest.raises(Refusal) as told:
+        yield told
+    assert told.value.error_code == code
+
+
+def test_a_schema_has_one_id_under_all_subjects(registry: Registry) -> None:
+    assert registry.register("tea-value", KIND) == 1
+    assert registry.register("coffee-value", KIND_AND_GRAMS) == 2
+    assert registry.register("coffee-value", KIND) == 1
+    assert registry.numbers("coffee-value") == [1, 2]
+
+
+def test_what_is_registered_already_is_told_and_not_written(registry: Registry) -> None:
+    registry.register("tea-value", KIND)
+    spaced = json.dumps(json.loads(KIND), indent=4)
+    again = commands.register(registry.state, "tea-value", submitted(spaced))
+    assert again == commands.Decision((), {"id": 1})
+
+
+def test_an_incompatible_schema_is_refused_and_the_message_says_why(registry: Registry) -> None:
+    registry.register("tea-value", KIND)
+    with refused(40901) as told:
+        registry.register("tea-value", KIND_AND_PRICE)
+    assert "no field price" in str(told.value)
+    assert registry.numbers("tea-value") == [1]
+
+
+LEVELS = {
+    "NONE": (True, True),
+    "BACKWARD": (False, True),
+    "BACKWARD_TRANSITIVE": (False, True),
+    "FORWARD": (True, False),
+    "FORWARD_TRANSITIVE": (True, False),
+    "FULL": (False, False),
+    "FULL_TRANSITIVE": (False, False),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_level_looks_in_its_own_direction(registry: Registry, level: str) -> None:
+    may_add, may_remove = LEVELS[level]
+    for subject, first, second, may in [
+        ("adding", KIND, KIND_AND_PRICE, may_add),
+        ("removing", KIND_AND_PRICE, KIND, may_remove),
+    ]:
+        registry.do(commands.set_config, subject, {"compatibility": level.lower()})
+        registry.register(subject, first)
+        if may:
+            registry.register(subject, second)
+        else:
+            with refused(40901):
+                registry.register(subject, second)
+
+
+@pytest.mark.parametrize(("level", "may"), [("BACKWARD", True), ("BACKWARD_TRANSITIVE", False)])
+def test_only_transitive_levels_look_behind_the_latest(
+    registry: Registry, level: str, may: bool
+) -> None:
+    registry.do(commands.set_config, None, {"compatibility": level})
+    registry.register("tea", record(field("a", "int")))
+    registry.register("tea", record(field("b", "int", default=1)))
+    third = record(field("a", "string", default=""))
+    if may:
+        registry.register("tea", third)
+    else:
+        with refused(40901):
+            registry.register("tea", third)
+
+
+def test_a_soft_deleted_version_is_hidden_and_its_id_still_leads_to_it(registry: Registry) -> None:
+    registry.register("tea", KIND)
+    registry.register("tea", KIND_AND_GRAMS)
+    assert registry.do(commands.delete_version, "tea", 2, permanent=False) == 2
+    assert registry.numbers("tea") == [1]
+    assert registry.numbers("tea", deleted=True) == [1, 2]
+    assert queries.schema_by_id(registry.state, 2).version == 2
+    with refused(40406):
+        registry.do(commands.delete_version, "tea", 2, permanent=False)
+
+
+def test_a_version_is_deleted_for_good_only_after_softly(registry: Registry) -> None:
+    registry.register("tea", KIND)
+    with refused(40407):
+        registry.do(commands.delete_version, "tea", 1, permanent=True)
+    registry.do(commands.delete_version, "tea", 1, permanent=False)
+    registry.do(commands.delete_version, "tea", 1, permanent=True)
+    assert registry.state.subjects == {}
+    with refused(40403):
+        queries.schema_by_id(registry.state, 1)
+
+
+def test_a_schema_that_comes_back_has_its_old_id_and_a_new_version(registry: Registry) -> None:
+    registry.register("tea", KIND)
+    registry.do(commands.delete_subject, "tea", permanent=False)
+    assert registry.register("tea", KIND) == 1
+    assert registry.numbers("tea", deleted=True) == [2]
+
+
+def test_a_subject_is_deleted_in_two_steps_and_takes_its_settings_along(
+    registry: Registry,
+) -> None:
+    registry.register("tea", KIND)
+    registry.register("tea", KIND_AND_GRAMS)
+    registry.do(commands.set_config, "tea", {"compatibility": "FULL"})
+    with refused(40405):
+        registry.do(commands.delete_subject, "tea", permanent=True)
+    assert registry.do(commands.delete_subject, "tea", permanent=False) == [1, 2]
+    with refused(40404):
+        registry.do(commands.delete_subject, "tea", permanent=False)
+    assert registry.do(commands.delete_subject, "tea", permanent=True) == [1, 2]
+    assert registry.state.configs == {}
+    with refused(40401):
+        registry.do(commands.delete_subject, "tea", permanent=True)
+
+
+def test_ids_are_never_given_to_another_schema(registry: Registry) -> None:
+    registry.register("tea", KIND)
+    registry.do(commands.delete_subject, "tea", permanent=False)
+    registry.do(commands.delete_subject, "tea", permanent=True)
+    assert registry.register("tea", KIND_AND_GRAMS) == 2
+
+
+LEAF = Reference(name="Leaf", subject="leaf", version=1)
+WITH_LEAF = record(field("leaf", "Leaf"))
+
+
+def test_a_schema_may_name_types_of_other_subjects(registry: Registry) -> None:
+    registry.register("leaf", record(field("size", "int"), name="Leaf"))
+    assert registry.register("tea", WITH_LEAF, LEAF) == 2
+    assert queries.referenced_by(registry.state, "leaf", 1) == [2]
+    with refused(42206):
+        registry.do(commands.delete_version, "leaf", 1, permanent=False)
+    with refused(42206):
+        registry.do(commands.delete_subject, "leaf", permanent=False)
+
+
+def test_compatibility_looks_into_what_is_referred_to(registry: Registry) -> None:
+    registry.register("leaf", record(field("size", "int"), name="Leaf"))
+    registry.register("tea", WITH_LEAF, LEAF)
+    registry.do(commands.set_config, "leaf", {"compatibility": "NONE"})
+    registry.register("leaf", record(field("size", "string"), name="Leaf"))
+    with refused(40901):
+        registry.register("tea", WITH_LEAF, Reference(name="Leaf", subject="leaf", version=2))
+
+
+def test_a_reference_that_leads_nowhere_is_refused(registry: Registry) -> None:
+    with refused(42201):
+        registry.register("tea", WITH_LEAF, LEAF)
+
+
+def test_a_subject_that_is_read_only_takes_nothing(registry: Registry) -> None:
+    registry.do(commands.set_mode, "tea", {"mode": "READONLY"}, force=False)
+    with refused(42205):
+        registry.register("tea", KIND)
+    registry.register("coffee", KIND)
+    with refused(42205):
+        registry.do(commands.set_config, "tea", {"compatibility": "NONE"})
+    assert registry.do(commands.delete_mode, "tea") == {"mode": "READONLY"}
+    registry.register("tea", KIND)
+
+
+def test_an_import_says_ids_and_versions_itself(registry: Registry) -> None:
+    with refused(42205):
+        registry.register("tea", KIND, id=7, version=3)
+    registry.do(commands.set_mode, None, {"mode": "IMPORT"}, force=False)
+    assert registry.register("tea", KIND, id=7, version=3) == 7
+    assert registry.numbers("tea") == [3]
+    with refused(42205):
+        registry.register("tea", KIND_AND_PRICE, id=7, version=4)
+    assert registry.register("cocoa", '"string"', id=3) == 3
+    registry.do(commands.set_mode, None, {"mode": "READWRITE"}, force=False)
+    assert registry.register("coffee", KIND_AND_GRAMS) == 8
+
+
+def test_an_import_does_not_begin_where_something_is(registry: Registry) -> None:
+    registry.register("tea", KIND)
+    with refused(42205):
+        registry.do(commands.set_mode, None, {"mode": "IMPORT"}, force=False)
+
+
+@pytest.mark.parametrize("subject", ["", " ", "a\nb", ":.context:tea", "x" * 3000])
+def test_what_is_no_subject_is_refused(registry: Registry, subject: str) -> None:
+    with refused(42208):
+        registry.register(subject, KIND)
+
+
+def test_unknown_levels_modes_and_settings_are_refused(registry: Registry) -> None:
+    with refused(42203):
+        registry.do(commands.set_config, None, {"compatibility": "SOMEHOW"})
+    with refused(42203):
+        registry.do(commands.set_config, None, {"alias": "tea"})
+    with refused(42204):
+        registry.do(commands.set_mode, None, {"mode": "SOMEHOW"}, force=False)
+
+
+def test_subjects_that_normalize_know_a_schema_in_any_order(registry: Registry) -> None:
+    registry.do(commands.set_config, "tea", {"normalize": True})
+    one = registry.register("tea", '{"type":"string","a":1,"b":2}')
+    assert registry.register("tea", '{"b":2,"type":"string","a":1}') == one
+
+
+def test_a_key_that_another_registry_wrote_is_written_in_its_words(registry: Registry) -> None:
+    raw = b'{"keytype":"CONFIG","subject":null,"magic":0}'
+    entry = read_entry(raw, b'{"compatibilityLevel":"FULL"}')
+    assert entry is not None
+    registry.state.apply(entry, raw)
+    assert registry.state.level_of("tea") == "FULL"
+    assert registry.state.raw_keys[ConfigKey(None)] == raw
+
+
+def test_records_of_unknown_kinds_say_nothing() -> None:
+    assert read_entry(b'{"keytype":"NOOP","magic":0}', None) is None
+    assert read_entry(b'{"keytype":"ASSOC","magic":0}', b"{}") is None
+    assert read_entry(None, b"{}") is None
+
+
+def test_what_another_registry_noted_of_a_schema_survives_its_deletion(
+    registry: Registry,
+) -> None:
+    raw = b'{"keytype":"SCHEMA","subject":"tea","version":1,"magic":1}'
+    entry = read_entry(
+        raw,
+        b'{"subject":"tea","version":1,"id":1,"md5":"x","schema":"\\"string\\"","deleted":false}',
+    )
+    assert entry is not None
+    registry.state.apply(entry, raw)
+    registry.do(commands.delete_version, "tea", -1, permanent=False)
+    assert registry.state.versions("tea", deleted=True)[0].others == {"md5": "x"}
