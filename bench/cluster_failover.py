@@ -1,7 +1,7 @@
 """How soon a cluster is there, and how long a producer notices that a broker has gone.
 
-What a reader would get wrong: nobody knows that a broker was killed before its session has ended,
-and ZooKeeper counts sessions in ticks. So what is held to a goal is the time beyond the session.
+What a reader would get wrong: a killed broker is noticed by its refusals, long before its session
+has ended. The sessions here are of two lengths to show that they do not matter.
 """
 
 import os
@@ -39,26 +39,25 @@ def measure(bench: Bench) -> None:
 
 
 def _measure_kills(bench: Bench, cluster: BenchCluster, session_ms: int) -> None:
-    beyond_s = [_killed_beyond_seconds(cluster, session_ms / 1_000) for _ in range(ROUNDS)]
+    stalls_s = [_stall_after_kill(cluster) for _ in range(ROUNDS)]
     bench.record(
-        f"leader killed to next acknowledged write, beyond the session of {session_ms / 1e3:g} s",
-        statistics.median(beyond_s),
+        f"leader killed: stall of a producer, session of {session_ms / 1e3:g} s",
+        statistics.median(stalls_s),
         "s",
-        compared_with=f"{max(beyond_s):.2f} s at worst",
-        at_most=1,
+        compared_with=f"{max(stalls_s):.2f} s at worst",
+        at_most=3,
     )
 
 
-def _killed_beyond_seconds(cluster: BenchCluster, session_s: float) -> float:
+def _stall_after_kill(cluster: BenchCluster) -> float:
     leader = cluster.leader_of(TOPIC)
     with SteadyWriter(cluster.servers, TOPIC) as writer:
         killed_s = time.monotonic()
         cluster.brokers[leader].kill()
-        # The session began with the last sign of life, which may be a third of it ago.
-        await_true(lambda: writer.longest_pause(killed_s)[0] > session_s / 2)
-        _, ended_s = writer.longest_pause(killed_s)
+        await_true(lambda: writer.has_recovered(killed_s))
+        stall_s, _ = writer.longest_pause(killed_s)
     _bring_back(cluster, leader)
-    return ended_s - killed_s - session_s
+    return stall_s
 
 
 def _measure_stops(bench: Bench, cluster: BenchCluster) -> None:

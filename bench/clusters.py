@@ -30,6 +30,9 @@ BROKERS: Final = 3
 PATIENCE_S: Final = 180
 
 _METADATA_VERSION: Final = 9
+# A killed leader is missed at once, and its partitions flow again when records do.
+_SHOWN_S: Final = 3.0
+_FLOWS_S: Final = 0.5
 _LOOK_S: Final = 0.05
 _BETWEEN_RECORDS_S: Final = 0.005
 
@@ -165,6 +168,11 @@ class SteadyWriter:
         times = [since_s, *(each for each in self.acknowledged_s if each > since_s)]
         pauses = [(after - before, after) for before, after in pairwise(times)]
         return max(pauses, default=(0.0, since_s))
+
+    def has_recovered(self, since_s: float) -> bool:
+        """Whether records are acknowledged, so long after something that it has surely shown."""
+        now_s = time.monotonic()
+        return now_s > since_s + _SHOWN_S and self.acknowledged_s[-1] > now_s - _FLOWS_S
 
     def _write(self) -> None:
         while not self._is_over.is_set():

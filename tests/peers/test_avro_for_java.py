@@ -1,0 +1,124 @@
+"""Our reading of Avro schemas, and that of Avro's own library for Java, which pyspark brings.
+
+A registry finds a schema's id by the text that this library prints, so ours has to be the same.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headwater.web.registry.avro_compatibility import unreadable
+from headwater.web.registry.avro_schema import parse
+from headwater.web.registry.avro_text import canonical
+from headwater.web.registry.refusals import Refusal
+from tests.property.avro_schemas import edited, schemas
+
+pytestmark = pytest.mark.peers
+
+_PROGRAM = Path(__file__).parent / "java" / "AvroJudge.java"
+_ONE_JUDGE = settings(
+    max_examples=1_000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+TEXTS = [
+    '"int"',
+    '{"type": "int"}',
+    '{"type": "int", "logicalType": "date"}',
+    '{"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}',
+    '["null", {"type": "string", "avro.java.string": "String"}]',
+    '{"type": "array", "items": "long", "default": []}',
+    '{"type": "map", "values": ["null", "float"]}',
+    '{"name": "E", "type": "enum", "symbols": ["A", "B"], "default": "B", "doc": "d"}',
+    '{"size": 4, "name": "F", "type": "fixed", "aliases": ["G", "other.H"], "namespace": "n"}',
+    """{"type": "record", "namespace": "shop", "name": "Order", "doc": "one\\nline", "extra": [1],
+        "fields": [
+            {"name": "id", "type": "long", "order": "ignore", "default": -1, "x": {"b": 1}},
+            {"name": "price", "type": "double", "default": 1.5, "aliases": ["cost"]},
+            {"name": "rate", "type": "float", "default": 1},
+            {"name": "raw", "type": "bytes", "default": "\\u00ff\\u0001"},
+            {"name": "note", "type": ["null", "string"], "default": null, "doc": "\u2615 & more"},
+            {"name": "item", "type": {"type": "record", "name": "Item", "fields": [
+                {"name": "kind", "type": {"type": "enum", "name": "other.Kind", "symbols": ["A"]}},
+                {"name": "again", "type": ["null", "Order"]}]}},
+            {"name": "items", "type": {"type": "array", "items": "shop.Item"}},
+            {"name": "kind", "type": "other.Kind", "default": "A"}]}""",
+    '{"type": "error", "name": "Oops", "fields": []}',
+    '{"type": "record", "name": "a.b.C", "fields": [{"name": "d", "type": ["null", "C"]}]}',
+    '{"type": "record", "name": "C", "namespace": "", "fields": []}',
+    '{"type": "record", "name":"Q", "fields": [{"name": "t", "type": "string", "default": "\\""}]}',
+]
+
+
+class Judge:
+    """One process for all questions."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def text(self, schema: Any) -> str:
+        return self._ask("text", _line(schema))
+
+    def reads(self, reader: Any, writer: Any) -> str:
+        return self._ask("reads", _line(reader), _line(writer))
+
+    def _ask(self, *parts: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(parts) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().removesuffix("\n")
+
+
+def _line(schema: Any) -> str:
+    # Parsed and written again, so that it is one line.
+    return json.dumps(json.loads(schema) if isinstance(schema, str) else schema)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    pyspark = pytest.importorskip("pyspark")
+    jars = Path(pyspark.__file__).parent / "jars" / "*"
+    command = ["java", "-cp", str(jars), str(_PROGRAM)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
+        yield Judge(process)
+        process.kill()
+
+
+def _ours(text: str) -> str:
+    try:
+        return canonical(parse(text))
+    except Refusal:
+        return "refused"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_schema_is_printed_as_avro_for_java_prints_it(judge: Judge, text: str) -> None:
+    assert _ours(_line(text)) == judge.text(text)
+
+
+@_ONE_JUDGE
+@given(schema=schemas)
+def test_any_schema_that_we_take_is_printed_alike(judge: Judge, schema: Any) -> None:
+    """Not also the other way round: Avro 1.12 for Java lets a name be defined twice alike."""
+    text = json.dumps(schema)
+    assert _ours(text) in ("refused", judge.text(text))
+
+
+@_ONE_JUDGE
+@given(pair=schemas.flatmap(lambda schema: st.tuples(st.just(schema), edited(schema))))
+def test_who_reads_whose_records_is_judged_alike(judge: Judge, pair: tuple[Any, Any]) -> None:
+    writer, reader = map(json.dumps, pair)
+    if "refused" in (_ours(writer), _ours(reader)):
+        return
+    found = unreadable(reader=parse(reader).root, writer=parse(writer).root)
+    assert ("INCOMPATIBLE" if found else "COMPATIBLE") == judge.reads(reader, writer), found
