@@ -44,7 +44,7 @@ def test_a_killed_leader_is_replaced_before_its_session_ends(
         producer.write(topic, partition, b"after")
         producer.flush()
     assert producer.failed == []
-    # Waiting for the session would take all of it, and this a second or two.
+    # Waiting for the session would take all of it, and this a few seconds.
     assert time.monotonic() - killed_s < SESSION_S
     cluster.brokers[victim].start()
     await_true(lambda: clients.in_sync(topic)[partition] == [0, 1, 2])
