@@ -36,6 +36,7 @@ from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.standing import Standing
+from headwater.broker.throttling import Throttling
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
@@ -278,6 +279,7 @@ class Node(ABC):
             markers=self._coordinators.markers,
             soon=self._loop.call_soon,
         )
+        self._throttling = Throttling(settings, self._clock, self._deadlines)
         self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
         self.server = SocketServer(
             self._loop,
@@ -321,6 +323,18 @@ class Node(ABC):
         if any(isinstance(fact, FeatureFinalized) for fact in facts):
             self.dispatch.announce(image)
         self._live_settings.changed(image, facts)
+        if self._throttling.changed(facts):
+            self._put_quotas_in_force()
+
+    def _take_up_duties(self, image: ClusterImage) -> None:
+        """Settings and quotas as they are at the start; `_changed` tells of all later ones."""
+        self._live_settings.tell(image)
+        self._throttling.tell(image)
+        self._put_quotas_in_force()
+
+    def _put_quotas_in_force(self) -> None:
+        self.broker.quotas = self._throttling.in_force
+        self.server.connection_quota = self._throttling.connections or None
 
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""

@@ -397,6 +397,23 @@ class BrokerSettings:
         long(0), 5_000, "How long to wait before that is tried again."
     )
 
+    # Quotas.
+    quota_window_num: int = _setting(
+        integer(1), 11, "How many samples the rates of clients are measured over."
+    )
+    quota_window_size_seconds: int = _setting(
+        integer(1), 1, "How long one of these samples is, and the longest wait for time used."
+    )
+    controller_quota_window_num: int = _setting(
+        integer(1), 11, "The same for partitions that are made and deleted."
+    )
+    controller_quota_window_size_seconds: int = _setting(
+        integer(1), 1, "How long one of these samples is."
+    )
+    headwater_quota_entities_max: int = _setting(
+        integer(1), 10_000, "Of how many users, clients or addresses the use is remembered."
+    )
+
     # The home of a cluster's facts.
     zookeeper_connect: str | None = _setting(
         optional(text()), None, "The ZooKeeper of the cluster; null makes a broker that is alone."

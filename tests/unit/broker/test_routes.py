@@ -16,6 +16,7 @@ from headwater.wire.lifting import Message
 from headwater.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -26,6 +27,7 @@ from headwater.wire.messages import (
     delete_groups,
     delete_records,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -164,6 +166,8 @@ REQUESTS: list[Message] = [
     describe_configs.DescribeConfigsRequest(
         resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
     ),
+    describe_client_quotas.DescribeClientQuotasRequest(),
+    alter_client_quotas.AlterClientQuotasRequest(entries=(alter_client_quotas.EntryData(),)),
     alter_configs.AlterConfigsRequest(
         resources=(alter_configs.AlterConfigsResource(resource_type=2, resource_name="t"),)
     ),
