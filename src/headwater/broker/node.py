@@ -35,6 +35,7 @@ from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.quota_metrics import quota_families
 from headwater.broker.standing import Standing
 from headwater.broker.throttling import Throttling
 from headwater.broker.upkeep import Upkeep
@@ -353,7 +354,8 @@ class Node(ABC):
             server=self.server,
             cleaner=self._cleaner,
         )
-        return [*broker_families(watched), *process_families()]
+        of_quotas = quota_families(self._throttling, self.server.held_off)
+        return [*broker_families(watched), *of_quotas, *process_families()]
 
     def _new_cleaner(self) -> LogCleaner:
         return LogCleaner(

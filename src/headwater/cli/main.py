@@ -22,6 +22,7 @@ from headwater.cli import (
     perf,
     pipeline,
     produce,
+    quotas,
     records,
     registry,
     topics,
@@ -57,6 +58,7 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
+app.add_typer(quotas.app, name="quotas")
 app.add_typer(records.app, name="records")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(transactions.app, name="transactions")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headwater.client.admin.blocking_admin import Admin
     from headwater.client.admin.config_calls import ConfigChange
     from headwater.client.admin.descriptions import Acl, ConfigResource, NewTopic
+    from headwater.client.admin.quota_calls import QUOTA_ANY, QUOTA_DEFAULT
     from headwater.client.consumer.blocking_consumer import Consumer
     from headwater.client.consumer.offsets import OffsetAndTimestamp
     from headwater.client.consumer.subscription import RebalanceListener
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
     from headwater.client.producer.record_future import RecordFuture, RecordMetadata
     from headwater.model.ids import TopicPartition
     from headwater.records.consumed import ConsumedRecord
+    from headwater.security.quotas.entities import QuotaEntity
 
 __all__ = [
+    "QUOTA_ANY",
+    "QUOTA_DEFAULT",
     "Acl",
     "Admin",
     "ConfigChange",
@@ -40,6 +44,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "ParallelConsumer",
     "Producer",
+    "QuotaEntity",
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
@@ -60,6 +65,9 @@ _HOMES = {
     "OffsetAndTimestamp": "headwater.client.consumer.offsets",
     "ParallelConsumer": "headwater.client.parallel.parallel_consumer",
     "Producer": "headwater.client.producer.blocking_producer",
+    "QUOTA_ANY": "headwater.client.admin.quota_calls",
+    "QUOTA_DEFAULT": "headwater.client.admin.quota_calls",
+    "QuotaEntity": "headwater.security.quotas.entities",
     "RebalanceListener": "headwater.client.consumer.subscription",
     "RecordFuture": "headwater.client.producer.record_future",
     "RecordMetadata": "headwater.client.producer.record_future",

@@ -16,6 +16,7 @@ from headwater.client.admin.cluster_calls import ClusterCalls
 from headwater.client.admin.config_calls import ConfigCalls
 from headwater.client.admin.group_calls import GroupCalls
 from headwater.client.admin.partition_calls import PartitionCalls
+from headwater.client.admin.quota_calls import QuotaCalls
 from headwater.client.admin.topic_calls import TopicCalls
 from headwater.client.admin.transaction_calls import TransactionCalls
 from headwater.client.cluster_client import ClusterClient
@@ -24,7 +25,15 @@ from headwater.client.settings import read_settings
 from headwater.net.system import SystemClock, SystemDice
 
 
-class Admin(TopicCalls, PartitionCalls, ConfigCalls, GroupCalls, ClusterCalls, TransactionCalls):
+class Admin(
+    TopicCalls,
+    PartitionCalls,
+    ConfigCalls,
+    QuotaCalls,
+    GroupCalls,
+    ClusterCalls,
+    TransactionCalls,
+):
     """Asks and changes a cluster."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
