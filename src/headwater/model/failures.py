@@ -42,6 +42,16 @@ class PeerRefused(ConnectionLost):
     """Nobody listens at the address any more, or not yet: the host itself says so."""
 
 
+class SaslRefused(HeadwaterError):
+    """Somebody could not prove who they are. The text is for logs; `told` is for the peer."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    def __init__(self, reason: str, *, told: str | None = None) -> None:
+        super().__init__(reason)
+        self.told = told
+
+
 class CannotListen(HeadwaterError):
     """A listener's address is taken, unknown or not ours."""
 
