@@ -55,6 +55,8 @@ from headwater.wire.messages import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -206,6 +208,8 @@ REQUESTS: list[Message] = [
     unregister_broker.UnregisterBrokerRequest(),
     get_telemetry_subscriptions.GetTelemetrySubscriptionsRequest(),
     push_telemetry.PushTelemetryRequest(),
+    sasl_authenticate.SaslAuthenticateRequest(),
+    sasl_handshake.SaslHandshakeRequest(),
     list_config_resources.ListConfigResourcesRequest(),
     describe_topic_partitions.DescribeTopicPartitionsRequest(
         topics=(describe_topic_partitions.TopicRequest(name="t"),)
