@@ -56,6 +56,12 @@ class _Stage(Enum):
     REFUSED = "refused"
 
 
+def guard(connection: GuardedConnection, *, listener: SaslListener, dispatch: Dispatch) -> None:
+    """Put a gate before a new connection."""
+    gate = SaslGate(connection, listener, dispatch)
+    connection.guard(gate, frame_limit_bytes=listener.receive_limit_bytes)
+
+
 class SaslGate:
     """`headwater.net.service.Service` for one connection."""
 

@@ -43,7 +43,7 @@ _RULES = (
 _NO_QUORUM = ("controller.listener.", "controller.quorum.", "metadata.log.", "process.roles")
 _SECURITY_PROTOCOLS = tuple(SecurityProtocol)
 # What a listener can speak today.
-_SERVED_PROTOCOLS = (SecurityProtocol.PLAINTEXT,)
+_SERVED_PROTOCOLS = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
 
 
 @cache

@@ -42,6 +42,18 @@ class PeerRefused(ConnectionLost):
     """Nobody listens at the address any more, or not yet: the host itself says so."""
 
 
+class LoginRefused(ConnectionLost):
+    """The peer does not believe who we are; trying again would not help."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class MechanismRefused(ConnectionLost):
+    """The peer wants another way of logging in."""
+
+    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
 class SaslRefused(HeadwaterError):
     """Somebody could not prove who they are. The text is for logs; `told` is for the peer."""
 

@@ -65,7 +65,7 @@ def test_of_several_synonyms_the_finest_unit_wins() -> None:
         ("num.partitions", "0", "between 1"),
         ("num.partitions", "many", "whole number"),
         ("log.cleaner.io.buffer.load.factor", "2", "between 0 and 1"),
-        ("sasl.enabled.mechanisms", "PLAIN", "not built yet"),
+        ("sasl.kerberos.service.name", "kafka", "not built yet"),
         ("listener.name.inside.ssl.client.auth", "none", "no such listener"),
         ("listener.name.ssl.ssl.client.auth", "maybe", "one of none, requested, required"),
         ("listener.name.plaintext.num.partitions", "3", "no listener can have this"),
