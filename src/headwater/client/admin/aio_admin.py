@@ -19,6 +19,7 @@ from headwater.client.admin.partition_calls import PartitionCalls
 from headwater.client.admin.quota_calls import QuotaCalls
 from headwater.client.admin.topic_calls import TopicCalls
 from headwater.client.admin.transaction_calls import TransactionCalls
+from headwater.client.admin.user_calls import UserCalls
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.errors import ClientClosed
 from headwater.client.settings import read_settings
@@ -33,6 +34,7 @@ class Admin(
     GroupCalls,
     ClusterCalls,
     TransactionCalls,
+    UserCalls,
 ):
     """Asks and changes a cluster."""
 
