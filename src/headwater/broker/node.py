@@ -35,6 +35,7 @@ from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
 from headwater.broker.standing import Standing
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
@@ -54,7 +55,6 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.replicas import Replicas
-from headwater.security.authorization import AllowAll
 from headwater.storage import meta_properties
 from headwater.storage.cold_read import OsColdRead
 from headwater.storage.compaction.process import CleaningProcess
@@ -95,6 +95,7 @@ class Node(ABC):
         # What is wrong with an address must be known before a directory is made and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
+        self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -197,7 +198,9 @@ class Node(ABC):
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
-        self._open_logs(await self._open_store())
+        image = await self._open_store()
+        know_acls(self._authorizer, image)
+        self._open_logs(image)
         bound = self._bind()
         settings = self._static.settings
         await self._join(
@@ -269,7 +272,7 @@ class Node(ABC):
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
             deadlines=self._deadlines,
-            authorizer=AllowAll(),
+            authorizer=self._authorizer,
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
             groups=self._coordinators.groups,
@@ -315,6 +318,7 @@ class Node(ABC):
 
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
+        obey_acls(self._authorizer, facts)
         self._partitions.changed(image, facts)
         self._coordinators.groups.changed(image, facts)
         self._coordinators.transactions.changed(image)

@@ -21,11 +21,14 @@ from headwater.wire.messages import (
     alter_replica_log_dirs,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -161,6 +164,9 @@ REQUESTS: list[Message] = [
             ),
         )
     ),
+    describe_acls.DescribeAclsRequest(),
+    create_acls.CreateAclsRequest(creations=(create_acls.AclCreation(),)),
+    delete_acls.DeleteAclsRequest(filters=(delete_acls.DeleteAclsFilter(),)),
     describe_configs.DescribeConfigsRequest(
         resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
     ),
