@@ -39,6 +39,7 @@ from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.quota_metrics import quota_families
 from headwater.broker.sasl_gate import guard
 from headwater.broker.sasl_listeners import sasl_listeners
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
 from headwater.broker.standing import Standing
 from headwater.broker.throttling import Throttling
 from headwater.broker.upkeep import Upkeep
@@ -60,7 +61,6 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.replicas import Replicas
-from headwater.security.authorization import AllowAll
 from headwater.storage import meta_properties
 from headwater.storage.cold_read import OsColdRead
 from headwater.storage.compaction.process import CleaningProcess
@@ -109,6 +109,7 @@ class Node(ABC):
             deadlines=self._deadlines,
             scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
         )
+        self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -211,7 +212,9 @@ class Node(ABC):
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
-        self._open_logs(await self._open_store())
+        image = await self._open_store()
+        know_acls(self._authorizer, image)
+        self._open_logs(image)
         bound = self._bind()
         settings = self._static.settings
         await self._join(
@@ -283,7 +286,7 @@ class Node(ABC):
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
             deadlines=self._deadlines,
-            authorizer=AllowAll(),
+            authorizer=self._authorizer,
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
             groups=self._coordinators.groups,
@@ -334,6 +337,7 @@ class Node(ABC):
 
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
+        obey_acls(self._authorizer, facts)
         self._partitions.changed(image, facts)
         self._coordinators.groups.changed(image, facts)
         self._coordinators.transactions.changed(image)

@@ -44,6 +44,9 @@ SERVED: Final = (
     ApiKey.END_TXN,
     ApiKey.WRITE_TXN_MARKERS,
     ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.ALTER_CONFIGS,
     ApiKey.ALTER_REPLICA_LOG_DIRS,
@@ -94,6 +97,8 @@ DECIDED: Final = frozenset(
     {
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.ELECT_LEADERS,

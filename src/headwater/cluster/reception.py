@@ -22,7 +22,7 @@ from headwater.cluster.facts import (
     ControllerElected,
     ControllerGone,
     Fact,
-    FeatureFinalized,
+    KnownToAll,
     PartitionChanged,
     PartitionDropped,
     PartitionsAdded,
@@ -127,9 +127,7 @@ class Reception:
         heard = [
             fact
             for fact in facts
-            if isinstance(
-                fact, ConfigsReplaced | FeatureFinalized | ControllerElected | ControllerGone
-            )
+            if isinstance(fact, KnownToAll | ControllerElected | ControllerGone)
         ]
         self._agree(heard, self.image.version.controller_epoch)
 

@@ -23,12 +23,15 @@ from headwater.wire.messages import (
     alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
     describe_client_quotas,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -167,6 +170,9 @@ REQUESTS: list[Message] = [
             ),
         )
     ),
+    describe_acls.DescribeAclsRequest(),
+    create_acls.CreateAclsRequest(creations=(create_acls.AclCreation(),)),
+    delete_acls.DeleteAclsRequest(filters=(delete_acls.DeleteAclsFilter(),)),
     describe_configs.DescribeConfigsRequest(
         resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
     ),
