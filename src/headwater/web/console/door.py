@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from headwater.client.errors import KafkaError
 from headwater.model.failures import HeadwaterError
 from headwater.web.console import guard
 from headwater.web.console.changes import Done
@@ -102,6 +103,9 @@ class _Door:
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
                 return await self._answered(request, given, is_api)
+        except KafkaError:
+            # Among them is `KafkaTimeout`, which is a `TimeoutError` as well, and says more.
+            raise
         except TimeoutError:
             raise Refusal(504, "The cluster takes too long to answer this. Try again.") from None
         finally:

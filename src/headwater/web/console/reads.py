@@ -210,6 +210,8 @@ async def read_record(call: Call) -> RecordDetail:
     if not views or wanted < 0:
         raise not_found(f"'{topic}' has no partition {number}.")
     start, end = (await edges(call.admin, topic, views)).get(number, (0, 0))
+    if not start <= wanted < end:
+        raise not_found(f"{topic}-{number} has offsets {start} to {end - 1}, and so no {wanted}.")
     record = await one_record(call.console.connections, TopicPartition(topic, number), wanted)
     rows = await record_rows(
         call.console.connections,

@@ -19,6 +19,9 @@ from headwater.model.ports import Clock
 
 FRESH_MS: Final = 2_000
 
+_FIRST_ANSWER_S: Final = 4.0
+"""Whoever answers at all does so soon; nobody looks at an empty page for longer."""
+
 T = TypeVar("T")
 
 
@@ -70,7 +73,7 @@ class Remembered(Generic[T]):
 
 async def survey_of(admin: Admin) -> Survey:
     """Ask for all of it."""
-    cluster = await admin.describe_cluster()
+    cluster = await admin.describe_cluster(timeout=_FIRST_ANSWER_S)
     names = await admin.list_topics(include_internal=True)
     log_dirs: dict[int, list[LogDir]] = {}
     untold: dict[int, str] = {}

@@ -118,7 +118,13 @@ def _rows(facts: RecordList) -> Html:
         return empty("There are no such records in this topic.")
     # The newest first, as whoever looks at the newest expects it.
     rows = reversed(facts.records) if facts.wish.start == "newest" else facts.records
-    return tag("ol", [_row(facts.topic, row) for row in rows], class_="records")
+    return tag("ol", heads(), [_row(facts.topic, row) for row in rows], class_="records")
+
+
+def heads() -> Html:
+    """The line above records; it says nothing that a screen reader is not told with each."""
+    names = ("Partition:offset", "Time (UTC)", "Key", "Value")
+    return tag("li", [tag("span", each) for each in names], class_="heads", aria_hidden="true")
 
 
 def _row(topic: str, row: RecordRow) -> Html:

@@ -189,7 +189,7 @@ def _partitions(facts: TopicDetail) -> Html:
     return table(
         [
             ("Partition", "num"),
-            ("Leader", "num"),
+            ("Leader", ""),
             ("Replicas", "wide"),
             ("In sync", ""),
             ("First offset", "num wide"),
