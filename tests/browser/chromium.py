@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 DRIVERS = ("chromedriver",)
@@ -69,19 +70,24 @@ class Browser:
         """What a script returns, in the page."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": arguments})
 
-    def wait_for(self, condition: str, *arguments: object) -> Any:
-        """Look until an expression is true, by the browser's own clock."""
+    def wait_for(self, condition: str) -> None:
+        """Look until an expression is true of a page that has been loaded."""
         script = """
             const done = arguments[arguments.length - 1];
-            const given = Array.from(arguments).slice(0, -1);
-            const look = () => {
-                const found = (function () { return %s; }).apply(null, given);
-                if (found) done(found); else setTimeout(look, 50);
-            };
-            look();
+            if (document.readyState === "complete" && (%s)) done(true);
+            else setTimeout(() => done(false), 50);
         """
-        body = {"script": script % condition, "args": arguments}
-        return self._ask("POST", "/execute/async", body)
+        body = {"script": script % condition, "args": []}
+        deadline_s = monotonic() + PATIENCE_S
+        while monotonic() < deadline_s:
+            try:
+                if self._ask("POST", "/execute/async", body):
+                    return
+            except BrowserError as error:
+                # The page that was asked has just given way to another.
+                if "navigat" not in str(error) and "stale" not in str(error):
+                    raise
+        raise BrowserError(f"{condition} is not true of {self.url}:\n{self.text()}")
 
     def text(self, selector: str = "main") -> str:
         return str(self._of(selector, "GET", "/text"))
@@ -98,8 +104,10 @@ class Browser:
         keyboard = {"type": "key", "id": "keyboard", "actions": actions}
         self._ask("POST", "/actions", {"actions": [keyboard]})
 
-    def resize(self, width: int, height: int) -> None:
-        self._ask("POST", "/window/rect", {"width": width, "height": height})
+    def narrow(self, width: int, height: int = 900) -> None:
+        """A screen of this width; a window itself is never as narrow as a phone."""
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.command("Emulation.setDeviceMetricsOverride", screen)
 
     def emulate(self, name: str, value: str) -> None:
         """A media feature, such as prefers-color-scheme."""
