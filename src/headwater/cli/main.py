@@ -14,6 +14,7 @@ from headwater.cli import (
     cluster_start,
     configs,
     connect,
+    console,
     consume,
     groups,
     log_dump,
@@ -72,6 +73,7 @@ app.add_typer(connect.app, name="connect")
 app.add_typer(perf.app, name="perf")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
+app.add_typer(console.app, name="console")
 
 
 def _show_version(wanted: bool) -> None:
