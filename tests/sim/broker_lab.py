@@ -17,8 +17,8 @@ from headwater.broker.coordinators import new_coordinators
 from headwater.broker.dispatch import Dispatch
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
-from headwater.broker.throttling import Throttling
 from headwater.broker.rights import authorizer_of, know_acls, obey_acls
+from headwater.broker.throttling import Throttling
 from headwater.cluster.controller import Controller
 from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig

@@ -37,9 +37,9 @@ from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.quota_metrics import quota_families
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
 from headwater.broker.sasl_gate import guard
 from headwater.broker.sasl_listeners import sasl_listeners
-from headwater.broker.rights import authorizer_of, know_acls, obey_acls
 from headwater.broker.standing import Standing
 from headwater.broker.throttling import Throttling
 from headwater.broker.upkeep import Upkeep
