@@ -15,8 +15,11 @@ from headwater.security.quotas.rate_quota import RateQuota
 _MS_PER_S: Final = 1_000
 
 
-def quota_families(throttling: Throttling, held_off: HeldOff) -> Iterator[Family]:
-    yield from _of_waits(throttling)
+def quota_families(throttling: Throttling, held_off: HeldOff) -> list[Family]:
+    return [*_of_waits(throttling), *_of_uses(throttling), _of_connections(held_off)]
+
+
+def _of_uses(throttling: Throttling) -> Iterator[Family]:
     clients = throttling.clients
     uses = {
         "produce_byte_rate": (clients.produce, "Bytes a second that are produced."),
@@ -25,7 +28,10 @@ def quota_families(throttling: Throttling, held_off: HeldOff) -> Iterator[Family
     }
     for name, (quota, doc) in uses.items():
         yield _of_use(f"kafka_server_{name}", doc, quota, throttling)
-    yield counter(
+
+
+def _of_connections(held_off: HeldOff) -> Family:
+    return counter(
         "kafka_server_socketserver_throttledconnections_total",
         "Connections that came sooner than their address's quota allows.",
         lambda: held_off.count,

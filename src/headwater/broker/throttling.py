@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from headwater.cluster.client_quotas import quotas_in, quotas_of
 from headwater.cluster.config_entities import entity_of
 from headwater.cluster.facts import ConfigsReplaced, Fact
 from headwater.cluster.image import ClusterImage
+from headwater.cluster.quota_configs import quotas_in, quotas_of
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.config_terms import ResourceType
 from headwater.model.ports import Clock

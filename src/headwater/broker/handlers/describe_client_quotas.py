@@ -20,7 +20,8 @@ def handle(
     found = describe_client_quotas(broker.image, request)
     if isinstance(found, Refusal):
         return refuse(request, found)
-    return DescribeClientQuotasResponse(entries=found)
+    # Empty, and not null: Kafka does this (4.1).
+    return DescribeClientQuotasResponse(error_message="", entries=found)
 
 
 def refuse(_: DescribeClientQuotasRequest, refusal: Refusal) -> DescribeClientQuotasResponse:
