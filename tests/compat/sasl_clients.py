@@ -1,7 +1,8 @@
 """Foreign clients that log in: one record there and back, each in its own words."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -140,6 +141,29 @@ def with_headwater(login: Login, topic: str) -> bytes | None:
         consumer.subscribe([topic])
         (record,) = consumer.poll(PATIENCE_S)
         return record.value
+
+
+@contextmanager
+def sending(name: str, login: Login, topic: str) -> Iterator[Callable[[], object]]:
+    """A producer of one of two clients, as something that sends a record and waits for it."""
+    settings = {
+        "bootstrap.servers": login.servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": login.mechanism,
+        "sasl.username": login.user,
+        "sasl.password": login.password,
+    }
+    if name == "headwater":
+        with Producer(settings) as ours:
+            yield lambda: ours.send(topic, b"tea").result(PATIENCE_S)
+        return
+    theirs = confluent.Producer(settings)
+
+    def send() -> None:
+        theirs.produce(topic, b"tea")
+        assert theirs.flush(PATIENCE_S) == 0
+
+    yield send
 
 
 ROUND_TRIPS: Final[dict[str, RoundTrip]] = {

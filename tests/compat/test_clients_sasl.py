@@ -3,9 +3,10 @@
 import gc
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from socket import create_connection
+from time import monotonic
 
 import pytest
 
@@ -14,7 +15,14 @@ from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, scrape
 from tests.compat.clients import PATIENCE_S
 from tests.compat.foreign import load
-from tests.compat.sasl_clients import ROUND_TRIPS, Login, RefusedLogin, RoundTrip, with_headwater
+from tests.compat.sasl_clients import (
+    ROUND_TRIPS,
+    Login,
+    RefusedLogin,
+    RoundTrip,
+    sending,
+    with_headwater,
+)
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USER, PASSWORD = "alice, of =tea", 'a "secret", = \\ and ö'
@@ -139,3 +147,21 @@ def test_a_client_without_sasl_is_cut_off_with_a_line_that_says_what_to_do(
     assert failed[0] is not None
     assert "before a login" in broker.log_text
     assert "security.protocol" in broker.log_text
+
+
+@pytest.mark.parametrize("name", ["confluent", "headwater"])
+def test_clients_renew_their_logins_and_are_served_on(name: str, topic: str) -> None:
+    """KIP-368. A connection that did not would be cut off, and counted as expired."""
+    renewed = 'kafka_server_socketservermetrics_{}_total{{listener="INSIDE"}}'
+    settings = {**SETTINGS, "connections.max.reauth.ms": "1200"}
+    with checked_broker(settings) as broker:
+        who = login(broker, "PLAIN")
+        send: Callable[[], object]
+        with sending(name, who, topic) as send:
+            deadline_s = monotonic() + PATIENCE_S
+            while scrape(broker).get(renewed.format("successful_reauthentication"), 0) < 2:
+                assert monotonic() < deadline_s
+                send()
+        counted = scrape(broker)
+    assert counted[renewed.format("expired_connections_killed")] == 0
+    assert counted[renewed.format("failed_reauthentication")] == 0
