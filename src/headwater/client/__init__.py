@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from headwater.client.producer.record_future import RecordFuture, RecordMetadata
     from headwater.model.ids import TopicPartition
     from headwater.records.consumed import ConsumedRecord
+    from headwater.security.acls.bindings import PatternType, Permission
+    from headwater.security.authorization import Operation, ResourceKind
 
 __all__ = [
     "Acl",
@@ -38,11 +40,15 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Operation",
     "ParallelConsumer",
+    "PatternType",
+    "Permission",
     "Producer",
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
+    "ResourceKind",
     "TopicPartition",
 ]
 
@@ -58,11 +64,15 @@ _HOMES = {
     "NewTopic": "headwater.client.admin.descriptions",
     "OffsetAndMetadata": "headwater.client.group_metadata",
     "OffsetAndTimestamp": "headwater.client.consumer.offsets",
+    "Operation": "headwater.security.authorization",
     "ParallelConsumer": "headwater.client.parallel.parallel_consumer",
+    "PatternType": "headwater.security.acls.bindings",
+    "Permission": "headwater.security.acls.bindings",
     "Producer": "headwater.client.producer.blocking_producer",
     "RebalanceListener": "headwater.client.consumer.subscription",
     "RecordFuture": "headwater.client.producer.record_future",
     "RecordMetadata": "headwater.client.producer.record_future",
+    "ResourceKind": "headwater.security.authorization",
     "TopicPartition": "headwater.model.ids",
 }
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from headwater.client.admin.acl_calls import AclCalls
 from headwater.client.admin.calls import AdminSettings
 from headwater.client.admin.cluster_calls import ClusterCalls
 from headwater.client.admin.config_calls import ConfigCalls
@@ -24,7 +25,15 @@ from headwater.client.settings import read_settings
 from headwater.net.system import SystemClock, SystemDice
 
 
-class Admin(TopicCalls, PartitionCalls, ConfigCalls, GroupCalls, ClusterCalls, TransactionCalls):
+class Admin(
+    TopicCalls,
+    PartitionCalls,
+    ConfigCalls,
+    GroupCalls,
+    ClusterCalls,
+    TransactionCalls,
+    AclCalls,
+):
     """Asks and changes a cluster."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
