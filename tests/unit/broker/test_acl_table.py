@@ -117,7 +117,8 @@ def _configs_of(kind: int, name: str) -> tuple[Message, Message, Message]:
     )
 
 
-_OF_BROKER: Final = _configs_of(4, "0")
+# Of all brokers; about one of them only that one is asked, and Kafka says so before all else.
+_OF_BROKER: Final = _configs_of(4, "")
 _OF_GROUP: Final = _configs_of(32, "g")
 _OF_METRICS: Final = _configs_of(16, "m")
 
