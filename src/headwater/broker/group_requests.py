@@ -45,7 +45,8 @@ def ask_member(
     if not may_group(broker, call, Operation.READ, group_id):
         call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    broker.groups.ask(group_id, request, call, answering(call, refused))
+    sees = partial(broker.could_topic, call, Operation.DESCRIBE)
+    broker.groups.ask(group_id, request, call, answering(call, refused), sees)
     return None
 
 

@@ -10,6 +10,7 @@ import typer
 
 import headwater
 from headwater.cli import (
+    acls,
     cluster,
     cluster_start,
     configs,
@@ -61,6 +62,7 @@ app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.add_typer(quotas.app, name="quotas")
+app.add_typer(acls.app, name="acls")
 app.add_typer(records.app, name="records")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(transactions.app, name="transactions")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from headwater.model.ids import TopicPartition
     from headwater.records.consumed import ConsumedRecord
     from headwater.security.quotas.entities import QuotaEntity
+    from headwater.security.acls.bindings import PatternType, Permission
+    from headwater.security.authorization import Operation, ResourceKind
 
 __all__ = [
     "QUOTA_ANY",
@@ -43,7 +45,10 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Operation",
     "ParallelConsumer",
+    "PatternType",
+    "Permission",
     "Producer",
     "QuotaEntity",
     "RebalanceListener",
@@ -51,6 +56,7 @@ __all__ = [
     "RecordMetadata",
     "ScramDeletion",
     "ScramUpsertion",
+    "ResourceKind",
     "TopicPartition",
 ]
 
@@ -66,7 +72,10 @@ _HOMES = {
     "NewTopic": "headwater.client.admin.descriptions",
     "OffsetAndMetadata": "headwater.client.group_metadata",
     "OffsetAndTimestamp": "headwater.client.consumer.offsets",
+    "Operation": "headwater.security.authorization",
     "ParallelConsumer": "headwater.client.parallel.parallel_consumer",
+    "PatternType": "headwater.security.acls.bindings",
+    "Permission": "headwater.security.acls.bindings",
     "Producer": "headwater.client.producer.blocking_producer",
     "QUOTA_ANY": "headwater.client.admin.quota_calls",
     "QUOTA_DEFAULT": "headwater.client.admin.quota_calls",
@@ -76,6 +85,7 @@ _HOMES = {
     "RecordMetadata": "headwater.client.producer.record_future",
     "ScramDeletion": "headwater.client.admin.user_calls",
     "ScramUpsertion": "headwater.client.admin.user_calls",
+    "ResourceKind": "headwater.security.authorization",
     "TopicPartition": "headwater.model.ids",
 }
 

@@ -21,6 +21,7 @@ from headwater.wire.api_key import ApiKey
 from headwater.wire.lifting import Message
 from headwater.wire.messages import (
     alter_configs,
+    consumer_group_describe,
     consumer_group_heartbeat,
     create_partitions,
     delete_topics,
@@ -33,6 +34,7 @@ from headwater.wire.messages import (
     offset_commit,
     offset_delete,
     produce,
+    sync_group,
 )
 from headwater.wire.translation import response_shape
 from tests.sim.broker_lab import BrokerLab, Peer
@@ -115,7 +117,8 @@ def _configs_of(kind: int, name: str) -> tuple[Message, Message, Message]:
     )
 
 
-_OF_BROKER: Final = _configs_of(4, "0")
+# Of all brokers; about one of them only that one is asked, and Kafka says so before all else.
+_OF_BROKER: Final = _configs_of(4, "")
 _OF_GROUP: Final = _configs_of(32, "g")
 _OF_METRICS: Final = _configs_of(16, "m")
 
@@ -142,7 +145,14 @@ ROWS: Final = [
     row(ApiKey.JOIN_GROUP, group("READ")),
     row(ApiKey.HEARTBEAT, group("READ")),
     row(ApiKey.LEAVE_GROUP, group("READ")),
-    row(ApiKey.SYNC_GROUP, group("READ")),
+    row(
+        ApiKey.SYNC_GROUP,
+        group("READ"),
+        # Kafka looks at these before it looks at rights.
+        request=sync_group.SyncGroupRequest(
+            group_id="g", protocol_type="consumer", protocol_name="range"
+        ),
+    ),
     row(ApiKey.DESCRIBE_GROUPS, group("DESCRIBE")),
     row(ApiKey.LIST_GROUPS),
     row(ApiKey.CREATE_TOPICS, topic("CREATE")),
@@ -398,3 +408,58 @@ def test_a_fetch_as_a_follower_is_for_brokers() -> None:
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
     codes, _ = told(lab_with(cluster("CLUSTER_ACTION")), as_follower)
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED not in codes
+
+
+def test_an_expression_matches_only_topics_that_its_member_may_see() -> None:
+    """A member hears of what it is given, so it is given nothing that it may not know of."""
+    request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="g-new",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_regex=".*",
+        topic_partitions=(),
+    )
+    lab = lab_with((ResourceKind.GROUP, "g-new", Operation.READ), topic("READ"))
+    sent = lab.send(request, 1, Peer(ALICE))
+    lab.turn()
+    answer = sent.answer(consumer_group_heartbeat.ConsumerGroupHeartbeatResponse)
+    assert not answer.error_code, answer
+    assert answer.assignment is not None
+    given = [
+        lab.broker.image.names_by_id[each.topic_id] for each in answer.assignment.topic_partitions
+    ]
+    assert given == ["t"]
+
+
+def test_a_group_is_described_whole_or_not_at_all() -> None:
+    rights = [group("READ"), topic("DESCRIBE")]
+    described = row(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        request=consumer_group_describe.ConsumerGroupDescribeRequest(
+            group_ids=("g-new",), include_authorized_operations=True
+        ),
+    )
+    on_group = ResourceKind.GROUP, "g-new", Operation.READ
+    lab = lab_with(*rights, on_group)
+    heartbeat = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="g-new",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=("t",),
+        topic_partitions=(),
+    )
+    lab.send(heartbeat, 1, Peer(ALICE))
+    lab.turn()
+    answer = lab.ask(
+        described.asked, consumer_group_describe.ConsumerGroupDescribeResponse, peer=Peer(ALICE)
+    )
+    assert answer.groups[0].error_code is ErrorCode.NONE
+    assert answer.groups[0].authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    authorizer = lab.broker.authorizer
+    assert isinstance(authorizer, AclAuthorizer)
+    authorizer.replace(ResourcePattern(ResourceKind.TOPIC, "t"), ())
+    codes, words = told(lab, described)
+    assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    assert "topic_name='t'" not in words

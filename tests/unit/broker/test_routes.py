@@ -170,9 +170,23 @@ REQUESTS: list[Message] = [
             ),
         )
     ),
-    describe_acls.DescribeAclsRequest(),
-    create_acls.CreateAclsRequest(creations=(create_acls.AclCreation(),)),
-    delete_acls.DeleteAclsRequest(filters=(delete_acls.DeleteAclsFilter(),)),
+    describe_acls.DescribeAclsRequest(
+        resource_type_filter=2, resource_name_filter="no", operation=3, permission_type=3
+    ),
+    create_acls.CreateAclsRequest(
+        creations=(
+            create_acls.AclCreation(
+                resource_type=2, resource_name="no", operation=3, permission_type=3
+            ),
+        )
+    ),
+    delete_acls.DeleteAclsRequest(
+        filters=(
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=2, resource_name_filter="no", operation=3, permission_type=3
+            ),
+        )
+    ),
     describe_configs.DescribeConfigsRequest(
         resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
     ),

@@ -93,7 +93,8 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS
         or hosted.topic.name in INTERNAL_TOPICS
-        or not broker.authorizer.authorize(requester, _WRITE, hosted.topic.resource)
+        # Who may not is refused by `handle`, and written down there.
+        or not broker.authorizer.allows(requester, _WRITE, hosted.topic.resource)
     ):
         return None
     try:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from headwater.client.admin.acl_calls import AclCalls
 from headwater.client.admin.calls import AdminSettings
 from headwater.client.admin.cluster_calls import ClusterCalls
 from headwater.client.admin.config_calls import ConfigCalls
@@ -35,6 +36,7 @@ class Admin(
     ClusterCalls,
     TransactionCalls,
     UserCalls,
+    AclCalls,
 ):
     """Asks and changes a cluster."""
 

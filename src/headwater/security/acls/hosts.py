@@ -5,9 +5,11 @@ that listens for both families calls an IPv4 peer `::ffff:192.0.2.1`. A DENY tha
 otherwise than the peer's address would be no DENY at all.
 """
 
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 
+@lru_cache(maxsize=1_024)
 def canonical_host(text: str) -> str:
     """The address as Python spells it; what is no address, as `*`, stays as it is."""
     try:

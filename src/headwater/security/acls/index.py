@@ -34,6 +34,8 @@ _DESCRIBE: Final = frozenset(
 _DESCRIBE_CONFIGS: Final = frozenset(
     {Operation.ALL, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}
 )
+_LITERAL: Final = PatternType.LITERAL
+_PREFIXED: Final = PatternType.PREFIXED
 _ANY_NAME: Final = "hardcode"
 """A resource as good as any: Kafka asks about this one (4.1) to find out who may do all."""
 
@@ -54,7 +56,7 @@ class AclIndex:
     def __init__(self, *, everyone_if_no_acl: bool = False) -> None:
         """`everyone_if_no_acl` is the answer where no rule is about the resource."""
         self._if_no_acl = Verdict(everyone_if_no_acl)
-        self._rights: dict[ResourcePattern, Rights] = {}
+        self._rights: dict[tuple[ResourceKind, str, PatternType], Rights] = {}
         # How many prefixed patterns of a kind have which length of name.
         self._lengths: dict[ResourceKind, dict[int, int]] = {}
         # Where somebody is mentioned.
@@ -77,8 +79,7 @@ class AclIndex:
         hosts = (canonical_host(requester.host), WILDCARD)
         granting = _granting(operation)
         verdict = self._if_no_acl
-        for pattern in self._applying(resource):
-            rights = self._rights[pattern]
+        for pattern, rights in self._applying(resource):
             if verdict is self._if_no_acl:
                 verdict = _SILENCE
             for entry in _of(rights, principals):
@@ -113,19 +114,18 @@ class AclIndex:
             _SILENCE,
         )
 
-    def _applying(self, resource: Resource) -> Iterator[ResourcePattern]:
+    def _applying(self, resource: Resource) -> Iterator[tuple[ResourcePattern, Rights]]:
+        """What is kept here is looked for with plain tuples: to make a named one costs more."""
         kind, name = resource
-        for text in (name, WILDCARD):
-            pattern = ResourcePattern(kind, text, PatternType.LITERAL)
-            if pattern in self._rights:
-                yield pattern
-            if name == WILDCARD:
-                break
+        for text in (name, WILDCARD) if name != WILDCARD else (name,):
+            found = self._rights.get((kind, text, _LITERAL))
+            if found is not None:
+                yield ResourcePattern(kind, text, _LITERAL), found
         for length in self._lengths.get(kind, ()):
             if length <= len(name):
-                pattern = ResourcePattern(kind, name[:length], PatternType.PREFIXED)
-                if pattern in self._rights:
-                    yield pattern
+                found = self._rights.get((kind, name[:length], _PREFIXED))
+                if found is not None:
+                    yield ResourcePattern(kind, name[:length], _PREFIXED), found
 
     def _about(
         self, requester: Requester, operation: Operation, kind: ResourceKind
