@@ -9,7 +9,7 @@ All times are in seconds; a call without one has `default.api.timeout.ms`.
 import asyncio
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from headwater.client.admin.calls import AdminSettings
 from headwater.client.admin.cluster_calls import ClusterCalls
@@ -23,13 +23,22 @@ from headwater.client.errors import ClientClosed
 from headwater.client.settings import read_settings
 from headwater.net.system import SystemClock, SystemDice
 
+# A topic that was asked about once may be gone; who lives long must not ask for it for ever.
+_TOPIC_IDLE_MS: Final = 60_000
+
 
 class Admin(TopicCalls, PartitionCalls, ConfigCalls, GroupCalls, ClusterCalls, TransactionCalls):
     """Asks and changes a cluster."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         chosen = read_settings(AdminSettings, settings, keywords)
-        cluster = ClusterClient(asyncio.get_running_loop(), chosen, SystemClock(), SystemDice())
+        cluster = ClusterClient(
+            asyncio.get_running_loop(),
+            chosen,
+            SystemClock(),
+            SystemDice(),
+            metadata_max_idle_ms=_TOPIC_IDLE_MS,
+        )
         cluster.schedule.allows_creation = False
         super().__init__(cluster, chosen)
 
