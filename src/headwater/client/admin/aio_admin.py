@@ -9,7 +9,7 @@ All times are in seconds; a call without one has `default.api.timeout.ms`.
 import asyncio
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from headwater.client.admin.acl_calls import AclCalls
 from headwater.client.admin.calls import AdminSettings
@@ -25,6 +25,9 @@ from headwater.client.cluster_client import ClusterClient
 from headwater.client.errors import ClientClosed
 from headwater.client.settings import read_settings
 from headwater.net.system import SystemClock, SystemDice
+
+# A topic that was asked about once may be gone; who lives long must not ask for it for ever.
+_TOPIC_IDLE_MS: Final = 60_000
 
 
 class Admin(
@@ -42,7 +45,13 @@ class Admin(
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         chosen = read_settings(AdminSettings, settings, keywords)
-        cluster = ClusterClient(asyncio.get_running_loop(), chosen, SystemClock(), SystemDice())
+        cluster = ClusterClient(
+            asyncio.get_running_loop(),
+            chosen,
+            SystemClock(),
+            SystemDice(),
+            metadata_max_idle_ms=_TOPIC_IDLE_MS,
+        )
         cluster.schedule.allows_creation = False
         super().__init__(cluster, chosen)
 

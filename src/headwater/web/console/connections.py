@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from headwater.client.aio import Admin, Consumer, Producer
 from headwater.client.errors import SerializationFailed
-from headwater.client.schema_registry import RegistryUnreachable, SchemaRegistry
-from headwater.web.console.decoding import ReadAvro
+from headwater.client.schema_registry import RegistryUnreachable, SchemaNotFound, SchemaRegistry
+from headwater.web.console.decoding import AVRO_PREFIX_BYTES, ReadAvro
 
 API_TIMEOUT_MS: Final = 8_000
 REGISTRY_TIMEOUT_S: Final = 5.0
 FETCH_BYTES_MAX: Final = 4 * 1024 * 1024
+UNKNOWN_SCHEMAS_MAX: Final = 5
+"""Schemas that a page asks for in vain."""
 
 _CLIENT_ID: Final = "headwater-console"
 
@@ -41,8 +43,12 @@ class Connections:
         self._producer: Producer | None = None
         self._deserializer: ReadAvro | None = None
 
-    def consumer(self, *, committed_only: bool = False) -> Consumer:
-        """One in no group, which is closed by whoever asked for it."""
+    def consumer(self, *, committed_only: bool = False, max_wait_ms: int = 500) -> Consumer:
+        """One in no group, which is closed by whoever asked for it.
+
+        `max_wait_ms` is how long brokers hold a fetch back that finds nothing. Who reads here and
+        there in many partitions waits for no such fetch gladly.
+        """
         return Consumer(
             {
                 **self._settings,
@@ -51,6 +57,7 @@ class Connections:
                 "default.api.timeout.ms": API_TIMEOUT_MS,
                 "enable.auto.commit": False,
                 "fetch.max.bytes": FETCH_BYTES_MAX,
+                "fetch.max.wait.ms": max_wait_ms,
                 "isolation.level": "read_committed" if committed_only else "read_uncommitted",
             }
         )
@@ -90,17 +97,29 @@ class Connections:
 
 
 class _Reading:
-    """Asks a registry that does not answer once for a page, and not for each of its records."""
+    """Asks a registry in vain a few times for a page, and not for each of its records.
+
+    Bytes that begin with a zero are often no Avro, and each of them would name a schema of its own.
+    """
 
     def __init__(self, deserializer: ReadAvro) -> None:
         self._deserializer = deserializer
+        self._unknown: dict[bytes, str] = {}
         self._failure: str | None = None
 
     def __call__(self, raw: bytes) -> Any:
-        if self._failure is not None:
-            raise SerializationFailed(self._failure)
+        prefix = raw[:AVRO_PREFIX_BYTES]
+        failure = self._failure or self._unknown.get(prefix)
+        if failure is not None:
+            raise SerializationFailed(failure)
         try:
             return self._deserializer(raw)
         except RegistryUnreachable as error:
             self._failure = str(error)
+            raise
+        except SerializationFailed as error:
+            if isinstance(error.__cause__, SchemaNotFound):
+                self._unknown[prefix] = str(error)
+                if len(self._unknown) >= UNKNOWN_SCHEMAS_MAX:
+                    self._failure = "the registry has none of the schemas that were tried"
             raise

@@ -14,9 +14,10 @@ from headwater.model.failures import HeadwaterError
 
 FORMATS: Final = ("auto", "text", "json", "hex", "avro")
 JSON_BYTES_MAX: Final = 1_000_000
+AVRO_PREFIX_BYTES: Final = 5
+"""A zero, and the id of a schema."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-_AVRO_PREFIX_BYTES: Final = 5
 _HEX_ROW_BYTES: Final = 16
 _HEX_ROW_CHARS: Final = 76
 
@@ -55,7 +56,7 @@ def shown(
 
 
 def _guessed(raw: bytes, chars_max: int, read_avro: ReadAvro | None) -> Shown:
-    if read_avro is not None and len(raw) >= _AVRO_PREFIX_BYTES and raw[0] == 0:
+    if read_avro is not None and len(raw) >= AVRO_PREFIX_BYTES and raw[0] == 0:
         return _avro(raw, chars_max, read_avro)
     if raw[:1] in (b"{", b"["):
         return _json(raw, chars_max) or _plain(raw, chars_max)
@@ -92,7 +93,7 @@ def _avro(raw: bytes, chars_max: int, read_avro: ReadAvro | None) -> Shown:
     except HeadwaterError as error:
         return _plain(raw, chars_max, note=f"no Avro: {error}")
     text = json.dumps(value, indent=2, ensure_ascii=False, default=_other)
-    schema_id = int.from_bytes(raw[1:_AVRO_PREFIX_BYTES], "big")
+    schema_id = int.from_bytes(raw[1:AVRO_PREFIX_BYTES], "big")
     return _cut("avro", text, raw, chars_max, schema_id=schema_id)
 
 

@@ -35,6 +35,7 @@ KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 KEPT_RECORDS_MAX: Final = 2_000
 
 _WAIT_S: Final = 30.0
+_FETCH_WAIT_MS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,9 @@ class RecordSearches:
         except TimeoutError:
             raise Refusal(503, "Many are reading records right now. Try again soon.") from None
         try:
-            consumer = self._connections.consumer(committed_only=search.committed_only)
+            consumer = self._connections.consumer(
+                committed_only=search.committed_only, max_wait_ms=_FETCH_WAIT_MS
+            )
             async with consumer:
                 reading = _Reading(consumer, search, self._clock)
                 if search.after is not None:
