@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from headwater.client.producer.record_future import RecordFuture, RecordMetadata
     from headwater.model.ids import TopicPartition
     from headwater.records.consumed import ConsumedRecord
-    from headwater.security.quotas.entities import QuotaEntity
     from headwater.security.acls.bindings import PatternType, Permission
     from headwater.security.authorization import Operation, ResourceKind
+    from headwater.security.quotas.entities import QuotaEntity
 
 __all__ = [
     "QUOTA_ANY",
@@ -54,9 +54,9 @@ __all__ = [
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
+    "ResourceKind",
     "ScramDeletion",
     "ScramUpsertion",
-    "ResourceKind",
     "TopicPartition",
 ]
 
