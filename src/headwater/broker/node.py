@@ -36,6 +36,7 @@ from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.standing import Standing
+from headwater.broker.tls_listeners import TlsListeners
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
@@ -95,6 +96,7 @@ class Node(ABC):
         # What is wrong with an address must be known before a directory is made and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
+        self._tls = TlsListeners(settings, self._endpoints)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -284,6 +286,7 @@ class Node(ABC):
             network_settings(settings),
             self.dispatch,
             now_ms=self._clock.steady_ms(),
+            tls=self._tls.by_name,
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
@@ -325,6 +328,7 @@ class Node(ABC):
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
         self.server.configure(network_settings(settings))
+        self._tls.configure(settings)
         self._directories.configure(settings.storage())
         self._coordinators.questions.configure(settings)
         self._partitions.configure(settings)

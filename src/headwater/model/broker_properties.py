@@ -43,7 +43,7 @@ _RULES = (
 _NO_QUORUM = ("controller.listener.", "controller.quorum.", "metadata.log.", "process.roles")
 _SECURITY_PROTOCOLS = tuple(SecurityProtocol)
 # What a listener can speak today.
-_SERVED_PROTOCOLS = (SecurityProtocol.PLAINTEXT,)
+_SERVED_PROTOCOLS = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
 
 
 @cache
@@ -139,9 +139,7 @@ def _check_served(listener: str, protocol: str) -> None:
             f"add {listener}:PLAINTEXT to listener.security.protocol.map"
         )
     if protocol not in _SERVED_PROTOCOLS:
-        raise InvalidSetting(
-            f"listener {listener} cannot speak {protocol}: TLS and SASL are not built yet"
-        )
+        raise InvalidSetting(f"listener {listener} cannot speak {protocol}: SASL is not built yet")
 
 
 def _check_brokers_protocol(

@@ -30,7 +30,9 @@ class SslSettings:
         names(), (), "The ciphers that may be used, under Java's or OpenSSL's names; empty is all."
     )
     ssl_keystore_type: str = setting(
-        upper_word(*STORE_TYPES), "JKS", "What the key store is: PEM or PKCS12."
+        upper_word(*STORE_TYPES),
+        "JKS",
+        "Taken for compatibility; a store says itself what it is, PEM or PKCS12.",
     )
     ssl_keystore_location: str | None = setting(
         optional(text()), None, "The file of the own key and certificates."
@@ -48,7 +50,9 @@ class SslSettings:
         optional(password()), None, "The own certificates themselves, as PEM."
     )
     ssl_truststore_type: str = setting(
-        upper_word(*STORE_TYPES), "JKS", "What the trust store is: PEM or PKCS12."
+        upper_word(*STORE_TYPES),
+        "JKS",
+        "Taken for compatibility; a store says itself what it is, PEM or PKCS12.",
     )
     ssl_truststore_location: str | None = setting(
         optional(text()), None, "The file of the certificates that are trusted."
