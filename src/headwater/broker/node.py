@@ -16,6 +16,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,8 @@ from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.sasl_gate import guard
+from headwater.broker.sasl_listeners import sasl_listeners
 from headwater.broker.standing import Standing
 from headwater.broker.tls_listeners import TlsListeners
 from headwater.broker.upkeep import Upkeep
@@ -42,6 +45,7 @@ from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage
+from headwater.cluster.scram_users import credential
 from headwater.cluster.store import Registration
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import HeadwaterError, StorageError
@@ -97,6 +101,14 @@ class Node(ABC):
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
         self._tls = TlsListeners(settings, self._endpoints)
+        self._sasl = sasl_listeners(
+            settings,
+            self._endpoints,
+            clock=self._clock,
+            dice=self._dice,
+            deadlines=self._deadlines,
+            scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
+        )
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -287,6 +299,10 @@ class Node(ABC):
             self.dispatch,
             now_ms=self._clock.steady_ms(),
             tls=self._tls.by_name,
+            guards={
+                name: partial(guard, listener=listener, dispatch=self.dispatch)
+                for name, listener in self._sasl.items()
+            },
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
@@ -342,6 +358,7 @@ class Node(ABC):
             requests=self.dispatch.counters,
             server=self.server,
             cleaner=self._cleaner,
+            logins=self._sasl,
         )
         return [*broker_families(watched), *process_families()]
 

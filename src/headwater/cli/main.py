@@ -26,6 +26,7 @@ from headwater.cli import (
     registry,
     topics,
     transactions,
+    users,
     zookeeper,
 )
 from headwater.cli.entry import start_broker
@@ -60,6 +61,7 @@ app.add_typer(configs.app, name="configs")
 app.add_typer(records.app, name="records")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(users.app, name="users")
 cluster.app.command("start")(cluster_start.start)
 app.add_typer(cluster.app, name="cluster")
 app.command("zookeeper")(zookeeper.zookeeper)

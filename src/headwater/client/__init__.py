@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headwater.client.admin.blocking_admin import Admin
     from headwater.client.admin.config_calls import ConfigChange
     from headwater.client.admin.descriptions import Acl, ConfigResource, NewTopic
+    from headwater.client.admin.user_calls import ScramDeletion, ScramUpsertion
     from headwater.client.consumer.blocking_consumer import Consumer
     from headwater.client.consumer.offsets import OffsetAndTimestamp
     from headwater.client.consumer.subscription import RebalanceListener
@@ -43,6 +44,8 @@ __all__ = [
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
+    "ScramDeletion",
+    "ScramUpsertion",
     "TopicPartition",
 ]
 
@@ -63,6 +66,8 @@ _HOMES = {
     "RebalanceListener": "headwater.client.consumer.subscription",
     "RecordFuture": "headwater.client.producer.record_future",
     "RecordMetadata": "headwater.client.producer.record_future",
+    "ScramDeletion": "headwater.client.admin.user_calls",
+    "ScramUpsertion": "headwater.client.admin.user_calls",
     "TopicPartition": "headwater.model.ids",
 }
 

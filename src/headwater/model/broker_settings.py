@@ -127,6 +127,12 @@ class BrokerSettings:
     connections_max_idle_ms: int = _setting(
         long(-1), 600_000, "After which idle time a connection is closed."
     )
+    connection_failed_authentication_delay_ms: int = _setting(
+        integer(0), 100, "How long whoever could not log in waits for the answer."
+    )
+    sasl_mechanism_inter_broker_protocol: str | None = _setting(
+        optional(text()), None, "How brokers log in at each other."
+    )
     max_incremental_fetch_session_cache_slots: int = _setting(
         integer(0), 1_000, "Fetch sessions that are kept."
     )

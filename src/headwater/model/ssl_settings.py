@@ -1,4 +1,4 @@
-"""The settings of TLS, under Kafka's own names: of one end, and of a listener.
+"""The settings of TLS, under Kafka's own names: of one end, of a client, and of a listener.
 
 What a reader would get wrong: they are texts that name files, and nothing is opened here. A store
 is given by its place (`ssl.keystore.location`) or, as PEM, by its content (`ssl.keystore.key`).
@@ -68,6 +68,19 @@ class SslSettings:
         "https",
         "How a server's certificate is held against its name; empty leaves that out.",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSslSettings(SslSettings):
+    """What a client has besides: the names that librdkafka and its many children have for PEM."""
+
+    ssl_ca_location: str | None = setting(
+        optional(text()), None, "The PEM file of the certificates that are trusted."
+    )
+    ssl_certificate_location: str | None = setting(
+        optional(text()), None, "The PEM file of the own certificates."
+    )
+    ssl_key_location: str | None = setting(optional(text()), None, "The PEM file of the own key.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

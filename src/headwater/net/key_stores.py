@@ -5,15 +5,18 @@ wrong: what a store is follows from its content and not from `ssl.keystore.type`
 JKS. Java does this too, as far as it can: it opens a PKCS12 file that is called JKS.
 """
 
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from headwater.model.failures import InvalidSetting
 from headwater.model.password import Password
-from headwater.model.ssl_settings import SslSettings
+from headwater.model.ssl_settings import ClientSslSettings, SslSettings
 
 _JKS_MAGIC: Final = bytes.fromhex("feedfeed")
 _PEM_BEGIN: Final = b"-----BEGIN "
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _DER_SEQUENCE: Final = 0x30
 # No honest store is larger, and a setting that names a disk image shall not fill the memory.
 _STORE_BYTES_MAX: Final = 16_777_216
@@ -24,15 +27,20 @@ _PACKAGE: Final = (
 )
 
 
-class OwnKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OwnKey:
     """A private key with its certificate and those that vouch for it, in one PEM text."""
 
-    pem: bytes
+    pem: bytes = field(repr=False)
     password: Password | None
 
 
 def own_key(settings: SslSettings) -> OwnKey | None:
     """Who we are; None when nothing is set. `InvalidSetting` says what is wrong."""
+    if isinstance(settings, ClientSslSettings):
+        found = _key_of_librdkafka(settings)
+        if found is not None:
+            return found
     location = settings.ssl_keystore_location
     key, chain = settings.ssl_keystore_key, settings.ssl_keystore_certificate_chain
     if key is not None or chain is not None:
@@ -54,6 +62,8 @@ def own_key(settings: SslSettings) -> OwnKey | None:
 
 def trusted_certificates(settings: SslSettings) -> str | None:
     """Whom we trust, as PEM; None when nothing is set, and the system's certificates count."""
+    if isinstance(settings, ClientSslSettings) and settings.ssl_ca_location is not None:
+        return _read("ssl.ca.location", settings.ssl_ca_location).decode("utf-8", "replace")
     location, inline = settings.ssl_truststore_location, settings.ssl_truststore_certificates
     if inline is not None:
         if location is not None:
@@ -69,22 +79,27 @@ def trusted_certificates(settings: SslSettings) -> str | None:
     return _certificates_of_pkcs12(location, content, settings.ssl_truststore_password)
 
 
+def _key_of_librdkafka(settings: ClientSslSettings) -> OwnKey | None:
+    certificate, key = settings.ssl_certificate_location, settings.ssl_key_location
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise InvalidSetting("ssl.certificate.location and ssl.key.location belong together")
+    pem = _read("ssl.key.location", key) + b"\n" + _read("ssl.certificate.location", certificate)
+    return OwnKey(pem, settings.ssl_key_password)
+
+
 def _pem(text: Password) -> bytes:
     """Files of Java's properties often have a PEM text in one line, with blanks for line ends."""
-    lines = text.reveal().strip()
-    if "\n" in lines:
-        return lines.encode()
-    parts = []
-    for block in lines.split("-----END "):
-        head, _, body = block.rpartition("-----BEGIN ")
-        label, dashes, content = body.partition("-----")
-        if not dashes:
-            parts.append(block)
-            continue
-        tail = f"{head.removesuffix(' ')}\n" if head else ""
-        wrapped = "\n".join(content.split())
-        parts.append(f"{tail}-----BEGIN {label}-----\n{wrapped}\n")
-    return "-----END ".join(parts).encode()
+    pem = text.reveal().strip()
+    if "\n" not in pem:
+        pem = _BLOCK.sub(_in_lines, pem)
+    return pem.encode()
+
+
+def _in_lines(block: re.Match[str]) -> str:
+    label, content = block[1], "\n".join(block[2].split())
+    return f"-----BEGIN {label}-----\n{content}\n-----END {label}-----\n"
 
 
 def _read(name: str, location: str) -> bytes:

@@ -25,7 +25,7 @@ from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
 from headwater.net.loop import crowd_on
-from headwater.net.service import Address, Service
+from headwater.net.service import Address, Guard, Service
 from headwater.net.settings import NetworkSettings
 from headwater.net.tls import ListenerTls
 from headwater.net.tls_channel import TlsChannel
@@ -47,9 +47,11 @@ class SocketServer:
         *,
         now_ms: int,
         tls: Mapping[str, ListenerTls] | None = None,
+        guards: Mapping[str, Guard] | None = None,
     ) -> None:
-        """`tls` has the listeners that speak it."""
+        """`tls` has the listeners that speak it, `guards` those where peers are let in first."""
         self._tls = tls or {}
+        self._guards = guards or {}
         self._loop = loop
         self._settings = settings
         self._clock = CoarseClock(now_ms)
@@ -202,6 +204,9 @@ class SocketServer:
 
     def _serve(self, channel: Channel, address: Address, surroundings: Surroundings) -> Connection:
         connection = Connection(channel, address, surroundings)
+        guard = self._guards.get(address.listener)
+        if guard is not None:
+            guard(connection)
         self._connections[connection] = None
         self._idle.add(connection)
         return connection

@@ -19,6 +19,7 @@ from headwater.wire.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_partitions,
@@ -33,6 +34,7 @@ from headwater.wire.messages import (
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     fetch,
@@ -55,6 +57,8 @@ from headwater.wire.messages import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -206,6 +210,12 @@ REQUESTS: list[Message] = [
     unregister_broker.UnregisterBrokerRequest(),
     get_telemetry_subscriptions.GetTelemetrySubscriptionsRequest(),
     push_telemetry.PushTelemetryRequest(),
+    describe_user_scram_credentials.DescribeUserScramCredentialsRequest(),
+    alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+        deletions=(alter_user_scram_credentials.ScramCredentialDeletion(name="alice"),)
+    ),
+    sasl_authenticate.SaslAuthenticateRequest(),
+    sasl_handshake.SaslHandshakeRequest(),
     list_config_resources.ListConfigResourcesRequest(),
     describe_topic_partitions.DescribeTopicPartitionsRequest(
         topics=(describe_topic_partitions.TopicRequest(name="t"),)

@@ -18,13 +18,22 @@ from headwater.client.admin.group_calls import GroupCalls
 from headwater.client.admin.partition_calls import PartitionCalls
 from headwater.client.admin.topic_calls import TopicCalls
 from headwater.client.admin.transaction_calls import TransactionCalls
+from headwater.client.admin.user_calls import UserCalls
 from headwater.client.cluster_client import ClusterClient
 from headwater.client.errors import ClientClosed
 from headwater.client.settings import read_settings
 from headwater.net.system import SystemClock, SystemDice
 
 
-class Admin(TopicCalls, PartitionCalls, ConfigCalls, GroupCalls, ClusterCalls, TransactionCalls):
+class Admin(
+    TopicCalls,
+    PartitionCalls,
+    ConfigCalls,
+    GroupCalls,
+    ClusterCalls,
+    TransactionCalls,
+    UserCalls,
+):
     """Asks and changes a cluster."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
