@@ -47,27 +47,29 @@ def sasl_listeners(
 ) -> Mapping[str, SaslListener]:
     """Those of the endpoints that ask for a login, by name."""
     protocols = protocols_by_listener(settings)
-    names = [each.name for each in endpoints if protocols[each.name].is_sasl]
     # One for all listeners: the salt of somebody unknown must not tell one from another.
     secret = dice.bytes(_SECRET_BYTES)
-    return {
-        name: SaslListener(
+
+    def offered(listener: str, mechanism: str) -> OfferedMechanism:
+        own_settings = _settings_of(settings, listener, mechanism)
+        return OfferedMechanism(
+            begin=_beginning(settings, listener, mechanism, dice, scram_users, secret),
+            max_reauth_ms=own_settings.connections_max_reauth_ms,
+        )
+
+    def listener(name: str) -> SaslListener:
+        own_settings = _settings_of(settings, name)
+        return SaslListener(
             name=name,
-            mechanisms={
-                mechanism: OfferedMechanism(
-                    begin=_beginning(settings, name, mechanism, dice, scram_users, secret),
-                    max_reauth_ms=_of(settings, name, mechanism).connections_max_reauth_ms,
-                )
-                for mechanism in _enabled(settings, name)
-            },
+            mechanisms={each: offered(name, each) for each in _enabled(settings, name)},
             clock=clock,
             deadlines=deadlines,
-            receive_limit_bytes=_of(settings, name).sasl_server_max_receive_size,
+            receive_limit_bytes=own_settings.sasl_server_max_receive_size,
             request_limit_bytes=settings.socket_request_max_bytes,
             failed_delay_ms=settings.connection_failed_authentication_delay_ms,
         )
-        for name in names
-    }
+
+    return {each.name: listener(each.name) for each in endpoints if protocols[each.name].is_sasl}
 
 
 def credentials_between_brokers(settings: BrokerSettings, listener: str) -> Credentials | None:
@@ -78,7 +80,8 @@ def credentials_between_brokers(settings: BrokerSettings, listener: str) -> Cred
     mechanism = known_mechanism(settings.sasl_mechanism_inter_broker_protocol, name)
     if mechanism not in _enabled(settings, listener):
         raise InvalidSetting(f"{name}={mechanism}: listener {listener} does not enable it")
-    jaas = _of(settings, listener, mechanism).sasl_jaas_config
+    own_settings = _settings_of(settings, listener, mechanism)
+    jaas = own_settings.sasl_jaas_config
     if jaas is None:
         raise InvalidSetting(
             f"brokers log in at each other with {mechanism}, and {_jaas_name(listener, mechanism)} "
@@ -87,14 +90,15 @@ def credentials_between_brokers(settings: BrokerSettings, listener: str) -> Cred
     return credentials(mechanism, jaas=jaas.reveal(), user=None, password=None)
 
 
-def _of(
+def _settings_of(
     settings: BrokerSettings, listener: str, mechanism: str | None = None
 ) -> ListenerSaslSettings:
     return settings.listener_texts.of(listener).read(ListenerSaslSettings, mechanism=mechanism)
 
 
 def _enabled(settings: BrokerSettings, listener: str) -> Sequence[str]:
-    enabled = _of(settings, listener).sasl_enabled_mechanisms
+    own_settings = _settings_of(settings, listener)
+    enabled = own_settings.sasl_enabled_mechanisms
     if not enabled:
         raise InvalidSetting(
             f"listener {listener} asks for a login: "
@@ -119,7 +123,8 @@ def _beginning(
 
 
 def _plain_users(settings: BrokerSettings, listener: str) -> Mapping[str, str]:
-    jaas = _of(settings, listener, plain.MECHANISM).sasl_jaas_config
+    own_settings = _settings_of(settings, listener, plain.MECHANISM)
+    jaas = own_settings.sasl_jaas_config
     name = _jaas_name(listener, plain.MECHANISM)
     if jaas is None:
         raise InvalidSetting(

@@ -4,7 +4,8 @@ What a reader would get wrong: a password does not travel. It is salted here, an
 good for this cluster's copy of the credential and for nothing else; still it is a secret.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.client.admin.calls import Calls, outcome, settle
@@ -83,9 +84,18 @@ class UserCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Change users. What is wrong with one of a user's credentials spares the others too."""
+        """Change users. Where a user has several credentials, they are changed one by one."""
         deadline_ms = self._deadline_ms(timeout)
         wanted = several(alterations, "alterations")
+        outcomes: dict[str, KafkaError | None] = {}
+        for part in _one_of_each_user(wanted):
+            for user, failure in (await self._alter(part, deadline_ms)).items():
+                outcomes[user] = outcomes.get(user) or failure
+        settle(outcomes, asked=dict.fromkeys(each.user for each in wanted))
+
+    async def _alter(
+        self, wanted: Sequence[ScramUpsertion | ScramDeletion], deadline_ms: int
+    ) -> Mapping[str, KafkaError | None]:
         request = AlterUserScramCredentialsRequest(
             deletions=tuple(
                 ScramCredentialDeletion(name=each.user, mechanism=_mechanism(each.mechanism))
@@ -104,11 +114,10 @@ class UserCalls(Calls):
             deadline_ms,
             lambda answer: [each.error_code for each in answer.results],
         )
-        outcomes: Mapping[str, KafkaError | None] = {
+        return {
             each.user: outcome(each.error_code, each.error_message, each.user, None)
             for each in response.results
         }
-        settle(outcomes, asked=dict.fromkeys(each.user for each in wanted))
 
 
 def upsertion(wanted: ScramUpsertion, dice: Dice) -> ScramCredentialUpsertion:
@@ -128,6 +137,20 @@ def upsertion(wanted: ScramUpsertion, dice: Dice) -> ScramCredentialUpsertion:
         salt=salt,
         salted_password=salted_password(mechanism, wanted.password, salt, iterations),
     )
+
+
+def _one_of_each_user(
+    wanted: Sequence[ScramUpsertion | ScramDeletion],
+) -> list[list[ScramUpsertion | ScramDeletion]]:
+    """Kafka (4.1) takes two mechanisms of one user in a request for a mistake."""
+    parts: list[list[ScramUpsertion | ScramDeletion]] = []
+    seen: Counter[str] = Counter()
+    for each in wanted:
+        if seen[each.user] == len(parts):
+            parts.append([])
+        parts[seen[each.user]].append(each)
+        seen[each.user] += 1
+    return parts
 
 
 def _mechanism(name: str) -> ScramMechanism:

@@ -37,12 +37,15 @@ def alter_users_in_zookeeper(
         ) from error
     quiet = logging.getLogger("headwater.kazoo")
     quiet.setLevel(logging.ERROR)
-    client = kazoo.KazooClient(hosts=hosts, timeout=timeout_s, logger=quiet)
+    # Not by kazoo's own way, which wants the folder to be there already.
+    address, _, folder = hosts.partition("/")
+    root = f"/{folder.strip('/')}" if folder.strip("/") else ""
+    client = kazoo.KazooClient(hosts=address, timeout=timeout_s, logger=quiet)
     try:
         client.start(timeout=timeout_s)
         for _ in range(_TRIES):
             try:
-                return _alter(client, exceptions, request)
+                return _alter(client, exceptions, root, request)
             except (exceptions.BadVersionError, exceptions.NodeExistsError):
                 # Somebody else has changed the same user meanwhile.
                 continue
@@ -55,7 +58,7 @@ def alter_users_in_zookeeper(
 
 
 def _alter(
-    client: Any, exceptions: Any, request: AlterUserScramCredentialsRequest
+    client: Any, exceptions: Any, root: str, request: AlterUserScramCredentialsRequest
 ) -> tuple[AlterUserScramCredentialsResult, ...]:
     versions: dict[str, int] = {}
     names = [each.name for each in request.upsertions]
@@ -63,7 +66,7 @@ def _alter(
     image = ClusterImage(cluster_id="")
     for name in dict.fromkeys(filter(None, names)):
         resource = user_resource(name)
-        path = paths.config(resource)
+        path = root + paths.config(resource)
         try:
             data, stat = client.get(path)
         except exceptions.NoNodeError:
@@ -73,15 +76,15 @@ def _alter(
         image = apply(image, [ConfigsReplaced(resource, values)], FIRST_VERSION)
     decision = alter_users(image, request)
     for folder in ("/config/users", paths.CONFIG_CHANGES):
-        client.ensure_path(folder)
+        client.ensure_path(root + folder)
     for fact in decision.facts:
         assert isinstance(fact, ConfigsReplaced)
-        path, data = paths.config(fact.resource), contents.configs(fact.values)
+        path, data = root + paths.config(fact.resource), contents.configs(fact.values)
         if path in versions:
             client.set(path, data, version=versions[path])
         else:
             client.create(path, data)
         entity = paths.config_entity(fact.resource)
         note = contents.config_change(entity)
-        client.create(paths.CONFIG_CHANGE_PREFIX, note, sequence=True)
+        client.create(root + paths.CONFIG_CHANGE_PREFIX, note, sequence=True)
     return decision.answer
