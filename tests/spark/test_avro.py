@@ -5,6 +5,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from headwater.client import Producer
+from headwater.pipeline.connect.topics import AvroValues, Running, export_rows, import_rows
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
-from tests.spark.pipelines import make, read
+from tests.spark.pipelines import make, read, run_once
+from tests.spark.queries import run_to_its_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,3 +161,100 @@ def test_what_spark_writes_is_read_by_confluents_deserializer(
             "maker": {"name": "Ito"},
         },
     ]
+
+
+def test_a_pipeline_goes_from_avro_to_avro_and_what_it_cannot_read_is_a_dead_letter(
+    spark: "SparkSession",
+    spark_broker: EmbeddedBroker,
+    registry: EmbeddedRegistry,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    out, dead = f"{topic}-out", f"{topic}-dead"
+    make(spark_broker, out, dead, partitions=1)
+    first = confluents(registry, topic, FIRST, [tea(1), tea(2)])
+    second = confluents(registry, topic, SECOND, [{**tea(3), "grams": 50}])
+    unknown = b"\0\x00\x0f\xff\xff" + first[0][5:]
+    send(spark_broker, topic, [first[0], b"no Avro", first[1][:-1], None, unknown, *second])
+    file = tmp_path / "light.yaml"
+    file.write_text(
+        f"""
+        version: 1
+        name: light
+        registry: {registry.url}
+        sources:
+          teas:
+            subscribe: {topic}
+            startingOffsets: earliest
+            decode: {{key: string, value: avro}}
+        steps:
+          light:
+            sql: select key nth, id, price, grams, maker from teas where grams < 200
+        sinks:
+          - from: light
+            topic: {out}
+            key: nth
+            encode: {{value: avro}}
+        on_error:
+          dead_letter: {dead}
+        """
+    )
+    lives = run_once(spark, spark_broker, file, tmp_path / "checkpoint")
+    assert [each.error for each in lives] == [None, None]
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        where = SerializationContext(out, MessageField.VALUE)
+        found = [AvroDeserializer(client)(each.value, where) for each in read(spark_broker, out)]
+    price = Decimal("-12.50")
+    assert found == [
+        {"nth": "0", "id": 1, "price": price, "grams": 100, "maker": None},
+        {"nth": "5", "id": 3, "price": price, "grams": 50, "maker": None},
+    ]
+    letters = read(spark_broker, dead)
+    reasons = [dict(each.headers)["__headwater.errors.message"] for each in letters]
+    assert [each.value for each in letters] == [b"no Avro", first[1][:-1], unknown]
+    assert reasons[0] == b"value: it does not begin with 0 and the id of a schema"
+    assert reasons[1] is not None
+    assert reasons[1].startswith(b"value: maker.name: the record ends too early")
+    assert reasons[2] == b"value: the registry has no schema 1048575"
+
+
+def test_rows_of_files_go_into_a_topic_as_avro_and_out_again(
+    spark: "SparkSession",
+    spark_broker: EmbeddedBroker,
+    registry: EmbeddedRegistry,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "one.json").write_text('{"id": 1, "name": "Ito"}\n{"id": 2, "name": null}\n')
+    avro = AvroValues(registry=registry.url)
+    run_to_its_end(
+        lambda: import_rows(
+            spark,
+            "files",
+            {"path": str(folder), "format": "json"},
+            bootstrap_servers=spark_broker.bootstrap_servers,
+            topic=topic,
+            key="id",
+            running=Running(checkpoint=str(tmp_path / "a")),
+            avro=avro,
+        )
+    )
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        where = SerializationContext(topic, MessageField.VALUE)
+        found = [AvroDeserializer(client)(each.value, where) for each in read(spark_broker, topic)]
+    assert found == [{"id": 1, "name": "Ito"}, {"id": 2, "name": None}]
+    run_to_its_end(
+        lambda: export_rows(
+            spark,
+            "files",
+            {"path": str(tmp_path / "out"), "format": "json"},
+            bootstrap_servers=spark_broker.bootstrap_servers,
+            topic=topic,
+            running=Running(checkpoint=str(tmp_path / "b")),
+            avro=avro,
+        )
+    )
+    written = "".join(each.read_text() for each in (tmp_path / "out").glob("*.json"))
+    assert sorted(json.loads(line)["id"] for line in written.splitlines()) == [1, 2]

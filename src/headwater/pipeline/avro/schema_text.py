@@ -21,8 +21,11 @@ from headwater.pipeline.failures import WrongColumns
 
 
 def schema_text(schema: Schema) -> str:
-    """What it refers to is in it. A name is defined where it is used first."""
-    return json.dumps(_json(schema, set(), ""), separators=(",", ":"))
+    """What it refers to is in it. A name is defined where it is used first.
+
+    One that was cut differently in two places is defined in both, which only `parse_schema` takes.
+    """
+    return json.dumps(_json(schema, {}, ""), separators=(",", ":"))
 
 
 def cut(schema: Schema, kind: Any, what: str) -> Schema:
@@ -78,7 +81,7 @@ def _field(fields: dict[str, Field], wanted: Any, what: str) -> Field:
     )
 
 
-def _json(schema: Schema, named: set[str], space: str) -> Any:
+def _json(schema: Schema, named: dict[str, Schema], space: str) -> Any:
     match schema:
         case Plain():
             return {"type": schema.kind, **_meaning(schema)} if schema.logical else schema.kind
@@ -89,13 +92,15 @@ def _json(schema: Schema, named: set[str], space: str) -> Any:
         case Union():
             return [_json(each, named, space) for each in schema.branches]
         case Fixed() | Enumeration() | Record():
-            if schema.name in named:
+            if named.get(schema.name) == schema:
                 return schema.name
-            named.add(schema.name)
+            named[schema.name] = schema
             return _named(schema, named, space)
 
 
-def _named(schema: Fixed | Enumeration | Record, named: set[str], space: str) -> dict[str, Any]:
+def _named(
+    schema: Fixed | Enumeration | Record, named: dict[str, Schema], space: str
+) -> dict[str, Any]:
     own, _, name = schema.name.rpartition(".")
     found: dict[str, Any] = {"type": "record", "name": name}
     if own != space:
@@ -113,7 +118,7 @@ def _named(schema: Fixed | Enumeration | Record, named: set[str], space: str) ->
             return {**found, "fields": [_field_json(each, named, space) for each in schema.fields]}
 
 
-def _field_json(field: Field, named: set[str], space: str) -> dict[str, Any]:
+def _field_json(field: Field, named: dict[str, Schema], space: str) -> dict[str, Any]:
     found: dict[str, Any] = {"name": field.name, "type": _json(field.schema, named, space)}
     if field.has_default:
         found["default"] = field.default

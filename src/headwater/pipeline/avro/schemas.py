@@ -266,8 +266,8 @@ class _Reader:
         )
 
     def _kept(self, schema: Record | Enumeration | Fixed) -> Schema:
-        if schema.name in self._named:
-            raise SchemaUnfit(f"the Avro schema defines {schema.name} twice")
+        # Twice is once too often in Avro, which the registry sees to. Here the last one counts, for
+        # a schema that is cut to some columns may be cut differently in two places.
         self._named[schema.name] = schema
         return schema
 

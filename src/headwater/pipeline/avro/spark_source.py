@@ -8,20 +8,19 @@ version, and rows would not be what Spark was told.
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from headwater.pipeline.arrow_types import arrow_type
 from headwater.pipeline.avro.column_types import column_type
-from headwater.pipeline.avro.registry import PatientRegistry
+from headwater.pipeline.avro.reader_schemas import reader_schema
 from headwater.pipeline.avro.schema_text import cut, schema_text
-from headwater.pipeline.avro.schemas import Schema, parse_schema
+from headwater.pipeline.avro.schemas import parse_schema
 from headwater.pipeline.avro_options import AvroOptions
-from headwater.pipeline.failures import OptionRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import StructField, StructType
 
 _METADATA: Final = "headwater.avro"
 _HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -38,7 +37,7 @@ _COLUMNS: "Final[dict[str, pa.DataType]]" = {
 
 def columns_of(
     avro: "Mapping[str, AvroOptions]", topic: str | None, *, has_headers: bool
-) -> StructType:
+) -> "StructType":
     """All columns of a record, of which some are what the registry says."""
     texts = {part: schema_text(reader_schema(options, topic)) for part, options in avro.items()}
     kinds = {
@@ -59,27 +58,5 @@ def column_schema(field: "StructField", options: AvroOptions, topic: str | None)
     told = (field.metadata or {}).get(_METADATA)
     if isinstance(told, str):
         return told
-    kind = to_arrow_schema(StructType([field])).field(0).type
+    kind = arrow_type(field.dataType, field.name)
     return schema_text(cut(reader_schema(options, topic), kind, field.name))
-
-
-def reader_schema(options: AvroOptions, topic: str | None) -> Schema:
-    """The one that was given, or else the newest of the subject."""
-    if options.schema is not None:
-        return parse_schema(options.schema)
-    subject = options.subject_of(topic, None)
-    registry = PatientRegistry(options.registry_url)
-    try:
-        latest = registry.latest(subject)
-        if latest is None:
-            raise OptionRefused(missing_subject(subject, options.part))
-        return registry.parsed(latest)
-    finally:
-        registry.close()
-
-
-def missing_subject(subject: str, part: str) -> str:
-    return (
-        f"the registry has no subject {subject}: register a schema, with "
-        f"`headwater registry register {subject} FILE`, or set {part}Schema or {part}Subject"
-    )

@@ -4,9 +4,10 @@ What a reader would get wrong: a schema that is made from the columns takes its 
 version of the subject, if there is one. Two records of different names never are compatible.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headwater.client.schema_registry import RegistryRefused, SchemaIncompatible
+from headwater.pipeline.arrow_types import arrow_type
 from headwater.pipeline.avro.registry import PatientRegistry
 from headwater.pipeline.avro.schema_text import schema_text
 from headwater.pipeline.avro.schemas import Record, Schema, name_of, parse_schema
@@ -16,20 +17,23 @@ from headwater.pipeline.avro_options import AvroOptions, AvroTarget, SubjectNami
 from headwater.pipeline.failures import OptionRefused, SchemaUnfit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql.types import StructField, StructType
 
 
 def targets_of(
-    schema: "StructType", avro: "Mapping[str, AvroOptions]", topic: str | None
+    schema: "StructType",
+    avro: "Mapping[str, AvroOptions]",
+    topic: str | None,
+    reach: "Callable[[str], PatientRegistry]" = PatientRegistry,
 ) -> dict[str, AvroTarget]:
     """For each column with Avro. `SchemaUnfit`, `OptionRefused` or the registry's own refusal."""
     found = {}
     for part, options in avro.items():
         if part not in schema.names:
             raise OptionRefused(f"{part}Format=avro, and there is no column {part}")
-        registry = PatientRegistry(options.registry_url)
+        registry = reach(options.registry_url)
         try:
             found[part] = _target(schema[part], options, topic, registry)
         finally:
@@ -45,7 +49,7 @@ def _target(
     else:
         target, chosen = _own(field, options, topic, registry)
     # Whether the columns fit is told now, and not by a task.
-    avro_writer(chosen, _arrow_type(field), target.schema_id)
+    avro_writer(chosen, arrow_type(field.dataType, field.name), target.schema_id)
     return target
 
 
@@ -77,7 +81,7 @@ def _own(
         )
         text = schema_text(chosen)
         subject = options.subject_of(topic, _record(chosen))
-    avro_writer(chosen, _arrow_type(field), 1)
+    avro_writer(chosen, arrow_type(field.dataType, field.name), 1)
     return AvroTarget(_schema_id(subject, text, options, registry), schema_text(chosen)), chosen
 
 
@@ -111,10 +115,3 @@ def _known_name(options: AvroOptions, topic: str | None, registry: PatientRegist
 
 def _record(schema: Schema) -> str | None:
     return name_of(schema) if isinstance(schema, Record) else None
-
-
-def _arrow_type(field: "StructField") -> Any:
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    return to_arrow_schema(StructType([field])).field(0).type
