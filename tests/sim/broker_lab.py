@@ -26,6 +26,7 @@ from headwater.cluster.image import ClusterImage, Endpoint
 from headwater.cluster.local import LocalStore
 from headwater.cluster.store import Registration
 from headwater.model.failures import HeadwaterError, StorageError
+from headwater.model.requester import ANONYMOUS, Requester
 from headwater.net.service import Address, ReplySlot
 from headwater.records.building import build_batch
 from headwater.records.record import Record
@@ -36,7 +37,6 @@ from headwater.security.authorization import (
     AllowAll,
     Authorizer,
     Operation,
-    Principal,
     Resource,
 )
 from headwater.storage.cold_read import read_plainly
@@ -95,8 +95,8 @@ class Refusing:
         self._operations = operations
         self._names = None if names is None else tuple(names)
 
-    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
-        assert str(principal) == "User:ANONYMOUS"
+    def authorize(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
+        assert str(requester.principal) == "User:ANONYMOUS"
         is_meant = self._names is None or resource.name in self._names
         return operation not in self._operations or not is_meant
 
@@ -106,6 +106,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.address = Address(listener=LISTENER, peer_host="192.0.2.1", peer_port=50_000)
+        self.requester = Requester(ANONYMOUS, "192.0.2.1")
         self.is_closed = False
         self.holds: list[ReplySlot] = []
 

@@ -30,6 +30,7 @@ from headwater.model.failures import (
     RequestTimedOut,
 )
 from headwater.model.ids import NodeId
+from headwater.model.requester import ANONYMOUS, Requester
 from headwater.net.service import Address, ReplySlot
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
@@ -384,6 +385,7 @@ class _BrokerPeer:
         self, source: NodeId, listener: str, answered: Callable[[ReplySlot], None]
     ) -> None:
         self.address = Address(listener=listener, peer_host="192.0.2.1", peer_port=source)
+        self.requester = Requester(ANONYMOUS, "192.0.2.1")
         self.is_closed = False
         self._answered = answered
 

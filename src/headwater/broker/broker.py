@@ -108,9 +108,9 @@ class Broker:
         return hosted.refuse(current_leader_epoch) or hosted
 
     def may(self, call: Call, operation: Operation, resource: Resource) -> bool:
-        return self.authorizer.authorize(call.principal, operation, resource)
+        return self.authorizer.authorize(call.requester, operation, resource)
 
     def may_topic(self, call: Call, operation: Operation, topic: str) -> bool:
         return self.authorizer.authorize(
-            call.principal, operation, Resource(ResourceKind.TOPIC, topic)
+            call.requester, operation, Resource(ResourceKind.TOPIC, topic)
         )

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from headwater.model.errors import ErrorCode
+from headwater.model.requester import Principal, Requester
 from headwater.net.send_queue import Part
 from headwater.net.service import Address, ReplySlot
-from headwater.security.authorization import ANONYMOUS, Principal
 from headwater.wire import parts as wire_parts
 from headwater.wire.errors_told import errors_told
 from headwater.wire.headers import SIZE_BYTES, RequestHeader, response_frame
@@ -55,8 +55,13 @@ class Call:
         return self.header.client_id
 
     @property
+    def requester(self) -> Requester:
+        """Who asks, and from where."""
+        return self._slot.connection.requester
+
+    @property
     def principal(self) -> Principal:
-        return principal_of(self._slot)
+        return self._slot.connection.requester.principal
 
     @property
     def host(self) -> str:
@@ -123,8 +128,3 @@ class Call:
             f"{header.api.name} v{header.version} number {header.correlation_id} "
             f"of {header.client_id!r} from {self._slot.connection.address}"
         )
-
-
-def principal_of(slot: ReplySlot) -> Principal:  # noqa: ARG001
-    """Who asks. Nobody has to say so yet."""
-    return ANONYMOUS

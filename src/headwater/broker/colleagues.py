@@ -19,6 +19,7 @@ from headwater.cluster.store import Failed
 from headwater.model.failures import ConnectionLost, HeadwaterError
 from headwater.model.ids import NodeId
 from headwater.model.ports import Clock
+from headwater.model.requester import OURSELVES, Requester
 from headwater.net.service import Address, ReplySlot, Service
 from headwater.wire.api_table import APIS
 from headwater.wire.lifting import Message
@@ -119,6 +120,7 @@ class BrokerColleagues:
         slot = ReplySlot(
             InwardConnection(
                 Address(listener=WITHIN, peer_host="127.0.0.1", peer_port=0),
+                Requester(OURSELVES, "127.0.0.1"),
                 answered=lambda response: self._own_answer(waiting, version, response),
                 is_gone=lambda: self._is_closed,
                 cut=lambda: waiting.fail(ConnectionLost("this broker refuses its own request")),

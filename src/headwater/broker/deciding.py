@@ -15,6 +15,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.inward_call import InwardConnection
 from headwater.model.errors import ErrorCode
+from headwater.model.requester import Requester
 from headwater.net.service import Address, ReplySlot
 from headwater.wire.headers import RequestHeader
 from headwater.wire.lifting import Message
@@ -47,6 +48,7 @@ def decide(
     request: Message,
     *,
     address: Address,
+    requester: Requester,
     decided: Decided,
     displaced: Callable[[], None],
 ) -> None:
@@ -60,7 +62,7 @@ def decide(
             decided(content, tuple(noted.codes))
 
     connection = InwardConnection(
-        address, answered=answered, is_gone=lambda: call.is_gone, cut=call.cut
+        address, requester, answered=answered, is_gone=lambda: call.is_gone, cut=call.cut
     )
     inner = Call(header, ReplySlot(connection), noted, perf_counter_ns())
     response = answer(broker, inner, request)
@@ -91,6 +93,7 @@ def decide_or_forward(broker: Broker, call: Call, request: Message, frame: memor
             call.header,
             request,
             address=call.address,
+            requester=call.requester,
             decided=decided,
             displaced=forward,
         )

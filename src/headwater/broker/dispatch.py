@@ -12,7 +12,7 @@ from typing import Final
 from headwater.broker.announcement import announcement
 from headwater.broker.answering import answer
 from headwater.broker.broker import Broker
-from headwater.broker.call import Call, principal_of
+from headwater.broker.call import Call
 from headwater.broker.deciding import decide_or_forward
 from headwater.broker.handlers.produce import handle_at_once
 from headwater.broker.inward_call import WITHIN
@@ -117,7 +117,7 @@ class Dispatch:
     ) -> bool:
         """The short way of nearly every Produce; False for one that has to go the long way."""
         try:
-            written = handle_at_once(self._broker, principal_of(slot), produce)
+            written = handle_at_once(self._broker, slot.connection.requester, produce)
         except Exception:  # noqa: BLE001, as in `answer`
             # The batch may be in the log already, so the long way would append it again.
             header = read_request_header(frame)

@@ -8,6 +8,7 @@ later; but it holds up nobody, since nothing comes behind it.
 from collections.abc import Callable
 from typing import Final
 
+from headwater.model.requester import Requester
 from headwater.net.service import Address, ReplySlot
 
 WITHIN: Final = "headwater"
@@ -23,6 +24,7 @@ class InwardConnection:
     def __init__(
         self,
         address: Address,
+        requester: Requester,
         *,
         answered: Callable[[bytes], None],
         is_gone: Callable[[], bool],
@@ -30,6 +32,7 @@ class InwardConnection:
     ) -> None:
         """`answered` gets the response without its size field; `cut` is told instead of it."""
         self.address = address
+        self.requester = requester
         self._answered = answered
         self._is_gone = is_gone
         self._cut = cut

@@ -35,6 +35,7 @@ from headwater.wire.messages.allocate_producer_ids import (
 )
 from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from headwater.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headwater.wire.principals import written_principal
 
 RETRY_MS: Final = 50
 """How long to wait before the controller is looked for again."""
@@ -42,9 +43,6 @@ RETRY_MS: Final = 50
 # The controller tells all brokers of a new topic at once, as a rule within a few milliseconds.
 _KNOWN_LOOK_MS: Final = 10
 _KNOWN_TRIES: Final = 50
-
-# What Kafka's default principal builder writes: version 0, `User`, `ANONYMOUS`, by no token.
-_ANONYMOUS: Final = b"\0\0\5User\nANONYMOUS\0\0"
 
 
 class Member:
@@ -126,7 +124,7 @@ class Member:
     def forward(self, call: Call, request: Message, frame: bytes) -> None:
         envelope = EnvelopeRequest(
             request_data=frame,
-            request_principal=_ANONYMOUS,
+            request_principal=written_principal(call.principal),
             client_host_address=ip_address(call.host).packed,
         )
         _Forwarding(self, call, request, envelope, self._deadline_ms()).send()

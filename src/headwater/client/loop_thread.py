@@ -1,8 +1,10 @@
 """The thread behind a blocking client: one daemon thread with one asyncio loop.
 
-Two ways lead onto it. `run` starts a coroutine and waits for its result, for calls that wait for
+Three ways lead onto it. `run` starts a coroutine and waits for its result, for calls that wait for
 the cluster anyway. A `Wakeup` asks for one function to be called soon, once per burst: the many
-callers of a busy moment share one wake-up, so a record costs no system call.
+callers of a busy moment share one wake-up, so a record costs no system call. And `visit` does
+something short in the caller's thread while the loop does nothing, for calls that find what they
+want: to wake another thread and to be woken by it costs more than most of them do.
 
 What a reader would get wrong: threads do not survive a fork. In the child of a fork there is
 nobody behind the client, so its calls raise `ClientClosed` instead of hanging. Make a client in the
@@ -17,7 +19,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final, TypeVar
 
 from headwater.client.errors import ClientClosed, KafkaTimeout
-from headwater.net.loop import new_loop
+from headwater.net.loop import VisitableLoop, new_loop
 
 T = TypeVar("T")
 _STOP_S: Final = 5.0
@@ -27,17 +29,18 @@ class LoopThread:
     """A running loop in a thread of its own. Thread-safe."""
 
     def __init__(self, name: str) -> None:
-        self.loop = new_loop()
+        self.loop = new_loop(is_visited=True)
         # Held for handing work over and for the end, so that no work comes too late to be seen.
         self._door = threading.Lock()
         self._is_over = False
+        self._visitor: threading.Thread | None = None
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     @property
     def is_here(self) -> bool:
-        """Whether the caller is the loop's own thread, which must not wait for itself."""
-        return threading.current_thread() is self._thread
+        """Whether the caller is the loop's own thread or visits it; none must wait for itself."""
+        return threading.current_thread() in (self._thread, self._visitor)
 
     @property
     def is_running(self) -> bool:
@@ -78,6 +81,25 @@ class LoopThread:
             # Ctrl-C in the waiting thread must not leave the work behind.
             future.cancel()
             raise
+
+    def visit(self, work: Callable[[], T]) -> T | None:
+        """Do something short in the caller's thread, between two turns of the loop.
+
+        That costs no switch of threads, but nothing may be scheduled by it. None if this loop
+        cannot be visited; then `run` is the way.
+        """
+        if self.is_here or not self._thread.is_alive() or not isinstance(self.loop, VisitableLoop):
+            return None
+        return self.loop.visit(lambda: self._visited_by(work))
+
+    def _visited_by(self, work: Callable[[], T]) -> T | None:
+        if self._is_over:
+            return None
+        self._visitor = threading.current_thread()
+        try:
+            return work()
+        finally:
+            self._visitor = None
 
     def make(self, work: Coroutine[Any, Any, T]) -> T:
         """Run what makes the client. If it fails, the thread ends: nobody else could end it."""

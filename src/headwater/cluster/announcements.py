@@ -26,6 +26,7 @@ from headwater.cluster.facts import (
 )
 from headwater.cluster.image import Broker, ClusterImage, Partition, Topic
 from headwater.model.ids import NodeId, TopicPartition
+from headwater.model.security_protocol import SecurityProtocol
 from headwater.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrTopicState,
@@ -53,7 +54,7 @@ FULL: Final = 2
 
 Offline = Callable[[str, int, Partition], tuple[NodeId, ...]]
 
-SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SECURITY_PROTOCOLS: Final = tuple(SecurityProtocol)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from functools import cache
 from headwater.model.broker_settings import BrokerSetting, BrokerSettings, settings_of_brokers
 from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.group_settings import GroupSettings
+from headwater.model.security_protocol import SecurityProtocol
 from headwater.model.setting_kinds import Value
 from headwater.model.topic_settings import TopicSettings
 from headwater.model.topic_synonyms import TOPIC_SETTINGS, all_broker_settings, in_topic_text
@@ -37,7 +38,7 @@ _RULES = (
     "create.topic.policy.class.name",
 )
 _NO_QUORUM = ("controller.listener.", "controller.quorum.", "metadata.log.", "process.roles")
-_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SECURITY_PROTOCOLS = tuple(SecurityProtocol)
 
 
 @cache

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headwater.model.failures import ConnectionLost, ProtocolError
+from headwater.model.requester import ANONYMOUS, Requester
 from headwater.net.channel import Channel
 from headwater.net.departures import Departures
 from headwater.net.idleness import CoarseClock
@@ -86,11 +87,13 @@ class Connection:
         "address",
         "is_closed",
         "muted_until_ms",
+        "requester",
     )
 
     def __init__(self, channel: Channel, address: Address, surroundings: Surroundings) -> None:
         settings = surroundings.settings
         self.address = address
+        self.requester = Requester(ANONYMOUS, address.peer_host)
         self.active_ms = surroundings.clock.now_ms
         self.muted_until_ms: int | None = None
         self.is_closed = False

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headwater.model.requester import Requester
 from headwater.net.send_queue import Part
 
 
@@ -36,6 +37,9 @@ class Address:
 
 class ServedConnection(Protocol):
     """What a service may know of a connection, and do with it."""
+
+    requester: Requester
+    """Who is at the other end; whoever has them log in replaces it."""
 
     @property
     def address(self) -> Address: ...

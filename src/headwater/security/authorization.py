@@ -6,6 +6,8 @@ The words are Kafka's. `AllowAll` is the only answer so far; ACLs will be anothe
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
+from headwater.model.requester import Requester
+
 
 class Operation(IntEnum):
     """What somebody wants to do, under Kafka's numbers."""
@@ -39,23 +41,10 @@ class Resource(NamedTuple):
 CLUSTER: Final = Resource(ResourceKind.CLUSTER, "kafka-cluster")
 
 
-class Principal(NamedTuple):
-    """Who asks, as `User:alice`."""
-
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-
-
 class Authorizer(Protocol):
     """Answers without waiting: the question stands in the way of every request."""
 
-    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool: ...
+    def authorize(self, requester: Requester, operation: Operation, resource: Resource) -> bool: ...
 
 
 class AllowAll:
@@ -63,7 +52,7 @@ class AllowAll:
 
     __slots__ = ()
 
-    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:  # noqa: ARG002
+    def authorize(self, requester: Requester, operation: Operation, resource: Resource) -> bool:  # noqa: ARG002
         return True
 
 
@@ -92,10 +81,10 @@ _BY_KIND: Final = {
 }
 
 
-def operations_allowed(authorizer: Authorizer, principal: Principal, resource: Resource) -> int:
+def operations_allowed(authorizer: Authorizer, requester: Requester, resource: Resource) -> int:
     """The bit field that answers carry as "authorized operations"."""
     bits = 0
     for operation in _BY_KIND[resource.kind]:
-        if authorizer.authorize(principal, operation, resource):
+        if authorizer.authorize(requester, operation, resource):
             bits |= 1 << operation
     return bits

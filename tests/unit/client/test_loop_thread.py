@@ -168,3 +168,87 @@ def test_in_the_child_of_a_fork_a_client_refuses_and_does_not_hang() -> None:
         [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=PATIENCE_S * 4
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_visit_is_done_in_the_callers_thread(thread: LoopThread) -> None:
+    assert thread.visit(threading.current_thread) is threading.current_thread()
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_during_a_visit_the_loop_does_nothing(thread: LoopThread) -> None:
+    served = threading.Event()
+
+    def work() -> bool:
+        thread.post(served.set)
+        # It would be there at once, if it could.
+        return served.wait(0.05)
+
+    assert thread.visit(work) is False
+    assert served.wait(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_visit_waits_for_the_end_of_a_turn(thread: LoopThread) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def turn() -> None:
+        has_begun.set()
+        assert may_end.wait(PATIENCE_S)
+        order.append("turn")
+
+    thread.post(turn)
+    assert has_begun.wait(PATIENCE_S)
+    with ThreadPoolExecutor(1) as pool:
+        visiting = pool.submit(thread.visit, lambda: order.append("visit"))
+        may_end.set()
+        visiting.result(PATIENCE_S)
+    assert order == ["turn", "visit"]
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_loop_that_never_rests_is_visited_all_the_same(thread: LoopThread) -> None:
+    is_over = threading.Event()
+
+    def again() -> None:
+        if not is_over.is_set():
+            thread.loop.call_soon(again)
+
+    thread.post(again)
+    with ThreadPoolExecutor(1) as pool:
+        visits = pool.submit(lambda: [thread.visit(lambda: 1) for _ in range(100)])
+        assert visits.result(PATIENCE_S) == [1] * 100
+    is_over.set()
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_what_a_visitor_raises_is_raised_and_the_loop_goes_on(thread: LoopThread) -> None:
+    with pytest.raises(ZeroDivisionError):
+        thread.visit(lambda: 1 // 0)
+
+    async def work() -> str:
+        return "goes on"
+
+    assert thread.run(work(), timeout_s=PATIENCE_S) == "goes on"
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_visitor_does_not_wait_for_the_loop_it_holds_up(thread: LoopThread) -> None:
+    async def work() -> None: ...
+
+    def visit() -> None:
+        with pytest.raises(ClientClosed, match="must not wait for the same client"):
+            thread.run(work(), timeout_s=PATIENCE_S)
+
+    thread.visit(visit)
+    thread.run(work(), timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_nobody_visits_a_loop_from_within_or_after_its_end(thread: LoopThread) -> None:
+    async def work() -> int | None:
+        return thread.visit(lambda: 1)
+
+    assert thread.run(work(), timeout_s=PATIENCE_S) is None
+    thread.stop(timeout_s=PATIENCE_S)
+    assert thread.visit(lambda: 1) is None

@@ -49,4 +49,4 @@ def _operations(broker: Broker, request: DescribeClusterRequest, call: Call) -> 
         return UNASKED
     if not broker.may(call, Operation.DESCRIBE, CLUSTER):
         return _NOTHING_ALLOWED
-    return operations_allowed(broker.authorizer, call.principal, CLUSTER)
+    return operations_allowed(broker.authorizer, call.requester, CLUSTER)

@@ -126,7 +126,7 @@ class _Page:
             is_internal=name in INTERNAL_TOPICS,
             partitions=partitions,
             topic_authorized_operations=operations_allowed(
-                broker.authorizer, self._call.principal, resource
+                broker.authorizer, self._call.requester, resource
             ),
         )
         if topic is not None:

@@ -12,10 +12,12 @@ from headwater.broker.routes import DECIDED
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ProtocolError
+from headwater.model.requester import Principal, Requester
 from headwater.net.service import Address
 from headwater.security.authorization import CLUSTER, Operation
 from headwater.wire.headers import read_request_header
 from headwater.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headwater.wire.principals import read_principal
 from headwater.wire.translation import read_request
 
 
@@ -29,12 +31,14 @@ def handle(broker: Broker, request: EnvelopeRequest, call: Call) -> EnvelopeResp
     if header.api.key not in DECIDED:
         return refuse(request, Refusal(ErrorCode.INVALID_REQUEST, None))
     asked = read_request(header.api.key, header.version, frame[header.body_position :])
+    host = _host(request)
     decide(
         broker,
         call,
         header,
         asked,
-        address=Address(listener=call.listener, peer_host=_host(request), peer_port=0),
+        address=Address(listener=call.listener, peer_host=host, peer_port=0),
+        requester=Requester(_principal(request), host),
         decided=lambda content, _: call.answer(EnvelopeResponse(response_data=content)),
         displaced=lambda: call.answer(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)),
     )
@@ -43,6 +47,12 @@ def handle(broker: Broker, request: EnvelopeRequest, call: Call) -> EnvelopeResp
 
 def refuse(_: EnvelopeRequest, refusal: Refusal) -> EnvelopeResponse:
     return EnvelopeResponse(error_code=refusal.code)
+
+
+def _principal(request: EnvelopeRequest) -> Principal:
+    if request.request_principal is None:
+        raise ProtocolError("an envelope without its client's principal")
+    return read_principal(request.request_principal)
 
 
 def _host(request: EnvelopeRequest) -> str:

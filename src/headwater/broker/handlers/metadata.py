@@ -183,7 +183,7 @@ def _with_operations(
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=topic.partitions,
-        topic_authorized_operations=operations_allowed(broker.authorizer, call.principal, resource),
+        topic_authorized_operations=operations_allowed(broker.authorizer, call.requester, resource),
     )
 
 
@@ -196,7 +196,7 @@ def _response(
     image = broker.image
     operations = UNASKED
     if request.include_cluster_authorized_operations:
-        operations = operations_allowed(broker.authorizer, call.principal, CLUSTER)
+        operations = operations_allowed(broker.authorizer, call.requester, CLUSTER)
     return MetadataResponse(
         brokers=brokers_on(image, call.listener),
         cluster_id=image.cluster_id,

@@ -30,6 +30,7 @@ from headwater.model.failures import (
     SequenceRefused,
 )
 from headwater.model.ids import TopicId
+from headwater.model.requester import Requester
 from headwater.records.header import (
     CONTROL_FLAG,
     FLAGS_POSITION,
@@ -40,7 +41,7 @@ from headwater.records.preparation import PreparedBatch
 from headwater.records.single_produce import SingleProduce
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.preparing import Ready, append_in_turn
-from headwater.security.authorization import Operation, Principal
+from headwater.security.authorization import Operation
 from headwater.storage.appending import Appended
 from headwater.storage.partition_log import PartitionLog
 from headwater.wire.messages.produce import (
@@ -70,7 +71,7 @@ _UNVERIFIED: Final = {
 _NONE_HERE: Final[Mapping[int, HostedPartition]] = {}
 
 
-def handle_at_once(broker: Broker, principal: Principal, produce: SingleProduce) -> bytes | None:
+def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce) -> bytes | None:
     """The whole answer to the usual request: one good batch for one partition of ours.
 
     None leaves the request to `handle`, with nothing done: whatever is refused here, for any
@@ -92,7 +93,7 @@ def handle_at_once(broker: Broker, principal: Principal, produce: SingleProduce)
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS
         or hosted.topic.name in INTERNAL_TOPICS
-        or not broker.authorizer.authorize(principal, _WRITE, hosted.topic.resource)
+        or not broker.authorizer.authorize(requester, _WRITE, hosted.topic.resource)
     ):
         return None
     try:

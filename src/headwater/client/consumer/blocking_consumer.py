@@ -6,7 +6,8 @@
             for record in consumer.poll(1.0):
                 print(record.offset, record.value)
 
-Heartbeats and fetches go on in the background between polls. As with Kafka's, one thread at a time
+Heartbeats and fetches go on in the background between polls, and a poll that finds records takes
+them without a word to the thread behind it. As with Kafka's, one thread at a time
 may use a consumer; only `wakeup` may be called by another. Listeners and callbacks of commits run
 in the thread that polls.
 """
@@ -158,6 +159,9 @@ class Consumer:
         while True:
             # Before anything is taken: what a callback raises would else cost the records.
             self._core.group.call_back()
+            at_once = self._take_in_passing(take)
+            if at_once:
+                return at_once
             taken = self._run(self._core.step(deadline_ms, take), timeout)
             if not isinstance(taken, Rebalance):
                 return taken
@@ -166,9 +170,23 @@ class Consumer:
             finally:
                 self._call(self._core.finish_rebalance)
 
+    def _take_in_passing(self, take: Callable[[], T]) -> T | None:
+        """What is there already, without waking the thread behind it. Nothing where in doubt."""
+        if self._is_closed:
+            return None
+        found = self._thread.visit(lambda: self._core.take_in_passing(take))
+        if found is None:
+            return None
+        taken, must_go_on = found
+        if must_go_on:
+            self._thread.post(self._core.go_on)
+        return taken
+
     def wakeup(self) -> None:
         """End a poll that waits, or the next one, with `WokenUp`. For other threads."""
-        self._thread.post(self._core.wake_up)
+        # Not by the loop's thread alone: a poll that comes right after this may not ask it.
+        self._core.wake_next()
+        self._thread.post(self._core.look_up)
 
     # Where it is.
 

@@ -138,6 +138,11 @@ class ClassicMember:
             self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             self._must_join = self._must_join or self._stage is not Stage.IN
 
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it has left the group because nobody polled."""
+        return self._stage is Stage.ASLEEP
+
     def polled(self, now_ms: int) -> None:
         self._polled_ms = now_ms
         if self._stage is Stage.ASLEEP:

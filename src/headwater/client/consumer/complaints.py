@@ -27,6 +27,10 @@ class Complaints:
         self._state = state
         self._waiting: deque[_Complaint] = deque(maxlen=_WAITING_MAX)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting
+
     def add(self, error: KafkaError) -> None:
         self._waiting.append(_Complaint(error, None, 0))
 

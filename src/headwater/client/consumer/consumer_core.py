@@ -176,6 +176,26 @@ class ConsumerCore:
             is_first = False
             await self._wait(deadline_ms)
 
+    def take_in_passing(self, take: Callable[[], T]) -> tuple[T, bool] | None:
+        """What `step` would give without doing anything else, and whether `go_on` must follow.
+
+        For a thread that visits the loop: nothing here is scheduled on it. None where `step` might
+        wait or has something else to tell.
+        """
+        fetcher = self._fetcher
+        if self._is_closed or self._is_woken or not fetcher.data or not self._complaints.is_empty:
+            return None
+        if not self.group.polled_in_passing():
+            return None
+        before_bytes = fetcher.buffered_bytes
+        taken = take()
+        return taken, fetcher.buffered_bytes != before_bytes
+
+    def go_on(self) -> None:
+        """There is room for more."""
+        if not self._is_closed:
+            self._fetcher.pump()
+
     async def _wait(self, deadline_ms: int) -> None:
         left_ms = deadline_ms - self._clock.steady_ms()
         if left_ms <= 0:
@@ -195,7 +215,15 @@ class ConsumerCore:
 
     def wake_up(self) -> None:
         """End a poll that waits, or the next one."""
+        self.wake_next()
+        self._tell()
+
+    def wake_next(self) -> None:
+        """End the next step; `wake_up` ends the present one as well. For any thread."""
         self._is_woken = True
+
+    def look_up(self) -> None:
+        """Have a step that waits look at what there is."""
         self._tell()
 
     # Positions.

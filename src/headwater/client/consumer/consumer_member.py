@@ -98,6 +98,11 @@ class ConsumerMember:
             self._told = None
             self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
 
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it has left the group because nobody polled."""
+        return self._is_asleep
+
     def polled(self, now_ms: int) -> None:
         self._polled_ms = now_ms
         self._is_asleep = False

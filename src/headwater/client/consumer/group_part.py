@@ -84,6 +84,20 @@ class GroupPart:
         if self._session is not None:
             self._session.metadata_changed()
 
+    def polled_in_passing(self) -> bool:
+        """Count a poll as life; False if there is anything to be done beside it."""
+        now_ms = self._clock.steady_ms()
+        if (
+            self._commits is not None
+            and self._settings.enable_auto_commit
+            and now_ms >= self._commit_at_ms
+        ):
+            return False
+        session = self._session
+        if session is None or not self.subscription.uses_group:
+            return True
+        return session.polled_in_passing(now_ms)
+
     async def begin_rebalance(self, *, deadline_ms: int) -> Rebalance | None:
         """What the application must hear of before it gets records; the poll counts as life."""
         session = self._session

@@ -49,6 +49,19 @@ class GroupSession:
             self._task = self._cluster.loop.create_task(self._run())
         self._kicked.set()
 
+    def polled_in_passing(self, now_ms: int) -> bool:
+        """Count a poll as life; False if the member has something to tell or to do."""
+        member = self.member
+        if (
+            self._task is None
+            or member.is_asleep
+            or member.failure is not None
+            or member.rebalance is not None
+        ):
+            return False
+        member.polled(now_ms)
+        return True
+
     def metadata_changed(self) -> None:
         topics = self._cluster.metadata.topics
         match self.member:
