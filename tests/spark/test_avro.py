@@ -14,13 +14,14 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from headwater.client import Producer
+from headwater.pipeline import from_avro
 from headwater.pipeline.connect.topics import AvroValues, Running, export_rows, import_rows
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 from tests.spark.pipelines import make, read, run_once
 from tests.spark.queries import run_to_its_end
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 UTC = datetime.UTC
 AT = datetime.datetime(2026, 5, 4, 3, 2, 1, 123000, tzinfo=UTC)
@@ -103,18 +104,26 @@ def test_what_confluents_serializer_writes_in_two_versions_is_read_as_the_latest
     first = confluents(registry, topic, FIRST, [tea(1), tea(2)])
     second = confluents(registry, topic, SECOND, [{**tea(3), "grams": 50}])
     send(spark_broker, topic, [*first, None, *second])
-    frame = (
-        spark.read.format("headwater")
-        .option("kafka.bootstrap.servers", spark_broker.bootstrap_servers)
-        .option("subscribe", topic)
-        .option("valueFormat", "avro")
-        .option("schema.registry.url", registry.url)
-        .load()
-    )
-    rows = frame.orderBy("offset").select("value").collect()
-    found = [None if row.value is None else row.value.asDict(recursive=True) for row in rows]
+    options = {
+        "kafka.bootstrap.servers": spark_broker.bootstrap_servers,
+        "subscribe": topic,
+    }
+    avro = {"valueFormat": "avro", "schema.registry.url": registry.url}
+    records = spark.read.format("headwater").options(**options)
+    raw = records.load()
+    typed = records.options(**avro).load()
+    some = records.options(**avro).schema("value struct<id: bigint, at: timestamp>").load()
+    column = from_avro("value", registry=registry.url, subject=f"{topic}-value").alias("value")
     expected: list[Any] = [in_spark(tea(1), 100), in_spark(tea(2), 100), None, in_spark(tea(3), 50)]
-    assert found == expected
+    assert values_of(typed.orderBy("offset")) == expected
+    assert values_of(raw.orderBy("offset").select(column)) == expected
+    assert sorted(each["id"] for each in values_of(some) if each) == [1, 2, 3]
+    assert some.schema["value"].dataType.simpleString() == "struct<id:bigint,at:timestamp>"
+
+
+def values_of(frame: "DataFrame") -> list[Any]:
+    rows = [row.value for row in frame.select("value").collect()]
+    return [None if each is None else each.asDict(recursive=True) for each in rows]
 
 
 def in_spark(value: dict[str, Any], grams: int) -> dict[str, Any]:
