@@ -20,8 +20,8 @@ from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
 from headwater.net.farewell import Farewells
-from headwater.net.held_off import ConnectionQuota, HeldOff
 from headwater.net.handshakes import Handshakes
+from headwater.net.held_off import ConnectionQuota, HeldOff
 from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
