@@ -132,8 +132,8 @@ class SocketServer:
             connection.sweep(now_ms)
         self._clock.now_ms = now_ms
         self._admission.refill(now_ms)
-        self.held_off.sweep(now_ms)
         self._handshakes.sweep(now_ms)
+        self.held_off.sweep(now_ms)
         for listener in self._listeners:
             listener.sweep()
         for connection in self._idle.expired(now_ms):
@@ -144,8 +144,8 @@ class SocketServer:
     async def stop(self, *, drain_ms: int) -> None:
         """Accept no more, take no more requests, send what is owed or will be within the time."""
         self._close_listeners()
-        self.held_off.close()
         self._handshakes.close()
+        self.held_off.close()
         for connection in list(self._connections):
             connection.leave()
         self._emptied.clear()
@@ -227,7 +227,13 @@ class SocketServer:
     def _agreed(self, channel: TlsChannel, address: Address, principal: Principal) -> None:
         """TLS is agreed on, so the peer is served."""
         watched = replace(self._surroundings, loop=TlsWatch(self._loop, channel))
-        connection = self._serve(channel, address, watched)
+        try:
+            connection = self._serve(channel, address, watched)
+        except OSError as error:
+            _log.info("%s: could not be served: %s", address, error)
+            self._admission.depart(address.listener, address.peer_host)
+            channel.close()
+            return
         connection.requester = Requester(principal, address.peer_host)
 
     def _close_listeners(self) -> None:
