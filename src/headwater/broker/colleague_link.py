@@ -133,7 +133,7 @@ class ColleagueLink:
         if self._line is not None:
             self._line.sweep(now_ms)
         if self._renewal_ms is not None and now_ms >= self._renewal_ms:
-            # Nothing is sent from now on, so that there will be room for it.
+            # As soon as there is room, and before anything else.
             self._renewal_ms = None
             self._is_due = True
             self._send()
@@ -271,7 +271,6 @@ class ColleagueLink:
             self._line is not None
             and self._versions is not None
             and self._login is None
-            and not self._is_due
             and self._waiting
             and self._line.may_send
         ):
