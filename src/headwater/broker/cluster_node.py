@@ -87,6 +87,7 @@ class ClusterNode(Node):
         self._is_joined = False
         self._informed = asyncio.Event()
         self._listener = listener_of_brokers(settings, self._endpoints)
+        tls = self._tls.towards_brokers(settings, self._listener)
         self._refuse_directory_of_lone_broker()
         self._keeper = KazooKeeper(
             settings.zookeeper_connect,
@@ -106,14 +107,14 @@ class ClusterNode(Node):
         self._colleagues = BrokerColleagues(
             self._static.node_id,
             directory=self,
-            dial=PeerDial(self._loop, PeerSettings()),
+            dial=PeerDial(self._loop, PeerSettings(), tls),
             clock=self._clock,
             soon=self._loop.call_soon,
             log_in=self._log_in_between_brokers(),
         )
         self._vigils = BrokerVigils(
             directory=self,
-            dial=PeerDial(self._loop, PeerSettings()),
+            dial=PeerDial(self._loop, PeerSettings(), tls),
             clock=self._clock,
             later=self._later,
         )

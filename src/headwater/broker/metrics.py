@@ -319,6 +319,18 @@ def _of_connections(server: SocketServer) -> Iterator[Family]:
         doc="Open connections of clients.",
         samples=connections,
     )
+
+    def failed_handshakes() -> Iterator[Sample]:
+        for name in (endpoint.name for endpoint in server.endpoints):
+            count = server.failed_handshakes.get(name, 0)
+            yield Sample(value=count, labels=(("listener", name),))
+
+    yield Family(
+        name="kafka_server_socketserver_failed_handshakes_total",
+        kind="counter",
+        doc="Connections that did not come to agree on TLS.",
+        samples=failed_handshakes,
+    )
     yield gauge(
         "kafka_server_socketserver_unansweredrequests",
         "Requests that were read and not yet answered.",

@@ -39,6 +39,7 @@ from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.sasl_gate import guard
 from headwater.broker.sasl_listeners import sasl_listeners
 from headwater.broker.standing import Standing
+from headwater.broker.tls_listeners import TlsListeners
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
@@ -99,6 +100,7 @@ class Node(ABC):
         # What is wrong with an address must be known before a directory is made and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
+        self._tls = TlsListeners(settings, self._endpoints)
         self._sasl = sasl_listeners(
             settings,
             self._endpoints,
@@ -296,6 +298,7 @@ class Node(ABC):
             network_settings(settings),
             self.dispatch,
             now_ms=self._clock.steady_ms(),
+            tls=self._tls.by_name,
             guards={
                 name: partial(guard, listener=listener, dispatch=self.dispatch)
                 for name, listener in self._sasl.items()
@@ -341,6 +344,7 @@ class Node(ABC):
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
         self.server.configure(network_settings(settings))
+        self._tls.configure(settings)
         self._directories.configure(settings.storage())
         self._coordinators.questions.configure(settings)
         self._partitions.configure(settings)

@@ -33,6 +33,7 @@ from headwater.model.failures import (
 )
 from headwater.model.ports import Clock, Dice
 from headwater.net.peer import Peer, PeerSettings, SocketAddress
+from headwater.net.tls import ClientTls
 from headwater.records.header import Buffer
 from headwater.security.sasl.client_login import HANDSHAKE_VERSION, ClientLogin, renewal_ms
 from headwater.security.sasl.credentials import Credentials
@@ -77,6 +78,7 @@ class Conversation:
         *,
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
+        tls: ClientTls | None = None,
     ) -> None:
         self._loop = loop
         self._clock = clock
@@ -98,6 +100,8 @@ class Conversation:
             ),
             up=self._negotiate,
             down=self._lost,
+            tls=tls,
+            host=address.host,
         )
         self._login: ClientLogin | None = None
         self._renewal: asyncio.TimerHandle | None = None

@@ -28,7 +28,10 @@ from headwater.model.setting_kinds import (
     optional,
     password,
     text,
+    upper_word,
 )
+from headwater.model.ssl_settings import ClientSslSettings
+from headwater.net.tls import ClientTls
 from headwater.security.sasl.credentials import Credentials, credentials
 
 _KIND: Final = "kind"
@@ -48,7 +51,7 @@ def plugin(default: T) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings:
+class ClientSettings(ClientSslSettings):
     """What all clients share."""
 
     bootstrap_servers: tuple[str, ...] = setting(names(), ())
@@ -57,7 +60,7 @@ class ClientSettings:
     client_dns_lookup: str = setting(
         one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"), "use_all_dns_ips"
     )
-    security_protocol: str = setting(one_of("PLAINTEXT", "SASL_PLAINTEXT"), "PLAINTEXT")
+    security_protocol: str = setting(upper_word(*SecurityProtocol), "PLAINTEXT")
     sasl_mechanism: str | None = setting(optional(text()), None)
     # librdkafka's other name of it.
     sasl_mechanisms: str | None = setting(optional(text()), None)
@@ -113,7 +116,14 @@ def read_settings(
         raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
     settings = cls(**checked)
     login_of(settings)
+    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
+    tls_of(settings)
     return settings
+
+
+def tls_of(settings: ClientSettings) -> ClientTls | None:
+    """With what a client speaks TLS; None where it does not. `InvalidSetting` if it cannot."""
+    return ClientTls(settings) if SecurityProtocol(settings.security_protocol).is_tls else None
 
 
 def login_of(settings: ClientSettings) -> Credentials | None:
