@@ -104,6 +104,7 @@ class Conversation:
             host=address.host,
         )
         self._login: ClientLogin | None = None
+        self._has_answered = False
         self._renewal: asyncio.TimerHandle | None = None
         self.versions: BrokerVersions | None = None
         """Known as soon as it can be used."""
@@ -131,7 +132,7 @@ class Conversation:
                 version,
                 request.deadline_ms,
                 then,
-                lambda lost: request.otherwise(from_failure(lost)),
+                lambda lost: request.otherwise(from_failure(self._explained(lost))),
             )
         except (UnsupportedVersion, InvalidArgument) as error:
             self._loop.call_soon(request.otherwise, error)
@@ -239,6 +240,16 @@ class Conversation:
             )
         self._up()
 
+    def _explained(self, lost: ConnectionLost) -> ConnectionLost:
+        """Who says hello and hangs up at the first request often wants a login before it."""
+        is_login_missing = type(lost) is ConnectionLost and login_of(self._settings) is None
+        if self._has_answered or not is_login_missing:
+            return lost
+        return ConnectionLost(
+            f"{lost} at the first request; if this listener asks for a login, "
+            "set security.protocol and sasl.mechanism"
+        )
+
     def _lost(self, lost: ConnectionLost) -> None:
         if self._renewal is not None:
             self._renewal.cancel()
@@ -281,6 +292,7 @@ class Conversation:
                 # Taken off the connection's list already, so it must be told here.
                 request.otherwise(NetworkException(f"{self._address} answered garbage: {error}"))
                 raise
+            self._has_answered = True
             hand_over(answer)
 
         return then
