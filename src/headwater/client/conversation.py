@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater import __version__
 from headwater.client.addresses import Address
@@ -35,8 +35,6 @@ from headwater.model.ports import Clock, Dice
 from headwater.net.peer import Peer, PeerSettings, SocketAddress
 from headwater.net.tls import ClientTls
 from headwater.records.header import Buffer
-from headwater.security.sasl.client_login import HANDSHAKE_VERSION, ClientLogin, renewal_ms
-from headwater.security.sasl.credentials import Credentials
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import request_frame, response_body_position
@@ -44,6 +42,10 @@ from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.wire.parts import Part
 from headwater.wire.translation import read, response_shape, write
+
+if TYPE_CHECKING:
+    from headwater.security.sasl.client_login import ClientLogin
+    from headwater.security.sasl.credentials import Credentials
 
 _CORRELATION_LIMIT: Final = 2**31 - 1
 # How soon to look again whether there is room to renew a login.
@@ -196,7 +198,7 @@ class Conversation:
 
     # The login, and that it is renewed before it ends.
 
-    def _log_in(self, credentials: Credentials, versions: BrokerVersions) -> None:
+    def _log_in(self, credentials: "Credentials", versions: BrokerVersions) -> None:
         """Nothing else is sent meanwhile; what is in flight is answered before.
 
         A refusal is raised within the peer's callback, and so becomes the reason of its end.
@@ -221,7 +223,7 @@ class Conversation:
         def begin() -> None:
             if self._peer.may_send:
                 self._renewal = None
-                say(login.begin(), HANDSHAKE_VERSION)
+                say(login.begin(), login.handshake_version)
             else:
                 # Others are in flight, as many as may be; none joins them meanwhile.
                 self._renewal = self._loop.call_later(_ROOM_S, begin)
@@ -229,11 +231,11 @@ class Conversation:
         begin()
 
     def _logged_in(
-        self, credentials: Credentials, versions: BrokerVersions, login: ClientLogin
+        self, credentials: "Credentials", versions: BrokerVersions, login: "ClientLogin"
     ) -> None:
         self._login = None
         self.versions = versions
-        delay_ms = renewal_ms(login.lifetime_ms, self._dice)
+        delay_ms = login.renewal_ms()
         if delay_ms is not None:
             self._renewal = self._loop.call_later(
                 delay_ms / 1000, self._log_in, credentials, versions
