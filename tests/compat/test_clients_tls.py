@@ -9,6 +9,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from headwater.client import Admin, Producer
+from headwater.client.errors import SaslAuthenticationFailed
 from headwater.net.free_ports import free_ports
 from headwater.testing import EmbeddedBroker
 from tests.certificates import PASSWORD, Authority
@@ -184,6 +186,41 @@ def test_clients_with_a_certificate_are_let_in_where_one_is_required(
 ) -> None:
     topic = f"closed-{exchange.__name__}"
     assert exchange(closed, topic, files, True) == VALUES
+
+
+def test_a_login_over_tls_needs_no_certificate(
+    authority: Authority, files: Files, tmp_path: Path
+) -> None:
+    """Though `ssl.client.auth` wants one: as in Kafka that is not for listeners with logins."""
+    own = authority.identity("broker", hosts=["127.0.0.1"])
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    settings = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "ssl.keystore.location": str(own.write_pem(tmp_path / "broker.pem")),
+        "ssl.truststore.location": str(files.authority),
+        "ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{module} required user_ann="a-b";',
+    }
+    with checked_broker(settings) as broker:
+        login: dict[str, object] = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(files.authority),
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": "a-b",
+        }
+        foreign = confluent_kafka.Producer({**login})
+        foreign.produce("tea", b"foreign")
+        assert foreign.flush(PATIENCE_S) == 0
+        with Producer(login) as producer:
+            assert producer.send("tea", b"own").result(PATIENCE_S).offset == 1
+        with (
+            Admin({**login, "sasl.password": "no"}) as admin,
+            pytest.raises(SaslAuthenticationFailed),
+        ):
+            admin.describe_cluster(timeout=PATIENCE_S)
 
 
 def test_a_client_without_a_certificate_is_refused_where_one_is_required(
