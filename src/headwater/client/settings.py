@@ -12,7 +12,7 @@ that is known, because a misspelt setting that is silently ignored costs somebod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.password import Password
@@ -32,7 +32,9 @@ from headwater.model.setting_kinds import (
 )
 from headwater.model.ssl_settings import ClientSslSettings
 from headwater.net.tls import ClientTls
-from headwater.security.sasl.credentials import Credentials, credentials
+
+if TYPE_CHECKING:
+    from headwater.security.sasl.credentials import Credentials
 
 _KIND: Final = "kind"
 
@@ -126,10 +128,13 @@ def tls_of(settings: ClientSettings) -> ClientTls | None:
     return ClientTls(settings) if SecurityProtocol(settings.security_protocol).is_tls else None
 
 
-def login_of(settings: ClientSettings) -> Credentials | None:
+def login_of(settings: ClientSettings) -> "Credentials | None":
     """With what a client logs in; None where brokers do not ask. `InvalidSetting` if it cannot."""
     if not SecurityProtocol(settings.security_protocol).is_sasl:
         return None
+    # Loaded by those who log in: the others start sooner.
+    from headwater.security.sasl.credentials import credentials
+
     jaas, password_ = settings.sasl_jaas_config, settings.sasl_password
     return credentials(
         settings.sasl_mechanism or settings.sasl_mechanisms,
