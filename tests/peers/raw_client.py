@@ -33,7 +33,9 @@ def newest_version(request: Message) -> int:
 
 
 class RawClient:
-    def __init__(self, bootstrap_servers: str, *, source: str | None = None) -> None:
+    def __init__(
+        self, bootstrap_servers: str, client_id: str = CLIENT_ID, *, source: str | None = None
+    ) -> None:
         """`source` is the address that it comes from, if that matters."""
         host, _, port = bootstrap_servers.rpartition(":")
         self.host = host
@@ -41,6 +43,7 @@ class RawClient:
         self._source = None if source is None else (source, 0)
         self._socket: socket.socket | None = None
         self._correlation_id = 0
+        self._client_id = client_id
 
     def ask(self, request: Message, version: int) -> Message:
         """The answer to a request. ConnectionClosed if there is none."""
@@ -54,7 +57,7 @@ class RawClient:
         self._correlation_id += 1
         api = APIS[request.api]
         body = write(request, version)
-        frame = request_frame(api, version, self._correlation_id, CLIENT_ID, body)
+        frame = request_frame(api, version, self._correlation_id, self._client_id, body)
         self.send_bytes(b"".join(_content(part) for part in frame))
         return self._correlation_id
 

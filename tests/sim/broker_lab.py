@@ -18,6 +18,7 @@ from headwater.broker.dispatch import Dispatch
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.rights import authorizer_of, know_acls, obey_acls
+from headwater.broker.throttling import Throttling
 from headwater.cluster.controller import Controller
 from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig
@@ -117,9 +118,14 @@ class Peer:
         self.requester = Requester(principal, "192.0.2.1")
         self.is_closed = False
         self.holds: list[ReplySlot] = []
+        self.muted_until_ms: int | None = None
 
-    def mute(self, until_ms: int) -> None:  # noqa: ARG002
-        raise AssertionError("nobody is muted yet")
+    def mute(self, until_ms: int) -> None:
+        self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
+
+    def unmute(self, now_ms: int) -> None:
+        if self.muted_until_ms is not None and now_ms >= self.muted_until_ms:
+            self.muted_until_ms = None
 
     def close(self) -> None:
         self.is_closed = True
@@ -188,6 +194,7 @@ class BrokerLab:
             self.disk, self._store_work, DATA, cluster_id=CLUSTER_ID, first=of_new_cluster()
         )
         self.broker = self._broker(authorizer or authorizer_of(self.static.settings), paths)
+        self.throttling = Throttling(self.static.settings, self.clock, self.broker.deadlines)
         self._join()
         self.dispatch = Dispatch(self.broker)
 
@@ -326,6 +333,8 @@ class BrokerLab:
         self.broker.transactions.changed(image)
         if any(isinstance(fact, FeatureFinalized) for fact in facts):
             self.dispatch.announce(image)
+        if self.throttling.changed(facts):
+            self.broker.quotas = self.throttling.in_force
 
     def _join(self) -> None:
         node_id = self.static.node_id

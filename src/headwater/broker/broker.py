@@ -15,6 +15,7 @@ from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.standing import Standing
+from headwater.broker.throttling import Throttling
 from headwater.broker.transaction_coordinator import TransactionCoordinator
 from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.controller import Controller
@@ -61,6 +62,8 @@ class Broker:
     markers: MarkerWriting
     # Runs something when the present callbacks of the loop have run.
     soon: Callable[[Callable[[], None]], object]
+    # None as long as nobody has one, which is all that most brokers ever ask.
+    quotas: Throttling | None = None
 
     @property
     def image(self) -> ClusterImage:

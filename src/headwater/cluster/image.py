@@ -87,7 +87,10 @@ class Topic:
 
 
 class ConfigResource(NamedTuple):
-    """Whose configs: a topic's, one broker's by its id, or `ALL_BROKERS`'."""
+    """Whose configs: a topic's, one broker's by its id, or `ALL_BROKERS`'.
+
+    Those of users, clients and addresses have names of their own kind, see `config_entities`.
+    """
 
     resource_type: ResourceType
     name: str

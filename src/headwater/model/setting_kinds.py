@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from headwater.model.config_terms import ConfigType
+from headwater.model.password import Password
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
@@ -17,7 +18,7 @@ SHORT_MAX = 2**15 - 1
 
 _REPLICA = re.compile(r"\d+:\d+", re.ASCII)
 
-Value = int | float | bool | str | tuple[str, ...]
+Value = int | float | bool | str | tuple[str, ...] | Password
 
 T = TypeVar("T", covariant=True)
 
@@ -28,6 +29,11 @@ class SettingKind(Generic[T]):
 
     config_type: ConfigType
     parse: Callable[[str], T]
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether nobody may be shown a value, not even a wrong one."""
+        return self.config_type is ConfigType.PASSWORD
 
 
 def integer(low: int, high: int = INT_MAX) -> SettingKind[int]:
@@ -95,6 +101,12 @@ def word(*choices: str) -> SettingKind[str]:
     """One of the choices, in letters of any case."""
     lower = one_of(*choices)
     return SettingKind(ConfigType.STRING, lambda text: lower.parse(text.lower()))
+
+
+def upper_word(*choices: str) -> SettingKind[str]:
+    """Like `word`, for choices in capital letters."""
+    upper = one_of(*choices)
+    return SettingKind(ConfigType.STRING, lambda text: upper.parse(text.upper()))
 
 
 def list_of(*choices: str) -> SettingKind[tuple[str, ...]]:
@@ -174,6 +186,10 @@ def text() -> SettingKind[str]:
     return SettingKind(ConfigType.STRING, str)
 
 
+def password() -> SettingKind[Password]:
+    return SettingKind(ConfigType.PASSWORD, Password)
+
+
 def optional(kind: SettingKind[T]) -> SettingKind[T | None]:
     """Null while nobody sets it; a text that is there must be right."""
     return SettingKind(kind.config_type, kind.parse)
@@ -184,9 +200,9 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def format_value(value: Value | None) -> str | None:
-    """A value as Kafka writes it."""
+    """A value as Kafka writes it; a secret one is not written."""
     match value:
-        case None:
+        case None | Password():
             return None
         case bool():
             return str(value).lower()

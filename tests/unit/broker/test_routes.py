@@ -16,9 +16,11 @@ from headwater.wire.lifting import Message
 from headwater.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
@@ -29,6 +31,7 @@ from headwater.wire.messages import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -36,6 +39,7 @@ from headwater.wire.messages import (
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     fetch,
@@ -58,6 +62,8 @@ from headwater.wire.messages import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -184,6 +190,8 @@ REQUESTS: list[Message] = [
     describe_configs.DescribeConfigsRequest(
         resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
     ),
+    describe_client_quotas.DescribeClientQuotasRequest(),
+    alter_client_quotas.AlterClientQuotasRequest(entries=(alter_client_quotas.EntryData(),)),
     alter_configs.AlterConfigsRequest(
         resources=(alter_configs.AlterConfigsResource(resource_type=2, resource_name="t"),)
     ),
@@ -226,6 +234,12 @@ REQUESTS: list[Message] = [
     unregister_broker.UnregisterBrokerRequest(),
     get_telemetry_subscriptions.GetTelemetrySubscriptionsRequest(),
     push_telemetry.PushTelemetryRequest(),
+    describe_user_scram_credentials.DescribeUserScramCredentialsRequest(),
+    alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+        deletions=(alter_user_scram_credentials.ScramCredentialDeletion(name="alice"),)
+    ),
+    sasl_authenticate.SaslAuthenticateRequest(),
+    sasl_handshake.SaslHandshakeRequest(),
     list_config_resources.ListConfigResourcesRequest(),
     describe_topic_partitions.DescribeTopicPartitionsRequest(
         topics=(describe_topic_partitions.TopicRequest(name="t"),)

@@ -86,7 +86,7 @@ def test_an_interval_of_its_own_survives_the_setting_that_it_is_a_default_of() -
 
 @pytest.mark.parametrize(
     "name",
-    ["ssl.keystore.location", "sasl.enabled.mechanisms"],
+    ["ssl.engine.factory.class", "sasl.kerberos.service.name"],
 )
 def test_a_wish_for_security_is_never_put_aside(name: str) -> None:
     properties = served_properties({name: "x"})

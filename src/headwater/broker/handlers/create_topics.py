@@ -7,6 +7,7 @@ from functools import partial
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.decisions import submit
+from headwater.broker.mutations import Mutations
 from headwater.cluster.decision import Refusal
 from headwater.cluster.topic_creation import Results, create_topics
 from headwater.model.errors import ErrorCode
@@ -25,13 +26,15 @@ _UNAUTHORIZED = Refusal(
 def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
     unauthorized = _unauthorized(broker, request, call)
     allowed = tuple(each for each in request.topics if each.name not in unauthorized)
+    mutations = Mutations(broker, call)
 
     def respond(results: Results) -> CreateTopicsResponse:
         return CreateTopicsResponse(
+            throttle_time_ms=mutations.throttle_ms,
             topics=(
                 *(_without_secrets(broker, each, call) for each in results),
                 *(_refused(name, _UNAUTHORIZED) for name in unauthorized),
-            )
+            ),
         )
 
     submit(
@@ -42,6 +45,7 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
             request=replace(request, topics=allowed),
             static=broker.static,
             dice=broker.dice,
+            spend=mutations.spend,
         ),
         respond=respond,
         refuse=partial(refuse, request),

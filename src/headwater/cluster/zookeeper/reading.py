@@ -25,6 +25,7 @@ from headwater.cluster.zookeeper.contents import Assignment, PartitionState
 from headwater.cluster.zookeeper.gathering import Gathering
 from headwater.cluster.zookeeper.keeper import Keeper, Stat
 from headwater.cluster.zookeeper.operations import KnownNodes
+from headwater.model.config_terms import ResourceType
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NodeId
 
@@ -167,11 +168,34 @@ def _ask_for_kind(gathering: Gathering, findings: Findings, kind: str, names: li
     for name in names:
         resource = paths.resource_at(f"{kind}/{name}")
         if resource is not None:
-            gathering.data(
-                f"/config/{kind}/{name}",
-                partial(_take_config, findings, resource),
-                missing=_ignore,
-            )
+            _ask_for_config(gathering, findings, resource)
+            if resource.resource_type is ResourceType.USER:
+                folder = paths.client_folder(resource)
+                gathering.existence(
+                    folder, partial(_ask_for_clients, gathering, findings, resource)
+                )
+
+
+def _ask_for_config(gathering: Gathering, findings: Findings, resource: ConfigResource) -> None:
+    gathering.data(
+        paths.config(resource), partial(_take_config, findings, resource), missing=_ignore
+    )
+
+
+def _ask_for_clients(
+    gathering: Gathering, findings: Findings, user: ConfigResource, is_there: bool
+) -> None:
+    """The clients of a user, whose nodes are below the user's."""
+    if not is_there:
+        return
+    findings.nodes.client_folders[user] = None
+
+    def found(names: list[str]) -> None:
+        for name in names:
+            resource = ConfigResource(ResourceType.USER, f"{user.name}/clients/{name}")
+            _ask_for_config(gathering, findings, resource)
+
+    gathering.children(paths.client_folder(user), found)
 
 
 def _take_config(findings: Findings, resource: ConfigResource, data: bytes, _: Stat) -> None:

@@ -51,7 +51,7 @@ class ZooKeeperStore:
         self._term: Term | None = None
         self._controller: NodeFollowed | None = None
         self._registered: NodeFollowed | None = None
-        self._configs = ConfigsKnown(keeper, told=self._tell, complained=self._complain)
+        self._configs = ConfigsKnown(keeper, told=self._configs_changed, complained=self._complain)
         self._acls = AclsKnown(keeper, told=self._tell, complained=self._complain)
         keeper.listen(self)
 
@@ -244,6 +244,11 @@ class ZooKeeperStore:
         if fact != self._told_controller:
             self._told_controller = fact
             self._tell([fact])
+
+    def _configs_changed(self, facts: Sequence[Fact]) -> None:
+        if self._term is not None:
+            self._term.note_configs(facts)
+        self._tell(facts)
 
     def _tell(self, facts: Sequence[Fact]) -> None:
         assert self._listener is not None

@@ -13,6 +13,7 @@ from typing import Final
 from headwater.cluster.facts import (
     BrokerGone,
     BrokerRegistered,
+    ConfigsReplaced,
     ControllerElected,
     Fact,
     LogDirectoryFailed,
@@ -111,6 +112,19 @@ class Term:
     def end_registration(self, broker: Broker) -> None:
         """The process of a broker is gone, but not its session."""
         end_registration(self._keeper, broker, fence=self._writing.fence)
+
+    def note_configs(self, facts: Sequence[Fact]) -> None:
+        """Kafka's tools give users configs past the controller, which makes nodes.
+
+        Those of users, clients and addresses are never removed, so whoever hears of one late errs
+        no more than whoever hears of it in time.
+        """
+        if self._drafting is None:
+            return
+        changed = [fact.resource for fact in facts if isinstance(fact, ConfigsReplaced)]
+        for resource in changed:
+            if not resource.resource_type.is_named_by_requests:
+                self._drafting.note_config(resource)
 
     def purge_notes(self, now_ms: int) -> None:
         """Remove notes of what has changed that everybody has had time to read."""
