@@ -45,7 +45,7 @@ LARGEST_OTHER_BYTES: Final = 16_777_216
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _BETWEEN_BROKERS: Final = frozenset(BETWEEN_BROKERS)
-# QU-6. A follower's Fetch is told from a consumer's by its handler. Who is about to say who they are
+# QU-6. A follower's Fetch is told from a consumer's by its handler. Who is about to log in
 # has no name yet that a quota could be about.
 _EXEMPT: Final = frozenset(
     {
