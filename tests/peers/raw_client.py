@@ -33,10 +33,14 @@ def newest_version(request: Message) -> int:
 
 
 class RawClient:
-    def __init__(self, bootstrap_servers: str, client_id: str = CLIENT_ID) -> None:
+    def __init__(
+        self, bootstrap_servers: str, client_id: str = CLIENT_ID, *, source: str | None = None
+    ) -> None:
+        """`source` is the address that it comes from, if that matters."""
         host, _, port = bootstrap_servers.rpartition(":")
         self.host = host
         self.port = int(port)
+        self._source = None if source is None else (source, 0)
         self._socket: socket.socket | None = None
         self._correlation_id = 0
         self._client_id = client_id
@@ -86,7 +90,9 @@ class RawClient:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection((self.host, self.port), timeout=_TIMEOUT_S)
+            self._socket = socket.create_connection(
+                (self.host, self.port), timeout=_TIMEOUT_S, source_address=self._source
+            )
         return self._socket
 
     def _receive_exactly(self, count: int) -> bytes:

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ log4j.appender.out.layout.ConversionPattern=%m (%c)%n
 
 
 @contextmanager
-def kafka_on(zookeeper: str, folder: Path) -> Iterator[str]:
+def kafka_on(zookeeper: str, folder: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
     """A broker of Kafka in its ZooKeeper mode, which also becomes the controller."""
     port = free_port()
     settings = {
@@ -46,6 +46,7 @@ def kafka_on(zookeeper: str, folder: Path) -> Iterator[str]:
         "log.dirs": str(folder / f"kafka-{uuid.uuid4().hex[:6]}"),
         "offsets.topic.replication.factor": "1",
         "log.cleaner.dedupe.buffer.size": "8000000",
+        **(more or {}),
     }
     properties = folder / "kafka.properties"
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -68,12 +69,15 @@ def kafka_on(zookeeper: str, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def headwater_on(zookeeper: str, data: Path) -> Iterator[str]:
+def headwater_on(
+    zookeeper: str, data: Path, more: Mapping[str, str] | None = None
+) -> Iterator[str]:
     broker = EmbeddedBroker(
         {
             "node.id": NODE_ID,
             "zookeeper.connect": zookeeper,
             "offsets.topic.replication.factor": 1,
+            **(more or {}),
         },
         data_directory=data,
         patience_s=PATIENCE_S,

@@ -117,3 +117,12 @@ class Broker:
         return self.authorizer.authorize(
             call.requester, operation, Resource(ResourceKind.TOPIC, topic)
         )
+
+    def could(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        """As `may`, where a no is nothing to write down: another right may do, or less is told."""
+        return self.authorizer.allows(call.requester, operation, resource)
+
+    def could_topic(self, call: Call, operation: Operation, topic: str) -> bool:
+        return self.authorizer.allows(
+            call.requester, operation, Resource(ResourceKind.TOPIC, topic)
+        )

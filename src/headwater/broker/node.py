@@ -16,6 +16,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,9 @@ from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.quota_metrics import quota_families
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
+from headwater.broker.sasl_gate import guard
+from headwater.broker.sasl_listeners import sasl_listeners
 from headwater.broker.standing import Standing
 from headwater.broker.throttling import Throttling
 from headwater.broker.upkeep import Upkeep
@@ -43,6 +47,7 @@ from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage
+from headwater.cluster.scram_users import credential
 from headwater.cluster.store import Registration
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import HeadwaterError, StorageError
@@ -56,7 +61,6 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.replicas import Replicas
-from headwater.security.authorization import AllowAll
 from headwater.storage import meta_properties
 from headwater.storage.cold_read import OsColdRead
 from headwater.storage.compaction.process import CleaningProcess
@@ -97,6 +101,15 @@ class Node(ABC):
         # What is wrong with an address must be known before a directory is made and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
+        self._sasl = sasl_listeners(
+            settings,
+            self._endpoints,
+            clock=self._clock,
+            dice=self._dice,
+            deadlines=self._deadlines,
+            scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
+        )
+        self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -199,7 +212,9 @@ class Node(ABC):
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
-        self._open_logs(await self._open_store())
+        image = await self._open_store()
+        know_acls(self._authorizer, image)
+        self._open_logs(image)
         bound = self._bind()
         settings = self._static.settings
         await self._join(
@@ -271,7 +286,7 @@ class Node(ABC):
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
             deadlines=self._deadlines,
-            authorizer=AllowAll(),
+            authorizer=self._authorizer,
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
             groups=self._coordinators.groups,
@@ -287,6 +302,10 @@ class Node(ABC):
             network_settings(settings),
             self.dispatch,
             now_ms=self._clock.steady_ms(),
+            guards={
+                name: partial(guard, listener=listener, dispatch=self.dispatch)
+                for name, listener in self._sasl.items()
+            },
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
@@ -318,6 +337,7 @@ class Node(ABC):
 
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
+        obey_acls(self._authorizer, facts)
         self._partitions.changed(image, facts)
         self._coordinators.groups.changed(image, facts)
         self._coordinators.transactions.changed(image)
@@ -353,6 +373,7 @@ class Node(ABC):
             requests=self.dispatch.counters,
             server=self.server,
             cleaner=self._cleaner,
+            logins=self._sasl,
         )
         of_quotas = quota_families(self._throttling, self.server.held_off)
         return [*broker_families(watched), *of_quotas, *process_families()]

@@ -38,7 +38,6 @@ _NAMES = {
     "broker.heartbeat.interval.ms": _ALONE,
     "broker.id.generation.enable": _ALONE,
     "broker.session.timeout.ms": _ALONE,
-    "connection.failed.authentication.delay.ms": "nobody has to prove who they are yet",
     "control.plane.listener.name": _ALONE,
     "delete.records.purgatory.purge.interval.requests": _FIXED,
     "early.start.listeners": _ALONE,

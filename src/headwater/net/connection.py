@@ -158,6 +158,11 @@ class Connection:
             self.muted_until_ms = None
             self._proceed_soon()
 
+    def guard(self, service: Service, *, frame_limit_bytes: int) -> None:
+        """Have another service serve it from now on, and frames up to that size only."""
+        self._service = service
+        self._buffer.limit_frames(frame_limit_bytes)
+
     def sweep(self, now_ms: int) -> None:
         """Time has passed: what was muted speaks again, memory that nobody used is given back."""
         self.unmute(now_ms)

@@ -8,7 +8,7 @@ listener that rests never wakes.
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,7 +23,7 @@ from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
 from headwater.net.loop import crowd_on
-from headwater.net.service import Address, Service
+from headwater.net.service import Address, Guard, Service
 from headwater.net.settings import NetworkSettings
 
 _FAREWELL_MS: Final = 500
@@ -41,7 +41,10 @@ class SocketServer:
         service: Service,
         *,
         now_ms: int,
+        guards: Mapping[str, Guard] | None = None,
     ) -> None:
+        """`guards` has those listeners whose connections are not served before they are let in."""
+        self._guards = guards or {}
         self._loop = loop
         self._settings = settings
         self._clock = CoarseClock(now_ms)
@@ -187,6 +190,9 @@ class SocketServer:
             self._admission.depart(address.listener, address.peer_host)
             accepted.close()
             return
+        guard = self._guards.get(address.listener)
+        if guard is not None:
+            guard(connection)
         self._connections[connection] = None
         self._idle.add(connection)
 

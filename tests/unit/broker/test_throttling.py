@@ -58,7 +58,7 @@ def test_metrics_tell_who_waits_and_how_much_is_used() -> None:
     made.clients.produce.charge(Who("alice", "app"), 5_000, 0)
     made.mute(Peer(), QuotaKind.PRODUCE, 700)
     made.mute(Peer(), QuotaKind.PRODUCE, 300)
-    text = b"".join(exposition(quota_families(made, HeldOff()))).decode()
+    text = b"".join(exposition(list(quota_families(made, HeldOff())))).decode()
     assert 'kafka_server_throttled_total{quota="Produce"} 2' in text
     assert 'kafka_server_throttled_seconds_total{quota="Produce"} 1.0' in text
     assert 'kafka_server_queue_size{quota="Produce"} 2' in text

@@ -290,7 +290,13 @@ def test_every_command_about_a_cluster_speaks_json() -> None:
         for name, made in commands.items()
         if "as_json" not in inspect.signature(made).parameters
     ]
-    assert sorted(without) == ["cluster start", "registry start", "start", "zookeeper"]
+    assert sorted(without) == [
+        "cluster start",
+        "console start",
+        "registry start",
+        "start",
+        "zookeeper",
+    ]
 
 
 def test_what_was_done_is_told_to_scripts_only(shell: Shell, topic: str) -> None:

@@ -61,7 +61,7 @@ def refuse(request: CreateTopicsRequest, refusal: Refusal) -> CreateTopicsRespon
 
 def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
     """Names that may not be made; a name that stands there twice is refused for that instead."""
-    if broker.may(call, Operation.CREATE, CLUSTER):
+    if broker.could(call, Operation.CREATE, CLUSTER):
         return []
     times = Counter(each.name for each in request.topics)
     return [
@@ -75,7 +75,7 @@ def _without_secrets(
     broker: Broker, result: CreatableTopicResult, call: Call
 ) -> CreatableTopicResult:
     """Who may make a topic may still not see its configs."""
-    if result.error_code or broker.may_topic(call, Operation.DESCRIBE_CONFIGS, result.name):
+    if result.error_code or broker.could_topic(call, Operation.DESCRIBE_CONFIGS, result.name):
         return result
     return CreatableTopicResult(
         name=result.name,

@@ -26,7 +26,7 @@ def handle(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTo
         is_known = call.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         return refuse(request, Refusal(code, _DISABLED_REASON))
-    may_all = broker.may(call, Operation.DELETE, CLUSTER)
+    may_all = broker.could(call, Operation.DELETE, CLUSTER)
     rights = Rights(
         may_describe=lambda name: may_all or broker.may_topic(call, Operation.DESCRIBE, name),
         may_delete=lambda name: may_all or broker.may_topic(call, Operation.DELETE, name),

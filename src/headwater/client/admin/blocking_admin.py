@@ -98,6 +98,9 @@ class Admin:
     create_acls = _blocking(aio_admin.Admin.create_acls)
     delete_acls = _blocking(aio_admin.Admin.delete_acls)
 
+    describe_user_scram_credentials = _blocking(aio_admin.Admin.describe_user_scram_credentials)
+    alter_user_scram_credentials = _blocking(aio_admin.Admin.alter_user_scram_credentials)
+
     list_transactions = _blocking(aio_admin.Admin.list_transactions)
     describe_transactions = _blocking(aio_admin.Admin.describe_transactions)
     describe_producers = _blocking(aio_admin.Admin.describe_producers)
