@@ -118,7 +118,7 @@ async def read_records(call: Call) -> RecordList:
     )
     search = await _search(call, wish, found_edges)
     found = await call.console.searches.find(search)
-    older, newer = older_and_newer(found.page, found_edges)
+    older, newer = older_and_newer(found.page, found.edges)
     rows = await record_rows(
         call.console.connections,
         found.page.records,

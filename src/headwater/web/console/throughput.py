@@ -90,7 +90,7 @@ class MetricsWatch:
             try:
                 found[name] = counters_of(await asyncio.to_thread(_metrics_text, address))
                 self._complaints.pop(name, None)
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 self._complaints[name] = str(error) or type(error).__name__
         now_ms = self._clock.steady_ms()
         if self._before_ms is not None:

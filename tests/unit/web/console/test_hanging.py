@@ -71,6 +71,9 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -
         healthy.send("haunted", b"alive", timestamp=1_000).result(PATIENCE_S)
         haunt(broker.bootstrap_servers)
         with ConsoleProcess(broker.bootstrap_servers) as console:
+            committed = console.api("/topics/haunted/records?committed=1")
+            assert (committed["records"], committed["ended_early"]) == ([], False)
+            assert len(console.api("/topics/haunted/records")["records"]) == 2
             found = console.api("/transactions")["waiting"]
             assert [(each["id"], each["hangs"]) for each in found] == [
                 (None, True),

@@ -379,6 +379,11 @@ def test_json_is_not_taken_from_a_form(console: ConsoleProcess, admin: Admin) ->
     assert "tea" in admin.list_topics()
 
 
+def test_half_a_character_is_refused(console: ConsoleProcess) -> None:
+    answer = console.post_json("/topics/tea/records", {"value": "\ud800"})
+    assert answer.status == 400
+
+
 def test_other_names_and_pages_of_elsewhere_read_nothing(console: ConsoleProcess) -> None:
     refused = console.get("/api/topics/tea/records", Host="evil.example")
     assert (refused.status, "--host evil.example" in refused.json["error"]) == (403, True)
