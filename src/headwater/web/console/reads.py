@@ -47,7 +47,7 @@ from headwater.web.console.schemas import (
     schema_detail,
     subject_list,
 )
-from headwater.web.console.survey import Survey
+from headwater.web.console.survey import Survey, is_offline
 from headwater.web.console.tailing import TailWish
 from headwater.web.console.times import read_time
 from headwater.web.console.topics import (
@@ -113,9 +113,8 @@ async def read_records(call: Call) -> RecordList:
     topic, wish = call.parts[0], record_wish(call)
     known = known_topic(await call.survey(), topic)
     numbers = chosen_partitions(call, len(known.partitions))
-    found_edges = await edges(
-        call.admin, topic, [each for each in known.partitions if each.partition in numbers]
-    )
+    views = [each for each in known.partitions if each.partition in numbers]
+    found_edges = await edges(call.admin, topic, views)
     search = await _search(call, wish, found_edges)
     found = await call.console.searches.find(search)
     older, newer = older_and_newer(found.page, found.edges)
@@ -133,6 +132,7 @@ async def read_records(call: Call) -> RecordList:
         newer=newer,
         looked_at=found.looked_at,
         ended_early=found.ended_early,
+        offline=tuple(each.partition for each in views if is_offline(each)),
         wish=wish,
     )
 
@@ -233,9 +233,15 @@ async def read_record(call: Call) -> RecordDetail:
 async def read_tail(call: Call) -> TailWish:
     topic, wish = call.parts[0], record_wish(call)
     known = known_topic(await call.survey(), topic)
+    numbers = chosen_partitions(call, len(known.partitions))
     return TailWish(
         topic=topic,
-        partitions=chosen_partitions(call, len(known.partitions)),
+        # One without a leader would hold up all others.
+        partitions=tuple(
+            each.partition
+            for each in known.partitions
+            if each.partition in numbers and not is_offline(each)
+        ),
         filter=wish.filter,
         key_format=wish.key_format,
         value_format=wish.value_format,

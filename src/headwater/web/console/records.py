@@ -52,6 +52,8 @@ class RecordList:
     newer: str | None
     looked_at: int
     ended_early: bool
+    offline: tuple[int, ...]
+    """Partitions that nobody can read now, and that are therefore left out."""
     wish: "RecordWish"
 
 

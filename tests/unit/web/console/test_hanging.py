@@ -81,7 +81,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -
             ]
             assert found[0]["producer_id"] == GHOST
             page = console.get("/transactions").text
-            assert "1 transactions hang" in page
+            assert "1 transaction hangs" in page
             fields = {"topic": "haunted", "partition": "0", "producer_id": str(GHOST)}
             assert console.post("/transactions/abort", fields).status == 400
             sure = {**fields, "confirm": str(GHOST)}
