@@ -10,11 +10,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from headwater.broker.colleague_link import LogIn
 from headwater.broker.colleagues import BrokerColleagues
 from headwater.broker.listeners import listener_of_brokers
 from headwater.broker.member import Member
 from headwater.broker.node import Node, fresh_cluster_id, known_cluster_id
 from headwater.broker.peer_dial import PeerDial
+from headwater.broker.sasl_listeners import credentials_between_brokers
 from headwater.broker.standing import Standing
 from headwater.broker.vigil import BrokerVigils
 from headwater.cluster import local
@@ -36,6 +38,7 @@ from headwater.model.ids import NodeId
 from headwater.net.loop import posting_to
 from headwater.net.peer import PeerSettings
 from headwater.replication.replicas import Replicas, ReplicaTools
+from headwater.security.sasl.client_login import renewal_ms
 from headwater.wire.lifting import Message
 from headwater.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -106,6 +109,7 @@ class ClusterNode(Node):
             dial=PeerDial(self._loop, PeerSettings()),
             clock=self._clock,
             soon=self._loop.call_soon,
+            log_in=self._log_in_between_brokers(),
         )
         self._vigils = BrokerVigils(
             directory=self,
@@ -118,6 +122,13 @@ class ClusterNode(Node):
         empty = ClusterImage(cluster_id=self.cluster_id)
         self._first_image = apply(empty, await configs, FIRST_VERSION)
         return self._first_image
+
+    def _log_in_between_brokers(self) -> LogIn | None:
+        credentials = credentials_between_brokers(self._static.settings, self._listener)
+        if credentials is None:
+            return None
+        dice = self._dice
+        return lambda: (credentials.login(dice), lambda lifetime: renewal_ms(lifetime, dice))
 
     async def _found(self) -> str:
         settings = self._static.settings
@@ -193,7 +204,7 @@ class ClusterNode(Node):
 
     async def _join(self, registration: Registration) -> None:
         self._colleagues.own_service = self.dispatch
-        self._live_settings.tell(self._first_image)
+        self._take_up_duties(self._first_image)
         self._keep_house()
         registered: asyncio.Future[None] = self._loop.create_future()
         self._is_joined = True

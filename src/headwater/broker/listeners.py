@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Final
 
 from headwater.cluster import image
+from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import InvalidSetting
 from headwater.net.admission import parse_overrides
@@ -61,12 +62,14 @@ def advertised(
 ) -> tuple[image.Endpoint, ...]:
     """What clients are told: as set, else the bound addresses with a host that leads here."""
     told = advertised_endpoints(settings, bound)
+    protocols = protocols_by_listener(settings)
     ports = {endpoint.name: endpoint.port for endpoint in bound}
     return tuple(
         image.Endpoint(
             listener=endpoint.name,
             host=host_name() if endpoint.host in _EVERYWHERE else endpoint.host,
             port=endpoint.port or ports[endpoint.name],
+            security_protocol=protocols[endpoint.name],
         )
         for endpoint in told
     )

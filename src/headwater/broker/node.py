@@ -16,6 +16,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,12 +36,18 @@ from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.quota_metrics import quota_families
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
+from headwater.broker.sasl_gate import guard
+from headwater.broker.sasl_listeners import sasl_listeners
 from headwater.broker.standing import Standing
+from headwater.broker.throttling import Throttling
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage
+from headwater.cluster.scram_users import credential
 from headwater.cluster.store import Registration
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import HeadwaterError, StorageError
@@ -54,7 +61,6 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.replicas import Replicas
-from headwater.security.authorization import AllowAll
 from headwater.storage import meta_properties
 from headwater.storage.cold_read import OsColdRead
 from headwater.storage.compaction.process import CleaningProcess
@@ -95,6 +101,15 @@ class Node(ABC):
         # What is wrong with an address must be known before a directory is made and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
+        self._sasl = sasl_listeners(
+            settings,
+            self._endpoints,
+            clock=self._clock,
+            dice=self._dice,
+            deadlines=self._deadlines,
+            scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
+        )
+        self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -197,7 +212,9 @@ class Node(ABC):
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
-        self._open_logs(await self._open_store())
+        image = await self._open_store()
+        know_acls(self._authorizer, image)
+        self._open_logs(image)
         bound = self._bind()
         settings = self._static.settings
         await self._join(
@@ -269,7 +286,7 @@ class Node(ABC):
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
             deadlines=self._deadlines,
-            authorizer=AllowAll(),
+            authorizer=self._authorizer,
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
             groups=self._coordinators.groups,
@@ -278,12 +295,17 @@ class Node(ABC):
             markers=self._coordinators.markers,
             soon=self._loop.call_soon,
         )
+        self._throttling = Throttling(settings, self._clock, self._deadlines)
         self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
         self.server = SocketServer(
             self._loop,
             network_settings(settings),
             self.dispatch,
             now_ms=self._clock.steady_ms(),
+            guards={
+                name: partial(guard, listener=listener, dispatch=self.dispatch)
+                for name, listener in self._sasl.items()
+            },
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
@@ -315,12 +337,25 @@ class Node(ABC):
 
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
+        obey_acls(self._authorizer, facts)
         self._partitions.changed(image, facts)
         self._coordinators.groups.changed(image, facts)
         self._coordinators.transactions.changed(image)
         if any(isinstance(fact, FeatureFinalized) for fact in facts):
             self.dispatch.announce(image)
         self._live_settings.changed(image, facts)
+        if self._throttling.changed(facts):
+            self._put_quotas_in_force()
+
+    def _take_up_duties(self, image: ClusterImage) -> None:
+        """Settings and quotas as they are at the start; `_changed` tells of all later ones."""
+        self._live_settings.tell(image)
+        self._throttling.tell(image)
+        self._put_quotas_in_force()
+
+    def _put_quotas_in_force(self) -> None:
+        self.broker.quotas = self._throttling.in_force
+        self.server.connection_quota = self._throttling.connections or None
 
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
@@ -338,8 +373,10 @@ class Node(ABC):
             requests=self.dispatch.counters,
             server=self.server,
             cleaner=self._cleaner,
+            logins=self._sasl,
         )
-        return [*broker_families(watched), *process_families()]
+        of_quotas = quota_families(self._throttling, self.server.held_off)
+        return [*broker_families(watched), *of_quotas, *process_families()]
 
     def _new_cleaner(self) -> LogCleaner:
         return LogCleaner(

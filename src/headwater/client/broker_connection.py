@@ -22,6 +22,8 @@ from headwater.client.conversation import Conversation, Otherwise, Request, Then
 from headwater.client.errors import (
     KafkaError,
     NetworkException,
+    error_for,
+    is_about_login,
 )
 from headwater.client.settings import ClientSettings
 from headwater.client.versions import BrokerVersions
@@ -222,7 +224,13 @@ class BrokerConnection:
 
     def _open(self, where: SocketAddress) -> None:
         self._conversation = Conversation(
-            self._loop, self._clock, self._settings, self.address, up=self._ready, down=self._lost
+            self._loop,
+            self._clock,
+            self._dice,
+            self._settings,
+            self.address,
+            up=self._ready,
+            down=self._lost,
         )
         self._conversation.connect(where)
         self._arm()
@@ -239,15 +247,20 @@ class BrokerConnection:
         self._conversation = None
         if self._is_closed:
             return
-        if not was_ready and self._addresses:
+        if not was_ready and self._addresses and not is_about_login(lost):
             # The host has another address, which needs no back-off.
             self._open(self._addresses.pop(0))
             return
         self.failures += 1
         now_ms = self._clock.steady_ms()
         self._not_before_ms = now_ms + self._backoff.after(self.failures, self._dice)
-        self._refuse_waiting(NetworkException(f"{self.address}: {lost}"))
+        self._refuse_waiting(self._told(lost))
         self._tell_change()
+
+    def _told(self, lost: ConnectionLost) -> KafkaError:
+        if is_about_login(lost):
+            return error_for(lost.code, f"{self.address}: {lost}")
+        return NetworkException(f"{self.address}: {lost}")
 
     def _refuse_waiting(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()

@@ -22,6 +22,7 @@ from headwater.client.errors import (
     KafkaError,
     KafkaTimeout,
     error_for,
+    is_about_login,
 )
 from headwater.client.metadata_schedule import MetadataSchedule
 from headwater.client.retrying import Retrying
@@ -232,8 +233,17 @@ class ClusterClient:
     def _metadata_failed(self, error: KafkaError) -> None:
         self._is_asking = False
         self._last_error = error
+        if is_about_login(error):
+            self._tell_waiters(error)
         self.schedule.failed(self.clock.steady_ms(), self.dice)
         self._plan()
+
+    def _tell_waiters(self, error: KafkaError) -> None:
+        """As Java's clients do: to wait for somebody who does not let us in would be in vain."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
 
     # Connections.
 
@@ -361,7 +371,4 @@ class ClusterClient:
         for connection in list(self._connections.values()):
             connection.close()
         self._connections.clear()
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_exception(ClientClosed("the client is closed"))
+        self._tell_waiters(ClientClosed("the client is closed"))

@@ -197,6 +197,28 @@ class InvalidTimestamp(KafkaError):
     code = ErrorCode.INVALID_TIMESTAMP
 
 
+class UnsupportedSaslMechanism(KafkaError):
+    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class SaslAuthenticationFailed(KafkaError):
+    """The broker does not believe who this is, or has not shown that it is the right one."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class ResourceNotFound(KafkaError):
+    code = ErrorCode.RESOURCE_NOT_FOUND
+
+
+class DuplicateResource(KafkaError):
+    code = ErrorCode.DUPLICATE_RESOURCE
+
+
+class UnacceptableCredential(KafkaError):
+    code = ErrorCode.UNACCEPTABLE_CREDENTIAL
+
+
 class UnsupportedVersion(KafkaError):
     """The broker is too old, or too new, for what was asked of it."""
 
@@ -357,6 +379,14 @@ def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
         name = "".join(word.capitalize() for word in code.name.split("_"))
         cls = _BY_CODE[code] = type(name, (KafkaError,), {"code": code})
     return cls(message or meaning(code))
+
+
+_LOGIN: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+
+
+def is_about_login(error: HeadwaterError) -> bool:
+    """Whether nothing can be done before somebody corrects who we say we are."""
+    return error.code in _LOGIN
 
 
 def from_failure(failure: HeadwaterError) -> KafkaError:

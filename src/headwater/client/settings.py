@@ -15,6 +15,8 @@ from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 from headwater.model.failures import InvalidSetting, UnknownSetting
+from headwater.model.password import Password
+from headwater.model.security_protocol import SecurityProtocol
 from headwater.model.setting_kinds import (
     INT_MAX,
     SettingKind,
@@ -23,8 +25,11 @@ from headwater.model.setting_kinds import (
     long,
     names,
     one_of,
+    optional,
+    password,
     text,
 )
+from headwater.security.sasl.credentials import Credentials, credentials
 
 _KIND: Final = "kind"
 
@@ -52,7 +57,13 @@ class ClientSettings:
     client_dns_lookup: str = setting(
         one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"), "use_all_dns_ips"
     )
-    security_protocol: str = setting(one_of("PLAINTEXT"), "PLAINTEXT")
+    security_protocol: str = setting(one_of("PLAINTEXT", "SASL_PLAINTEXT"), "PLAINTEXT")
+    sasl_mechanism: str | None = setting(optional(text()), None)
+    # librdkafka's other name of it.
+    sasl_mechanisms: str | None = setting(optional(text()), None)
+    sasl_jaas_config: Password | None = setting(optional(password()), None)
+    sasl_username: str | None = setting(optional(text()), None)
+    sasl_password: Password | None = setting(optional(password()), None)
     metadata_max_age_ms: int = setting(long(0), 300_000)
     metadata_recovery_strategy: str = setting(one_of("none", "rebootstrap"), "rebootstrap")
     request_timeout_ms: int = setting(integer(1), 30_000)
@@ -100,7 +111,22 @@ def read_settings(
     }
     if not checked.get("bootstrap_servers"):
         raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
-    return cls(**checked)
+    settings = cls(**checked)
+    login_of(settings)
+    return settings
+
+
+def login_of(settings: ClientSettings) -> Credentials | None:
+    """With what a client logs in; None where brokers do not ask. `InvalidSetting` if it cannot."""
+    if not SecurityProtocol(settings.security_protocol).is_sasl:
+        return None
+    jaas, password_ = settings.sasl_jaas_config, settings.sasl_password
+    return credentials(
+        settings.sasl_mechanism or settings.sasl_mechanisms,
+        jaas=jaas and jaas.reveal(),
+        user=settings.sasl_username,
+        password=password_ and password_.reveal(),
+    )
 
 
 def mapping(given: object) -> Mapping[str, object]:
@@ -140,4 +166,5 @@ def _checked(name: str, kind: SettingKind[object] | None, value: object) -> obje
     try:
         return kind.parse(format_value(value) or "")
     except ValueError as error:
-        raise InvalidSetting(f"{kafka_name(name)} {error}, and not {value!r}") from None
+        shown = "what was given" if kind.is_secret else repr(value)
+        raise InvalidSetting(f"{kafka_name(name)} {error}, and not {shown}") from None

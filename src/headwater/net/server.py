@@ -8,7 +8,7 @@ listener that rests never wakes.
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -18,11 +18,12 @@ from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
 from headwater.net.farewell import Farewells
+from headwater.net.held_off import ConnectionQuota, HeldOff
 from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
 from headwater.net.loop import crowd_on
-from headwater.net.service import Address, Service
+from headwater.net.service import Address, Guard, Service
 from headwater.net.settings import NetworkSettings
 
 _FAREWELL_MS: Final = 500
@@ -40,7 +41,10 @@ class SocketServer:
         service: Service,
         *,
         now_ms: int,
+        guards: Mapping[str, Guard] | None = None,
     ) -> None:
+        """`guards` has those listeners whose connections are not served before they are let in."""
+        self._guards = guards or {}
         self._loop = loop
         self._settings = settings
         self._clock = CoarseClock(now_ms)
@@ -52,6 +56,9 @@ class SocketServer:
         self._listeners: list[Listener] = []
         self._emptied: asyncio.Event = asyncio.Event()
         self._all_parted: asyncio.Event = asyncio.Event()
+        # None as long as no address has one.
+        self.connection_quota: ConnectionQuota | None = None
+        self.held_off = HeldOff()
         self._farewells = Farewells(loop, self._all_parted.set)
         self.intake = Intake(
             overlapping_requests=Bound(loop, settings.queued_max_requests),
@@ -106,6 +113,7 @@ class SocketServer:
             connection.sweep(now_ms)
         self._clock.now_ms = now_ms
         self._admission.refill(now_ms)
+        self.held_off.sweep(now_ms)
         for listener in self._listeners:
             listener.sweep()
         for connection in self._idle.expired(now_ms):
@@ -116,6 +124,7 @@ class SocketServer:
     async def stop(self, *, drain_ms: int) -> None:
         """Accept no more, take no more requests, send what is owed or will be within the time."""
         self._close_listeners()
+        self.held_off.close()
         for connection in list(self._connections):
             connection.leave()
         self._emptied.clear()
@@ -160,6 +169,13 @@ class SocketServer:
         )
 
     def _welcome(self, accepted: socket.socket, address: Address) -> None:
+        if self.connection_quota is not None:
+            now_ms = self._clock.now_ms
+            throttle_ms = self.connection_quota.throttle_ms(address.peer_host, now_ms)
+            if throttle_ms > 0:
+                _log.info("%s: kept waiting by its connection_creation_rate", address)
+                self.held_off.add(accepted, now_ms + throttle_ms)
+                return
         refusal = self._admission.admit(address.listener, address.peer_host)
         if refusal is not None:
             _log.info("%s: refused by %s", address, refusal)
@@ -174,6 +190,9 @@ class SocketServer:
             self._admission.depart(address.listener, address.peer_host)
             accepted.close()
             return
+        guard = self._guards.get(address.listener)
+        if guard is not None:
+            guard(connection)
         self._connections[connection] = None
         self._idle.add(connection)
 

@@ -1,0 +1,79 @@
+"""A client's login over Kafka's requests: which to send, and what its answer means.
+
+    begin()            SaslHandshake
+    heard(response)    SaslAuthenticate, again and again, and None when the login is done
+
+Pure; whoever has the connection sends these. What a reader would get wrong: a broker may end a
+session that is not renewed in time (KIP-368), and says for how long it holds only with the last
+answer. It is renewed a while before its end, not all connections at the same moment.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import LoginRefused, MechanismRefused, SaslRefused
+from headwater.model.ports import Dice
+from headwater.security.sasl.exchange import ClientExchange
+from headwater.wire.lifting import Message
+from headwater.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from headwater.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+HANDSHAKE_VERSION: Final = 1
+"""From this one on, tokens travel within requests."""
+
+_EARLIEST: Final = 0.85
+_SPREAD: Final = 0.10
+_STEPS: Final = 1_000
+
+
+class ClientLogin:
+    """One login. `LoginRefused` and `MechanismRefused` end it, and its connection."""
+
+    def __init__(self, mechanism: str, begin: Callable[[], ClientExchange]) -> None:
+        self._mechanism = mechanism
+        self._exchange = begin()
+        self.lifetime_ms = 0
+        """For how long it holds, once it is done; 0 for ever."""
+
+    def begin(self) -> SaslHandshakeRequest:
+        return SaslHandshakeRequest(mechanism=self._mechanism)
+
+    def heard(self, response: Message) -> SaslAuthenticateRequest | None:
+        """What to say next; None when the login is done."""
+        if isinstance(response, SaslHandshakeResponse):
+            self._check_handshake(response)
+            return self._next(b"")
+        assert isinstance(response, SaslAuthenticateResponse)
+        if response.error_code is not ErrorCode.NONE:
+            raise LoginRefused(response.error_message or "the broker does not believe who this is")
+        self.lifetime_ms = response.session_lifetime_ms
+        return self._next(bytes(response.auth_bytes))
+
+    def _check_handshake(self, response: SaslHandshakeResponse) -> None:
+        if response.error_code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            enabled = ", ".join(response.mechanisms) or "none"
+            raise MechanismRefused(
+                f"the broker does not take sasl.mechanism={self._mechanism}; it takes {enabled}"
+            )
+        if response.error_code is not ErrorCode.NONE:
+            raise LoginRefused(f"{response.error_code.name}: the broker takes no login here now")
+
+    def _next(self, challenge: bytes) -> SaslAuthenticateRequest | None:
+        try:
+            token = self._exchange.respond(challenge)
+        except SaslRefused as refused:
+            raise LoginRefused(str(refused)) from refused
+        if token is None:
+            return None
+        return SaslAuthenticateRequest(auth_bytes=token)
+
+
+def renewal_ms(lifetime_ms: int, dice: Dice) -> int | None:
+    """How long after a login to renew it; None for one that holds for ever."""
+    if lifetime_ms <= 0:
+        return None
+    return int(lifetime_ms * (_EARLIEST + _SPREAD * dice.below(_STEPS) / _STEPS))
