@@ -105,13 +105,13 @@ async def read_topics(call: Call) -> TopicList:
 
 
 async def read_topic(call: Call) -> TopicDetail:
-    survey = await call.survey()
+    survey = await call.survey(topic=call.parts[0])
     return await topic_detail(call.admin, survey, call.parts[0], page=call.page(), size=call.size())
 
 
 async def read_records(call: Call) -> RecordList:
     topic, wish = call.parts[0], record_wish(call)
-    known = known_topic(await call.survey(), topic)
+    known = known_topic(await call.survey(topic=topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     views = [each for each in known.partitions if each.partition in numbers]
     found_edges = await edges(call.admin, topic, views)
@@ -204,7 +204,7 @@ def chosen_partitions(call: Call, count: int) -> tuple[int, ...]:
 async def read_record(call: Call) -> RecordDetail:
     topic, partition, offset = call.parts
     wish = record_wish(call)
-    known = known_topic(await call.survey(), topic)
+    known = known_topic(await call.survey(topic=topic), topic)
     number, wanted = whole(partition, "partition"), whole(offset, "offset")
     views = [each for each in known.partitions if each.partition == number]
     if not views or wanted < 0:
@@ -232,7 +232,7 @@ async def read_record(call: Call) -> RecordDetail:
 
 async def read_tail(call: Call) -> TailWish:
     topic, wish = call.parts[0], record_wish(call)
-    known = known_topic(await call.survey(), topic)
+    known = known_topic(await call.survey(topic=topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     return TailWish(
         topic=topic,
@@ -267,8 +267,8 @@ async def read_group(call: Call) -> GroupDetail:
 
 async def read_reset(call: Call) -> ResetPlan:
     """A dry run: what a reset would do. Nothing is changed."""
-    group, survey = call.parts[0], await call.survey()
-    topic, way = call.query.get("topic", ""), call.choice("to", WAYS)
+    group, topic, way = call.parts[0], call.query.get("topic", ""), call.choice("to", WAYS)
+    survey = await call.survey(topic=topic or None)
     value = call.query.get("value", "").strip()
     described = await described_group(call.admin, group)
     lags = await group_lags(call.admin, survey, described)

@@ -189,6 +189,13 @@ def test_a_topic_tells_its_partitions_and_configs(console: ConsoleProcess) -> No
     assert {each["name"] for each in facts["configs"]} >= {"retention.ms", "cleanup.policy"}
 
 
+def test_a_topic_that_others_have_just_made_is_there(console: ConsoleProcess, admin: Admin) -> None:
+    """What exists is remembered for two seconds, but nobody is told that a new topic does not."""
+    console.api("/topics")
+    admin.create_topic("brand-new", partitions=1)
+    assert console.api("/topics/brand-new")["topic"]["partitions"] == 1
+
+
 def numbers(console: ConsoleProcess, query: str) -> list[int]:
     records = console.api(f"/topics/tea/records?{query}")["records"]
     return [json.loads(each["value"]["text"])["number"] for each in records]
