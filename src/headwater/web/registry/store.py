@@ -19,10 +19,12 @@ from headwater.client.admin.descriptions import ConfigResource
 from headwater.client.aio import Admin, Consumer, Producer
 from headwater.client.errors import (
     InvalidProducerEpoch,
+    InvalidTxnState,
     KafkaError,
     MessageTooLarge,
     ProducerFenced,
     TopicAlreadyExists,
+    TransactionAbortable,
 )
 from headwater.model.failures import HeadwaterError, InvalidSetting
 from headwater.model.ids import TopicPartition
@@ -46,6 +48,9 @@ _LOOK_AGAIN_S: Final = 0.005
 _BACKOFF_S: Final = 0.5
 _START_S: Final = 60.0
 _TRANSACTIONAL_ID: Final = "headwater-schema-registry"
+# What a writer hears whose transaction another instance has ended; which, depends on how far it
+# was. Nothing of it is in force, so it is decided again, after what the other one wrote.
+_OVERTAKEN: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, TransactionAbortable)
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +107,7 @@ class SchemaStore:
                 for _ in range(_ATTEMPTS_MAX):
                     try:
                         return await self._attempt(decide)
-                    except (ProducerFenced, InvalidProducerEpoch):
+                    except _OVERTAKEN:
                         log.info("another instance has written meanwhile; deciding again")
         except TimeoutError as error:
             raise Refusal(TIMED_OUT, "The topic _schemas was not written in time") from error
