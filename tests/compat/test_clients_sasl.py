@@ -64,7 +64,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture(params=ROUND_TRIPS.values(), ids=list(ROUND_TRIPS))
+@pytest.fixture(params=list(ROUND_TRIPS.values()), ids=list(ROUND_TRIPS))
 def round_trip(request: pytest.FixtureRequest) -> Iterator[RoundTrip]:
     chosen: RoundTrip = request.param
     yield chosen

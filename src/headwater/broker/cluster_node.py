@@ -207,7 +207,7 @@ class ClusterNode(Node):
 
     async def _join(self, registration: Registration) -> None:
         self._colleagues.own_service = self.dispatch
-        self._live_settings.tell(self._first_image)
+        self._take_up_duties(self._first_image)
         self._keep_house()
         registered: asyncio.Future[None] = self._loop.create_future()
         self._is_joined = True

@@ -36,7 +36,10 @@ from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.quota_metrics import quota_families
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
 from headwater.broker.standing import Standing
+from headwater.broker.throttling import Throttling
 from headwater.broker.tls_listeners import TlsListeners
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
@@ -57,7 +60,6 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.replicas import Replicas
-from headwater.security.authorization import AllowAll
 from headwater.storage import meta_properties
 from headwater.storage.cold_read import OsColdRead
 from headwater.storage.compaction.process import CleaningProcess
@@ -104,6 +106,7 @@ class Node(ABC):
         metrics_endpoint(settings)
         self._tls = TlsListeners(settings, self._endpoints)
         self._sasl = self._sasl_listeners()
+        self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -206,7 +209,9 @@ class Node(ABC):
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
-        self._open_logs(await self._open_store())
+        image = await self._open_store()
+        know_acls(self._authorizer, image)
+        self._open_logs(image)
         bound = self._bind()
         settings = self._static.settings
         await self._join(
@@ -278,7 +283,7 @@ class Node(ABC):
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
             deadlines=self._deadlines,
-            authorizer=AllowAll(),
+            authorizer=self._authorizer,
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
             groups=self._coordinators.groups,
@@ -287,6 +292,7 @@ class Node(ABC):
             markers=self._coordinators.markers,
             soon=self._loop.call_soon,
         )
+        self._throttling = Throttling(settings, self._clock, self._deadlines)
         self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
         self.server = SocketServer(
             self._loop,
@@ -353,12 +359,25 @@ class Node(ABC):
 
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
+        obey_acls(self._authorizer, facts)
         self._partitions.changed(image, facts)
         self._coordinators.groups.changed(image, facts)
         self._coordinators.transactions.changed(image)
         if any(isinstance(fact, FeatureFinalized) for fact in facts):
             self.dispatch.announce(image)
         self._live_settings.changed(image, facts)
+        if self._throttling.changed(facts):
+            self._put_quotas_in_force()
+
+    def _take_up_duties(self, image: ClusterImage) -> None:
+        """Settings and quotas as they are at the start; `_changed` tells of all later ones."""
+        self._live_settings.tell(image)
+        self._throttling.tell(image)
+        self._put_quotas_in_force()
+
+    def _put_quotas_in_force(self) -> None:
+        self.broker.quotas = self._throttling.in_force
+        self.server.connection_quota = self._throttling.connections or None
 
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
@@ -379,7 +398,8 @@ class Node(ABC):
             cleaner=self._cleaner,
             logins=self._sasl,
         )
-        return [*broker_families(watched), *process_families()]
+        of_quotas = quota_families(self._throttling, self.server.held_off)
+        return [*broker_families(watched), *of_quotas, *process_families()]
 
     def _new_cleaner(self) -> LogCleaner:
         return LogCleaner(

@@ -7,7 +7,7 @@ does not stand in line behind a fetch that waits for records.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from headwater.client.addresses import Address, parse_bootstrap
@@ -104,6 +104,12 @@ class ClusterClient:
         if self.schedule.use(topic, self.clock.steady_ms()):
             self._plan()
         return self.metadata.topics.get(topic)
+
+    def use_topics(self, topics: Iterable[str]) -> None:
+        """Have what is not known of topics asked for at once, and not topic by topic."""
+        for name in topics:
+            topic_name(name)
+            self.use_topic(name)
 
     async def refresh(self, *, deadline_ms: int) -> ClusterMetadata:
         """Wait for an answer that was asked for from now on."""

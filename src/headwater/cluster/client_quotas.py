@@ -7,14 +7,15 @@ for everything, and a strict one that names no type for nothing.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from headwater.cluster.config_entities import entity_of, resource_of
+from headwater.cluster.config_entities import resource_of
 from headwater.cluster.decision import DONE, Decision, Refusal
 from headwater.cluster.facts import ConfigsReplaced, Fact
 from headwater.cluster.image import ClusterImage
+from headwater.cluster.quota_configs import Quotas, quotas_in
 from headwater.model.errors import ErrorCode
 from headwater.security.quotas.entities import (
     CLIENT_KEYS,
@@ -31,23 +32,6 @@ _EXACT: Final = 0
 _DEFAULT: Final = 1
 _ANY: Final = 2
 _SLACK: Final = 1e-6
-
-Quotas = Mapping[QuotaKey, float]
-
-
-def quotas_of(values: Mapping[str, str]) -> dict[QuotaKey, float]:
-    """The quotas among somebody's configs. What is no number limits nobody."""
-    found = {key: _number(values[key]) for key in QuotaKey if key in values}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def quotas_in(image: ClusterImage) -> Iterator[tuple[QuotaEntity, dict[QuotaKey, float]]]:
-    """All entities that have quotas."""
-    for resource, values in image.configs.items():
-        entity = entity_of(resource)
-        if entity is not None and (quotas := quotas_of(values)):
-            yield entity, quotas
-
 
 # Changes.
 
@@ -226,11 +210,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if value > 0 and math.isfinite(value) else None

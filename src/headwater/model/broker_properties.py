@@ -19,7 +19,6 @@ from headwater.model.topic_settings import TopicSettings
 from headwater.model.topic_synonyms import TOPIC_SETTINGS, all_broker_settings, in_topic_text
 
 _NOT_YET = (
-    "allow.everyone.if.no.acl.found",
     "authorizer.",
     "connections.max.reauth.ms",
     "delegation.token.",
@@ -29,7 +28,6 @@ _NOT_YET = (
     "sasl.",
     "security.",
     "ssl.",
-    "super.users",
     "zookeeper.set.acl",
     "zookeeper.ssl.",
 )

@@ -25,8 +25,10 @@ from headwater.model.setting_kinds import (
     list_of,
     long,
     names,
+    one_class_of,
     one_of,
     optional,
+    principals,
     rate,
     some_of,
     text,
@@ -46,6 +48,12 @@ ASSIGNOR_CLASSES: Final[Mapping[str, str]] = {
 
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+AUTHORIZER_CLASSES: Final = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""Both of Kafka's authorizers go by the same rules, and so does ours."""
 
 
 # In the order in which Kafka writes its default.
@@ -395,6 +403,23 @@ class BrokerSettings:
         long(0), 5_000, "How long to wait before that is tried again."
     )
 
+    # Quotas.
+    quota_window_num: int = _setting(
+        integer(1), 11, "How many samples the rates of clients are measured over."
+    )
+    quota_window_size_seconds: int = _setting(
+        integer(1), 1, "How long one of these samples is, and the longest wait for time used."
+    )
+    controller_quota_window_num: int = _setting(
+        integer(1), 11, "The same for partitions that are made and deleted."
+    )
+    controller_quota_window_size_seconds: int = _setting(
+        integer(1), 1, "How long one of these samples is."
+    )
+    headwater_quota_entities_max: int = _setting(
+        integer(1), 10_000, "Of how many users, clients or addresses the use is remembered."
+    )
+
     # The home of a cluster's facts.
     zookeeper_connect: str | None = _setting(
         optional(text()), None, "The ZooKeeper of the cluster; null makes a broker that is alone."
@@ -406,6 +431,17 @@ class BrokerSettings:
         optional(integer(1)),
         None,
         "How long a start waits for ZooKeeper; null is a session's time.",
+    )
+
+    # Who may do what.
+    authorizer_class_name: str = _setting(
+        one_class_of(*AUTHORIZER_CLASSES),
+        "",
+        "Whether rights are asked for: one of Kafka's two class names, or none.",
+    )
+    super_users: str = _setting(principals(), "", "Who may do everything, as User:alice;User:bob.")
+    allow_everyone_if_no_acl_found: bool = _setting(
+        boolean(), False, "Whether what no rule is about is open to everybody, or closed."
     )
 
     headwater_refusing_brokers_fence: bool = _setting(

@@ -86,6 +86,17 @@ def one_of(*choices: str) -> SettingKind[str]:
     return SettingKind(ConfigType.STRING, parse)
 
 
+def one_class_of(*choices: str) -> SettingKind[str]:
+    """The name of a class of Kafka's that we have a counterpart of, or nothing."""
+
+    def parse(text: str) -> str:
+        if text and text not in choices:
+            raise ValueError(f"classes of Java cannot be run here; known is {choices[0]}")
+        return text
+
+    return SettingKind(ConfigType.STRING, parse)
+
+
 def word(*choices: str) -> SettingKind[str]:
     """One of the choices, in letters of any case."""
     lower = one_of(*choices)
@@ -152,6 +163,23 @@ def throttled_replicas() -> SettingKind[tuple[str, ...]]:
         return items
 
     return SettingKind(ConfigType.LIST, parse)
+
+
+def principals() -> SettingKind[str]:
+    """Principals as `User:alice`, parted by semicolons, since their names may have commas."""
+
+    def parse(text: str) -> str:
+        for each in split_principals(text):
+            kind, colon, name = each.partition(":")
+            if not (kind and colon and name):
+                raise ValueError(f"must be a list as User:alice;User:bob, and not {each!r}")
+        return text
+
+    return SettingKind(ConfigType.STRING, parse)
+
+
+def split_principals(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(";") if each.strip())
 
 
 def text() -> SettingKind[str]:

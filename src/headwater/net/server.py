@@ -21,6 +21,7 @@ from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
 from headwater.net.farewell import Farewells
 from headwater.net.handshakes import Handshakes
+from headwater.net.held_off import ConnectionQuota, HeldOff
 from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
@@ -63,6 +64,9 @@ class SocketServer:
         self._listeners: list[Listener] = []
         self._emptied: asyncio.Event = asyncio.Event()
         self._all_parted: asyncio.Event = asyncio.Event()
+        # None as long as no address has one.
+        self.connection_quota: ConnectionQuota | None = None
+        self.held_off = HeldOff()
         self._farewells = Farewells(loop, self._all_parted.set)
         self._handshakes = Handshakes(
             loop,
@@ -129,6 +133,7 @@ class SocketServer:
         self._clock.now_ms = now_ms
         self._admission.refill(now_ms)
         self._handshakes.sweep(now_ms)
+        self.held_off.sweep(now_ms)
         for listener in self._listeners:
             listener.sweep()
         for connection in self._idle.expired(now_ms):
@@ -140,6 +145,7 @@ class SocketServer:
         """Accept no more, take no more requests, send what is owed or will be within the time."""
         self._close_listeners()
         self._handshakes.close()
+        self.held_off.close()
         for connection in list(self._connections):
             connection.leave()
         self._emptied.clear()
@@ -184,6 +190,13 @@ class SocketServer:
         )
 
     def _welcome(self, accepted: socket.socket, address: Address) -> None:
+        if self.connection_quota is not None:
+            now_ms = self._clock.now_ms
+            throttle_ms = self.connection_quota.throttle_ms(address.peer_host, now_ms)
+            if throttle_ms > 0:
+                _log.info("%s: kept waiting by its connection_creation_rate", address)
+                self.held_off.add(accepted, now_ms + throttle_ms)
+                return
         refusal = self._admission.admit(address.listener, address.peer_host)
         if refusal is not None:
             _log.info("%s: refused by %s", address, refusal)
@@ -214,7 +227,13 @@ class SocketServer:
     def _agreed(self, channel: TlsChannel, address: Address, principal: Principal) -> None:
         """TLS is agreed on, so the peer is served."""
         watched = replace(self._surroundings, loop=TlsWatch(self._loop, channel))
-        connection = self._serve(channel, address, watched)
+        try:
+            connection = self._serve(channel, address, watched)
+        except OSError as error:
+            _log.info("%s: could not be served: %s", address, error)
+            self._admission.depart(address.listener, address.peer_host)
+            channel.close()
+            return
         connection.requester = Requester(principal, address.peer_host)
 
     def _close_listeners(self) -> None:

@@ -48,7 +48,13 @@ class ServedConnection(Protocol):
     def is_closed(self) -> bool: ...
 
     def mute(self, until_ms: int) -> None:
-        """Serve and read nothing before that time. Answers still leave."""
+        """Serve and read nothing before that time. Answers still leave.
+
+        Who is muted already stays so for the longer of both times.
+        """
+
+    def unmute(self, now_ms: int) -> None:
+        """Serve again, if the time is over."""
 
     def close(self) -> None:
         """End it now, whatever is under way. May be called again."""

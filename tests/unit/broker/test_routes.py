@@ -16,17 +16,22 @@ from headwater.wire.lifting import Message
 from headwater.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -165,9 +170,28 @@ REQUESTS: list[Message] = [
             ),
         )
     ),
+    describe_acls.DescribeAclsRequest(
+        resource_type_filter=2, resource_name_filter="no", operation=3, permission_type=3
+    ),
+    create_acls.CreateAclsRequest(
+        creations=(
+            create_acls.AclCreation(
+                resource_type=2, resource_name="no", operation=3, permission_type=3
+            ),
+        )
+    ),
+    delete_acls.DeleteAclsRequest(
+        filters=(
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=2, resource_name_filter="no", operation=3, permission_type=3
+            ),
+        )
+    ),
     describe_configs.DescribeConfigsRequest(
         resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
     ),
+    describe_client_quotas.DescribeClientQuotasRequest(),
+    alter_client_quotas.AlterClientQuotasRequest(entries=(alter_client_quotas.EntryData(),)),
     alter_configs.AlterConfigsRequest(
         resources=(alter_configs.AlterConfigsResource(resource_type=2, resource_name="t"),)
     ),

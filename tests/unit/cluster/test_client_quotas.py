@@ -2,16 +2,13 @@
 
 import pytest
 
-from headwater.cluster.client_quotas import (
-    alter_client_quotas,
-    describe_client_quotas,
-    quotas_in,
-)
+from headwater.cluster.client_quotas import alter_client_quotas, describe_client_quotas
 from headwater.cluster.config_entities import resource_of, user_resource
 from headwater.cluster.decision import Decision, Refusal
 from headwater.cluster.fact_json import fact_from_json, fact_to_json
 from headwater.cluster.facts import ConfigsReplaced
 from headwater.cluster.image import ClusterImage, ConfigResource
+from headwater.cluster.quota_configs import quotas_in
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.security.quotas.entities import DEFAULT, QuotaEntity

@@ -77,6 +77,8 @@ class Admin:
 
     describe_configs = _blocking(aio_admin.Admin.describe_configs)
     alter_configs = _blocking(aio_admin.Admin.alter_configs)
+    describe_client_quotas = _blocking(aio_admin.Admin.describe_client_quotas)
+    alter_client_quotas = _blocking(aio_admin.Admin.alter_client_quotas)
 
     list_groups = _blocking(aio_admin.Admin.list_groups)
     describe_groups = _blocking(aio_admin.Admin.describe_groups)

@@ -14,6 +14,7 @@ from typing import Final, assert_never
 
 from headwater.cluster.config_entities import owning_user
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerAdmitted,
     BrokerGone,
     BrokerRegistered,
@@ -36,7 +37,7 @@ from headwater.cluster.facts import (
     apply,
 )
 from headwater.cluster.image import ClusterImage, ConfigResource, Partition, Topic
-from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper import acl_nodes, contents, paths
 from headwater.cluster.zookeeper.keeper import Create, Delete, Operation, Set
 from headwater.model.config_terms import ResourceType
 from headwater.model.ids import NodeId
@@ -142,6 +143,8 @@ class Drafting:
                 return [Set(path=paths.PRODUCER_IDS, data=data)]
             case BrokerAdmitted(node_id, epoch):
                 return [self._admitted(node_id, epoch)]
+            case AclsReplaced():
+                return acl_nodes.operations_of(fact)
             case BrokerRegistered() | BrokerGone() | ControllerElected() | ControllerGone():
                 return ()
             case FeatureFinalized():

@@ -5,6 +5,7 @@ from urllib.parse import quote, unquote
 
 from headwater.cluster.config_entities import is_entity_name
 from headwater.cluster.image import ALL_BROKERS, ConfigResource
+from headwater.cluster.zookeeper import acl_nodes
 from headwater.model.config_terms import ResourceType
 from headwater.model.ids import NodeId
 
@@ -45,6 +46,7 @@ LASTING: Final = (
     "/isr_change_notification",
     DIRECTORY_EVENTS,
     PRODUCER_IDS,
+    *acl_nodes.LASTING,
     # Ours: Kafka has no place for what is below, and overlooks it.
     "/headwater",
     ADMITTED,

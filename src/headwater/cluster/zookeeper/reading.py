@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerAdmitted,
     ConfigsReplaced,
     Fact,
@@ -19,7 +20,7 @@ from headwater.cluster.facts import (
     TopicDeletionBegun,
 )
 from headwater.cluster.image import ConfigResource
-from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper import acl_nodes, contents, paths
 from headwater.cluster.zookeeper.contents import Assignment, PartitionState
 from headwater.cluster.zookeeper.gathering import Gathering
 from headwater.cluster.zookeeper.keeper import Keeper, Stat
@@ -41,6 +42,7 @@ class Findings:
     next_producer_id: int = 0
     deletions: Sequence[str] = ()
     admitted: dict[NodeId, int] = field(default_factory=dict)
+    acls: acl_nodes.Found = field(default_factory=dict)
 
     def facts(self) -> list[Fact]:
         """Facts that lead from an empty image to this, apart from who is up and who controls."""
@@ -55,6 +57,7 @@ class Findings:
         facts += self.config_facts()
         if self.next_producer_id:
             facts.append(ProducerIdsAllocated(self.next_producer_id))
+        facts += [AclsReplaced(pattern, acls) for pattern, acls in sorted(self.acls.items())]
         return facts
 
     def config_facts(self) -> list[Fact]:
@@ -82,6 +85,7 @@ def read_all(
     gathering.children(paths.DELETE_TOPICS, partial(_take_deletions, findings))
     gathering.children(paths.ADMITTED, partial(_ask_for_admitted, gathering, findings))
     gathering.data(paths.PRODUCER_IDS, partial(_take_producer_id, findings), missing=_ignore)
+    acl_nodes.ask_for_acls(gathering, findings.acls)
     gathering.seal()
 
 

@@ -22,7 +22,7 @@ from headwater.cluster.facts import (
 )
 from headwater.cluster.image import Broker, ClusterImage, Version
 from headwater.cluster.store import Failed
-from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper import acl_nodes, contents, paths
 from headwater.cluster.zookeeper.ending import end_registration
 from headwater.cluster.zookeeper.following import (
     BrokersFollowed,
@@ -127,11 +127,16 @@ class Term:
                 self._drafting.note_config(resource)
 
     def purge_notes(self, now_ms: int) -> None:
-        """Remove notes of changed configs that everybody has had time to read."""
+        """Remove notes of what has changed that everybody has had time to read."""
         gathering = Gathering(self._keeper, then=_pass, otherwise=self._complained)
-        gathering.children(
-            paths.CONFIG_CHANGES, partial(self._purge, gathering, now_ms - NOTE_LIFE_MS)
-        )
+        for folder in (
+            paths.CONFIG_CHANGES,
+            acl_nodes.LITERAL_CHANGES,
+            acl_nodes.EXTENDED_CHANGES,
+        ):
+            gathering.children(
+                folder, partial(self._purge, gathering, folder, now_ms - NOTE_LIFE_MS)
+            )
         gathering.seal()
 
     # How it is done.
@@ -203,9 +208,9 @@ class Term:
         found[contents.read_directory_event(data)] = None
         self._remove(path)
 
-    def _purge(self, gathering: Gathering, oldest_ms: int, names: list[str]) -> None:
+    def _purge(self, gathering: Gathering, folder: str, oldest_ms: int, names: list[str]) -> None:
         for name in names:
-            path = f"{paths.CONFIG_CHANGES}/{name}"
+            path = f"{folder}/{name}"
             gathering.data(path, partial(self._purge_one, path, oldest_ms), missing=_pass)
 
     def _purge_one(self, path: str, oldest_ms: int, _: bytes, stat: Stat) -> None:

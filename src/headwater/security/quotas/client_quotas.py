@@ -41,6 +41,10 @@ class ClientQuotas:
         for key, limits in self._limits.items():
             limits.set(entity, quotas.get(key))
 
+    def is_limited(self, who: Who) -> bool:
+        """Whether any quota is about this client."""
+        return any(limits.of(*who) is not None for limits in self._limits.values())
+
     def worked(self, who: Who, work_ns: int, now_ms: int) -> int:
         """A request took so long of the loop's time; for how long its client has to wait."""
         return self.request.charge(who, work_ns * _PERCENT_PER_NS, now_ms)

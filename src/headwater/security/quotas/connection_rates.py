@@ -27,8 +27,14 @@ class ConnectionRates:
         return bool(self._bounds)
 
     def set(self, ip: str, bound: float | None) -> None:
-        """An address has this limit from now on, or none; `DEFAULT` is every other address."""
-        key = ip if ip == DEFAULT else str(ip_address(ip))
+        """An address has this limit from now on, or none; `DEFAULT` is every other address.
+
+        What is no address has none: Kafka looks names of hosts up, and we do not.
+        """
+        try:
+            key = ip if ip == DEFAULT else str(ip_address(ip))
+        except ValueError:
+            return
         if bound is None:
             self._bounds.pop(key, None)
         else:

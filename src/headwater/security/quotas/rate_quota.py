@@ -20,7 +20,7 @@ class Who(NamedTuple):
 
 
 class Use(NamedTuple):
-    """How much somebody uses, and how much is allowed."""
+    """How much somebody uses."""
 
     sharing: Sharing
     per_second: float
