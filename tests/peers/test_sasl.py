@@ -65,6 +65,9 @@ def test_kafka_configs_makes_a_user_here_as_whom_java_logs_in(
     asked = ("--bootstrap-server", servers, "--command-config", admin, *user)
     words = "SCRAM-SHA-256=[iterations=8192,password=pw-a],SCRAM-SHA-512=[password=pw-b]"
     run_class(KAFKA_4_1, CONFIGS, *asked, "--alter", "--add-config", words)
+    described = run_class(KAFKA_4_1, CONFIGS, *asked, "--describe")
+    assert "SCRAM-SHA-256=iterations=8192" in described
+    assert "SCRAM-SHA-512=iterations=4096" in described
     with Admin(login(servers, "PLAIN", "admin", "admin-secret")) as own:
         found = own.describe_user_scram_credentials(["alice b"])
     assert found == {"alice b": {"SCRAM-SHA-256": 8192, "SCRAM-SHA-512": 4096}}

@@ -8,12 +8,11 @@ stop, it first asks the controller to be relieved of what it leads, and serves o
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
-from headwater.broker.colleague_link import LogIn
 from headwater.broker.colleagues import BrokerColleagues
 from headwater.broker.listeners import listener_of_brokers
+from headwater.broker.logins import login_between_brokers
 from headwater.broker.member import Member
 from headwater.broker.node import Node, fresh_cluster_id, known_cluster_id
 from headwater.broker.peer_dial import PeerDial
@@ -28,7 +27,6 @@ from headwater.cluster.store import Registration
 from headwater.cluster.vigils import NoVigils
 from headwater.cluster.zookeeper.kazoo_keeper import KazooKeeper
 from headwater.cluster.zookeeper.store import ZooKeeperStore
-from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
     HeadwaterError,
@@ -110,7 +108,7 @@ class ClusterNode(Node):
             dial=PeerDial(self._loop, PeerSettings(), tls),
             clock=self._clock,
             soon=self._loop.call_soon,
-            log_in=self._log_in_between_brokers(),
+            log_in=login_between_brokers(settings, self._listener, self._dice),
         )
         self._vigils = BrokerVigils(
             directory=self,
@@ -123,15 +121,6 @@ class ClusterNode(Node):
         empty = ClusterImage(cluster_id=self.cluster_id)
         self._first_image = apply(empty, await configs, FIRST_VERSION)
         return self._first_image
-
-    def _log_in_between_brokers(self) -> LogIn | None:
-        settings = self._static.settings
-        if not protocols_by_listener(settings)[self._listener].is_sasl:
-            return None
-        from headwater.broker.sasl_listeners import credentials_between_brokers
-
-        credentials = credentials_between_brokers(settings, self._listener)
-        return partial(credentials.login, self._dice)
 
     async def _found(self) -> str:
         settings = self._static.settings

@@ -14,11 +14,10 @@ import asyncio
 import base64
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.coordinators import new_coordinators
@@ -31,6 +30,7 @@ from headwater.broker.listeners import (
     own_endpoints,
 )
 from headwater.broker.live_settings import LiveSettings
+from headwater.broker.logins import guards, login_listeners
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_endpoint, metrics_port
@@ -47,7 +47,6 @@ from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage
 from headwater.cluster.store import Registration
-from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import HeadwaterError, StorageError
 from headwater.model.ports import Dice
@@ -73,10 +72,6 @@ from headwater.storage.os_disk import OsDisk
 from headwater.storage.range_reader import RangeReader
 from headwater.storage.residency import Glance, Residency, probe_glance, probe_residency
 from headwater.storage.thread_executor import ThreadExecutor
-
-if TYPE_CHECKING:
-    from headwater.broker.sasl_listener import SaslListener
-    from headwater.net.service import Guard
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +100,14 @@ class Node(ABC):
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
         self._tls = TlsListeners(settings, self._endpoints)
-        self._sasl = self._sasl_listeners()
+        self._logins = login_listeners(
+            settings,
+            self._endpoints,
+            clock=self._clock,
+            dice=self._dice,
+            deadlines=self._deadlines,
+            image=lambda: self._standing.image,
+        )
         self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
@@ -300,7 +302,7 @@ class Node(ABC):
             self.dispatch,
             now_ms=self._clock.steady_ms(),
             tls=self._tls.by_name,
-            guards=self._guards(),
+            guards=guards(self._logins, self.dispatch),
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
@@ -310,33 +312,6 @@ class Node(ABC):
         if self._metrics_port is not None:
             self._held.callback(self._metrics_port.close)
         return self.server.bind(self._endpoints)
-
-    def _sasl_listeners(self) -> Mapping[str, SaslListener]:
-        """Those that ask for a login. What that takes is loaded only where there is one."""
-        protocols = protocols_by_listener(self._static.settings)
-        if not any(protocols[each.name].is_sasl for each in self._endpoints):
-            return {}
-        from headwater.broker.sasl_listeners import sasl_listeners
-        from headwater.cluster.scram_users import credential
-
-        return sasl_listeners(
-            self._static.settings,
-            self._endpoints,
-            clock=self._clock,
-            dice=self._dice,
-            deadlines=self._deadlines,
-            scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
-        )
-
-    def _guards(self) -> Mapping[str, Guard]:
-        if not self._sasl:
-            return {}
-        from headwater.broker.sasl_gate import guard
-
-        return {
-            name: partial(guard, listener=listener, dispatch=self.dispatch)
-            for name, listener in self._sasl.items()
-        }
 
     def _keep_house(self) -> None:
         """Do from now on what goes by the clock."""
@@ -396,7 +371,7 @@ class Node(ABC):
             requests=self.dispatch.counters,
             server=self.server,
             cleaner=self._cleaner,
-            logins=self._sasl,
+            logins=self._logins,
         )
         of_quotas = quota_families(self._throttling, self.server.held_off)
         return [*broker_families(watched), *of_quotas, *process_families()]

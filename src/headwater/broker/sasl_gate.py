@@ -29,6 +29,7 @@ from headwater.model.requester import Principal, Requester
 from headwater.net.service import GuardedConnection, ReplySlot, ServedConnection
 from headwater.replication.deadlines import Alarm
 from headwater.security.sasl.exchange import ServerExchange
+from headwater.security.sasl.text import shown
 from headwater.wire.api_key import ApiKey
 from headwater.wire.headers import SIZE_BYTES, RequestHeader, read_request_header
 from headwater.wire.lifting import Message
@@ -146,7 +147,7 @@ class SaslGate:
                 SaslHandshakeResponse(
                     error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
                 ),
-                f"mechanism {mechanism[:40]!r}, and {', '.join(enabled)} are enabled",
+                f"mechanism {shown(mechanism)}, and {', '.join(enabled)} are enabled",
             )
             return
         self._has_headers = call.version > 0
@@ -200,7 +201,7 @@ class SaslGate:
         user = self._exchange.user
         if self._user is not None and user is not None and user != self._user:
             raise SaslRefused(
-                f"{user!r} in the place of {self._user!r}",
+                f"{shown(user)} in the place of {shown(self._user)}",
                 told="Cannot change principals during re-authentication from "
                 f"User.{self._user}: User.{user}",
             )

@@ -91,6 +91,23 @@ def test_a_refusal_waits_before_it_is_told_and_then_the_connection_ends(
     assert "wrong-secret" not in line
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_stranger_s_name_neither_fills_the_log_nor_forges_a_line_of_it(
+    mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab = GateLab(delay_ms=0)
+    name = b"x\nERROR all is lost" + b"y" * 100_000
+    lab.shake_hands(mechanism)
+    if mechanism == "PLAIN":
+        lab.authenticate(b"\0" + name + b"\0pw")
+    else:
+        lab.authenticate(b"n,,n=" + name + b",r=abc")
+        lab.authenticate(b"c=biws,r=abc,p=AAAA")
+    (line,) = caplog.messages
+    assert len(line) < 250
+    assert "\n" not in line
+
+
 def test_a_peer_that_hangs_up_in_the_delay_is_forgotten() -> None:
     lab = GateLab()
     lab.shake_hands()

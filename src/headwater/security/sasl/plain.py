@@ -11,7 +11,7 @@ from hmac import compare_digest
 from typing import Final
 
 from headwater.model.failures import SaslRefused
-from headwater.security.sasl.text import read_text
+from headwater.security.sasl.text import read_text, shown
 
 MECHANISM: Final = "PLAIN"
 
@@ -59,9 +59,11 @@ class PlainServer:
         if not user or not password:
             raise SaslRefused(f"PLAIN without a {'password' if user else 'user'}")
         if not self._verify(user, password):
-            raise SaslRefused(f"user {user!r} is unknown, or has another password", told=_WRONG)
+            raise SaslRefused(
+                f"user {shown(user)} is unknown, or has another password", told=_WRONG
+            )
         if authorization_id not in ("", user):
-            raise SaslRefused(f"user {user!r} wants to act for another", told=_OTHER_ID)
+            raise SaslRefused(f"user {shown(user)} wants to act for another", told=_OTHER_ID)
         self.user = user
         return b""
 

@@ -23,6 +23,7 @@ from headwater.security.sasl.scram import (
     signature,
     stored_key,
 )
+from headwater.security.sasl.text import shown
 
 _NONCE_BYTES: Final = 24
 _OTHER_ID: Final = (
@@ -66,7 +67,7 @@ class ScramServer:
 
     def _begin(self, first: messages.ClientFirst) -> bytes:
         if first.authorization_id not in ("", first.user):
-            raise SaslRefused(f"user {first.user!r} wants to act for another", told=_OTHER_ID)
+            raise SaslRefused(f"user {shown(first.user)} wants to act for another", told=_OTHER_ID)
         if ",tokenauth=true" in first.extensions:
             raise SaslRefused(
                 "a delegation token, which this broker does not know",
@@ -74,7 +75,7 @@ class ScramServer:
             )
         credential = self._credentials(first.user)
         if credential is not None and credential.iterations < MIN_ITERATIONS:
-            raise SaslRefused(f"user {first.user!r} has a credential of too few iterations")
+            raise SaslRefused(f"user {shown(first.user)} has a credential of too few iterations")
         self._credential = credential
         self._first = first
         nonce = first.nonce + b64encode(self._dice.bytes(_NONCE_BYTES)).decode("ascii")
@@ -105,7 +106,7 @@ class ScramServer:
         key = combined(final.proof, signature(self._mechanism, expected, signed))
         is_proved = compare_digest(stored_key(self._mechanism, key), expected)
         if credential is None or not is_proved:
-            raise SaslRefused(f"user {first.user!r} is unknown, or has another password")
+            raise SaslRefused(f"user {shown(first.user)} is unknown, or has another password")
         self.user = first.user
         return messages.server_final(signature(self._mechanism, credential.server_key, signed))
 
