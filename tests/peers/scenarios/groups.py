@@ -102,6 +102,9 @@ def requests_of_strangers(lab: Lab) -> None:
     for label, request in requests.items():
         lab.show(label, request, unordered=True)
     lab.show("describe, version 5", DescribeGroupsRequest(groups=(group,)), 5)
+    allowed = DescribeGroupsRequest(groups=(group,), include_authorized_operations=True)
+    lab.show("what may be done to it", allowed, 5)
+    lab.show("what may be done to it, later", allowed)
     lab.show("nothing described", DescribeGroupsRequest())
     lab.show("nothing deleted", DeleteGroupsRequest())
 
@@ -227,6 +230,8 @@ def refused_heartbeats(lab: Lab) -> None:
     lab.show("again", good)
     lab.show("a later epoch", later)
     lab.show("describe", ConsumerGroupDescribeRequest(group_ids=(group,)))
+    allowed = ConsumerGroupDescribeRequest(group_ids=(group,), include_authorized_operations=True)
+    lab.show("what may be done to it", allowed)
     lab.show("describe as a classic one", DescribeGroupsRequest(groups=(group,)))
     lab.show("delete", DeleteGroupsRequest(groups_names=(group,)))
     lab.show("leave", replace(later, member_epoch=-1))
