@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import headwater.client.admin
-from headwater.client import Acl, Admin, ConfigResource, Producer, TopicPartition
+from headwater.client import Acl, Admin, ConfigResource, Producer, QuotaEntity, TopicPartition
 from headwater.client.errors import KafkaError, KafkaTimeout
 from headwater.model.errors import ErrorCode
 from headwater.wire.api_key import ApiKey
@@ -84,6 +84,16 @@ CALLS = [
         api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
         make=lambda admin, _: admin.alter_configs(
             {ConfigResource.broker(0): {"log.cleaner.threads": "1"}}, validate_only=True
+        ),
+    ),
+    Call(
+        api=ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        make=lambda admin, topic: admin.describe_client_quotas(QuotaEntity(user=topic)),
+    ),
+    Call(
+        api=ApiKey.ALTER_CLIENT_QUOTAS,
+        make=lambda admin, topic: admin.alter_client_quotas(
+            {QuotaEntity(user=topic): {"producer_byte_rate": 1_000_000_000}}
         ),
     ),
     Call(
@@ -285,6 +295,7 @@ NONE_IS_AN_ANSWER = {
     ApiKey.ELECT_LEADERS,
     ApiKey.LIST_GROUPS,
     ApiKey.LEAVE_GROUP,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.UPDATE_FEATURES,
     ApiKey.DESCRIBE_LOG_DIRS,
