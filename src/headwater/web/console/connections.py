@@ -28,7 +28,10 @@ class Connections:
     def __init__(
         self, bootstrap: str, options: Mapping[str, str], *, registry_url: str | None = None
     ) -> None:
-        """`options` are client settings under Kafka's names, such as those of TLS."""
+        """`options` are client settings under Kafka's names, such as those of TLS.
+
+        Raises `InvalidSetting`, also where a registry is given and fastavro is not installed.
+        """
         self.bootstrap = bootstrap
         self.registry_url = registry_url
         self._settings = {
@@ -37,11 +40,14 @@ class Connections:
             "bootstrap.servers": bootstrap,
         }
         self.admin = Admin({**self._settings, "default.api.timeout.ms": API_TIMEOUT_MS})
-        self.registry = (
-            SchemaRegistry(registry_url, timeout=REGISTRY_TIMEOUT_S) if registry_url else None
-        )
         self._producer: Producer | None = None
+        self.registry: SchemaRegistry | None = None
         self._deserializer: ReadAvro | None = None
+        if registry_url:
+            from headwater.client.avro import AvroDeserializer
+
+            self.registry = SchemaRegistry(registry_url, timeout=REGISTRY_TIMEOUT_S)
+            self._deserializer = AvroDeserializer(self.registry)
 
     def consumer(self, *, committed_only: bool = False, max_wait_ms: int = 500) -> Consumer:
         """One in no group, which is closed by whoever asked for it.
@@ -76,17 +82,8 @@ class Connections:
         return self._producer
 
     def avro(self) -> ReadAvro | None:
-        """What reads Avro, for one page; it blocks. None without a registry.
-
-        Raises `InvalidSetting` where fastavro is not installed.
-        """
-        if self.registry is None:
-            return None
-        if self._deserializer is None:
-            from headwater.client.avro import AvroDeserializer
-
-            self._deserializer = AvroDeserializer(self.registry)
-        return _Reading(self._deserializer)
+        """What reads Avro, for one page; it blocks. None without a registry."""
+        return None if self._deserializer is None else _Reading(self._deserializer)
 
     async def close(self) -> None:
         await self.admin.close()

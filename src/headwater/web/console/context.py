@@ -45,8 +45,13 @@ class Call:
     def admin(self) -> Admin:
         return self.console.connections.admin
 
-    async def survey(self) -> Survey:
-        return await self.console.survey.get()
+    async def survey(self, *, topic: str | None = None) -> Survey:
+        """What exists. A topic that is not in what is remembered may have just been made."""
+        found = await self.console.survey.get()
+        if topic is not None and topic not in found.topics:
+            self.console.survey.forget()
+            found = await self.console.survey.get()
+        return found
 
     def page(self) -> int:
         return self.number("page", 1)

@@ -232,7 +232,13 @@ def _from_json(raw: bytes) -> dict[str, str]:
         raise bad_request("The body is no JSON.") from None
     if not isinstance(given, dict):
         raise bad_request("The body is a JSON object.")
-    return {str(name): _text(value) for name, value in given.items() if value is not None}
+    fields = {str(name): _text(value) for name, value in given.items() if value is not None}
+    try:
+        "".join([*fields, *fields.values()]).encode()
+    except UnicodeEncodeError:
+        # JSON can write halves of surrogate pairs, which nothing else takes.
+        raise bad_request("The body has characters that are none.") from None
+    return fields
 
 
 def _text(value: object) -> str:

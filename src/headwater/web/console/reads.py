@@ -47,7 +47,7 @@ from headwater.web.console.schemas import (
     schema_detail,
     subject_list,
 )
-from headwater.web.console.survey import Survey
+from headwater.web.console.survey import Survey, is_offline
 from headwater.web.console.tailing import TailWish
 from headwater.web.console.times import read_time
 from headwater.web.console.topics import (
@@ -105,20 +105,19 @@ async def read_topics(call: Call) -> TopicList:
 
 
 async def read_topic(call: Call) -> TopicDetail:
-    survey = await call.survey()
+    survey = await call.survey(topic=call.parts[0])
     return await topic_detail(call.admin, survey, call.parts[0], page=call.page(), size=call.size())
 
 
 async def read_records(call: Call) -> RecordList:
     topic, wish = call.parts[0], record_wish(call)
-    known = known_topic(await call.survey(), topic)
+    known = known_topic(await call.survey(topic=topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
-    found_edges = await edges(
-        call.admin, topic, [each for each in known.partitions if each.partition in numbers]
-    )
+    views = [each for each in known.partitions if each.partition in numbers]
+    found_edges = await edges(call.admin, topic, views)
     search = await _search(call, wish, found_edges)
     found = await call.console.searches.find(search)
-    older, newer = older_and_newer(found.page, found_edges)
+    older, newer = older_and_newer(found.page, found.edges)
     rows = await record_rows(
         call.console.connections,
         found.page.records,
@@ -133,6 +132,7 @@ async def read_records(call: Call) -> RecordList:
         newer=newer,
         looked_at=found.looked_at,
         ended_early=found.ended_early,
+        offline=tuple(each.partition for each in views if is_offline(each)),
         wish=wish,
     )
 
@@ -204,7 +204,7 @@ def chosen_partitions(call: Call, count: int) -> tuple[int, ...]:
 async def read_record(call: Call) -> RecordDetail:
     topic, partition, offset = call.parts
     wish = record_wish(call)
-    known = known_topic(await call.survey(), topic)
+    known = known_topic(await call.survey(topic=topic), topic)
     number, wanted = whole(partition, "partition"), whole(offset, "offset")
     views = [each for each in known.partitions if each.partition == number]
     if not views or wanted < 0:
@@ -232,10 +232,16 @@ async def read_record(call: Call) -> RecordDetail:
 
 async def read_tail(call: Call) -> TailWish:
     topic, wish = call.parts[0], record_wish(call)
-    known = known_topic(await call.survey(), topic)
+    known = known_topic(await call.survey(topic=topic), topic)
+    numbers = chosen_partitions(call, len(known.partitions))
     return TailWish(
         topic=topic,
-        partitions=chosen_partitions(call, len(known.partitions)),
+        # One without a leader would hold up all others.
+        partitions=tuple(
+            each.partition
+            for each in known.partitions
+            if each.partition in numbers and not is_offline(each)
+        ),
         filter=wish.filter,
         key_format=wish.key_format,
         value_format=wish.value_format,
@@ -261,8 +267,8 @@ async def read_group(call: Call) -> GroupDetail:
 
 async def read_reset(call: Call) -> ResetPlan:
     """A dry run: what a reset would do. Nothing is changed."""
-    group, survey = call.parts[0], await call.survey()
-    topic, way = call.query.get("topic", ""), call.choice("to", WAYS)
+    group, topic, way = call.parts[0], call.query.get("topic", ""), call.choice("to", WAYS)
+    survey = await call.survey(topic=topic or None)
     value = call.query.get("value", "").strip()
     described = await described_group(call.admin, group)
     lags = await group_lags(call.admin, survey, described)

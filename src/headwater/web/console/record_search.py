@@ -10,7 +10,7 @@ searches at the same time. What ended early says so, and the next page goes on w
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headwater.client.aio import Consumer
@@ -57,6 +57,8 @@ class Found:
     """A page, how much was looked at for it, and whether there was more to look at."""
 
     page: RecordPage
+    edges: Mapping[int, tuple[int, int]]
+    """Where each partition begins and ends, for this reader."""
     looked_at: int
     ended_early: bool
 
@@ -80,6 +82,8 @@ class RecordSearches:
                 committed_only=search.committed_only, max_wait_ms=_FETCH_WAIT_MS
             )
             async with consumer:
+                if search.committed_only:
+                    search = await _up_to_the_last_stable_offset(consumer, search)
                 reading = _Reading(consumer, search, self._clock)
                 if search.after is not None:
                     return await reading.forwards()
@@ -113,7 +117,7 @@ class _Reading:
         ends = {number: end for number, (_, end) in search.edges.items()}
         is_whole = await self._read(finds, ends, each=self._each)
         page = first_records(finds, search.limit)
-        return Found(page=page, looked_at=self._looked_at, ended_early=not is_whole)
+        return self._found(page, ended_early=not is_whole)
 
     async def backwards(self) -> Found:
         search = self._search
@@ -134,7 +138,15 @@ class _Reading:
             ended_early = not await self._window(wanting, step)
             step *= 2
         page = last_records(finds, search.limit)
-        return Found(page=page, looked_at=self._looked_at, ended_early=ended_early)
+        return self._found(page, ended_early=ended_early)
+
+    def _found(self, page: RecordPage, *, ended_early: bool) -> Found:
+        return Found(
+            page=page,
+            edges=self._search.edges,
+            looked_at=self._looked_at,
+            ended_early=ended_early,
+        )
 
     async def _window(self, finds: Mapping[int, Finds], step: int) -> bool:
         """Look at the offsets right before what was looked at; whether all could be read."""
@@ -200,6 +212,20 @@ class _Reading:
             or self._looked_at_bytes >= LOOKED_AT_BYTES_MAX
             or self._kept_bytes >= KEPT_BYTES_MAX
         )
+
+
+async def _up_to_the_last_stable_offset(consumer: Consumer, search: Search) -> Search:
+    """Whoever reads committed records only would wait for ever before an open transaction."""
+    places = {TopicPartition(search.topic, number): number for number in search.edges}
+    stable = await consumer.end_offsets(list(places)) if places else {}
+    ends = {places[place]: offset for place, offset in stable.items()}
+    return replace(
+        search,
+        edges={
+            number: (start, max(min(end, ends[number]), start))
+            for number, (start, end) in search.edges.items()
+        },
+    )
 
 
 def holds(record: ConsumedRecord, needle: bytes) -> bool:

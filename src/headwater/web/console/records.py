@@ -1,7 +1,7 @@
 """Records as rows: what a page of a topic shows, and one record whole."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +52,8 @@ class RecordList:
     newer: str | None
     looked_at: int
     ended_early: bool
+    offline: tuple[int, ...]
+    """Partitions that nobody can read now, and that are therefore left out."""
     wish: "RecordWish"
 
 
@@ -134,7 +136,7 @@ async def record_rows(
 
 
 def older_and_newer(
-    page: RecordPage, edges: dict[int, tuple[int, int]]
+    page: RecordPage, edges: Mapping[int, tuple[int, int]]
 ) -> tuple[str | None, str | None]:
     """The places before and after a page, where there is something."""
     has_older = any(low > edges[number][0] for number, low in page.lows.items())

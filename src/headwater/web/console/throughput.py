@@ -90,8 +90,9 @@ class MetricsWatch:
             try:
                 found[name] = counters_of(await asyncio.to_thread(_metrics_text, address))
                 self._complaints.pop(name, None)
-            except (OSError, http.client.HTTPException) as error:
-                self._complaints[name] = str(error) or type(error).__name__
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                reason = error.strerror if isinstance(error, OSError) else None
+                self._complaints[name] = reason or str(error) or type(error).__name__
         now_ms = self._clock.steady_ms()
         if self._before_ms is not None:
             elapsed_s = max(now_ms - self._before_ms, 1) / 1000

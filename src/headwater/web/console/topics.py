@@ -156,12 +156,16 @@ async def _edges(
 
 async def _record_counts(admin: Admin, topics: list[TopicDescription]) -> dict[str, int]:
     """How many offsets the partitions of topics span, of those that can be asked."""
-    places = [
-        TopicPartition(topic.name, each.partition)
-        for topic in topics
-        for each in topic.partitions
-        if not is_offline(each)
-    ][:PARTITIONS_COUNTED_MAX]
+    places: list[TopicPartition] = []
+    for topic in topics:
+        theirs = [
+            TopicPartition(topic.name, each.partition)
+            for each in topic.partitions
+            if not is_offline(each)
+        ]
+        # A topic is counted whole or not at all.
+        if len(places) + len(theirs) <= PARTITIONS_COUNTED_MAX:
+            places += theirs
     try:
         starts, ends = await _edges(admin, places)
     except KafkaError:

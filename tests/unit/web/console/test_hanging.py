@@ -71,6 +71,9 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -
         healthy.send("haunted", b"alive", timestamp=1_000).result(PATIENCE_S)
         haunt(broker.bootstrap_servers)
         with ConsoleProcess(broker.bootstrap_servers) as console:
+            committed = console.api("/topics/haunted/records?committed=1")
+            assert (committed["records"], committed["ended_early"]) == ([], False)
+            assert len(console.api("/topics/haunted/records")["records"]) == 2
             found = console.api("/transactions")["waiting"]
             assert [(each["id"], each["hangs"]) for each in found] == [
                 (None, True),
@@ -78,7 +81,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -
             ]
             assert found[0]["producer_id"] == GHOST
             page = console.get("/transactions").text
-            assert "1 transactions hang" in page
+            assert "1 transaction hangs" in page
             fields = {"topic": "haunted", "partition": "0", "producer_id": str(GHOST)}
             assert console.post("/transactions/abort", fields).status == 400
             sure = {**fields, "confirm": str(GHOST)}

@@ -189,6 +189,13 @@ def test_a_topic_tells_its_partitions_and_configs(console: ConsoleProcess) -> No
     assert {each["name"] for each in facts["configs"]} >= {"retention.ms", "cleanup.policy"}
 
 
+def test_a_topic_that_others_have_just_made_is_there(console: ConsoleProcess, admin: Admin) -> None:
+    """What exists is remembered for two seconds, but nobody is told that a new topic does not."""
+    console.api("/topics")
+    admin.create_topic("brand-new", partitions=1)
+    assert console.api("/topics/brand-new")["topic"]["partitions"] == 1
+
+
 def numbers(console: ConsoleProcess, query: str) -> list[int]:
     records = console.api(f"/topics/tea/records?{query}")["records"]
     return [json.loads(each["value"]["text"])["number"] for each in records]
@@ -377,6 +384,11 @@ def test_json_is_not_taken_from_a_form(console: ConsoleProcess, admin: Admin) ->
     answer = console.ask("POST", "/api/topics/tea/delete", raw, Content_Type="text/plain")
     assert answer.status == 415
     assert "tea" in admin.list_topics()
+
+
+def test_half_a_character_is_refused(console: ConsoleProcess) -> None:
+    answer = console.post_json("/topics/tea/records", {"value": "\ud800"})
+    assert answer.status == 400
 
 
 def test_other_names_and_pages_of_elsewhere_read_nothing(console: ConsoleProcess) -> None:

@@ -53,12 +53,12 @@ def test_offline_partitions_come_first() -> None:
         (1, False),
     ]
     page = overview_page(found, FRAME)
-    assert "1 partitions are offline" in page
+    assert "1 partition is offline" in page
 
 
 @pytest.mark.parametrize(
     ("isr", "text"),
-    [((1, 2), "have replicas that are behind"), ((1, 2, 3), "online and in sync")],
+    [((1, 2), "1 partition has replicas that are behind"), ((1, 2, 3), "online and in sync")],
 )
 def test_what_is_behind_is_told_and_what_is_well_too(isr: tuple[int, ...], text: str) -> None:
     assert text in overview_page(facts(partition(0, 1, isr)), FRAME)

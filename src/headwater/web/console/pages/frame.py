@@ -131,7 +131,7 @@ class Frame:
             tag("nav", links, aria_label="Pages"),
             tag(
                 "div",
-                tag("span", self.bootstrap, class_="where", title="The brokers"),
+                tag("span", self.bootstrap.replace(",", ", "), class_="where", title="The brokers"),
                 tag("span", "read only", class_="badge") if self.is_read_only else None,
                 class_="foot",
             ),

@@ -9,6 +9,7 @@ from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import (
     badge,
     brokers,
+    counted,
     empty,
     fact_list,
     name_link,
@@ -41,12 +42,14 @@ def overview_page(facts: Overview, frame: Frame) -> Html:
 
 def _health(facts: Overview) -> Html:
     if facts.offline:
-        text = f"{facts.offline} partitions are offline: nobody can read or write them."
+        what = counted(facts.offline, "partition is offline", "partitions are offline")
+        text = f"{what}: nobody can read or write there."
         return tag("p", text, class_="notice bad", role="alert")
     if facts.controller is None:
         return tag("p", "The cluster has no controller right now.", class_="notice bad")
     if facts.under_replicated:
-        text = f"{facts.under_replicated} partitions have replicas that are behind or away."
+        what = counted(facts.under_replicated, "partition has", "partitions have")
+        text = f"{what} replicas that are behind or away."
         return tag("p", text, class_="notice warn", role="status")
     return tag("p", "All partitions are online and in sync.", class_="notice good", role="status")
 
@@ -91,9 +94,8 @@ def _throughput(rates: Rates | None) -> Html:
         ),
     )
     span_s = _span_s(rates.points)
-    note = tag(
-        "p", f"The last {span_s} seconds, of {len(rates.addresses)} brokers.", class_="quiet"
-    )
+    of = counted(len(rates.addresses), "broker")
+    note = tag("p", f"The last {span_s} seconds, of {of}.", class_="quiet")
     return section("Throughput", complaints, tag("div", charts, class_="tiles charts"), note)
 
 
@@ -159,7 +161,7 @@ def _troubles(facts: Overview) -> Html | None:
     return section(
         "Partitions in trouble",
         table(
-            [("Partition", ""), ("What", ""), ("Leader", "num"), ("Replicas", ""), ("In sync", "")],
+            [("Partition", ""), ("What", ""), ("Leader", ""), ("Replicas", ""), ("In sync", "")],
             [
                 (
                     name_link(f"{each.topic}-{each.partition}", "topics", each.topic),

@@ -43,6 +43,11 @@ def number(value: int | None) -> Html:
     return tag("span", f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))
 
 
+def counted(value: int, one: str, many: str | None = None) -> str:
+    """`1 broker`, `2 brokers`."""
+    return f"{value} {one}" if value == 1 else f"{value} {many or f'{one}s'}"
+
+
 def size(value: float | None) -> Html:
     if value is None:
         return tag("span", "-", class_="quiet", title="not known")

@@ -8,6 +8,7 @@ from headwater.web.console.html import Child, Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import (
     badge,
+    counted,
     empty,
     fact_list,
     labelled,
@@ -40,6 +41,7 @@ def records_page(facts: RecordList, frame: Frame) -> Html:
         facts.topic,
         tabs(facts.topic, "Records"),
         _wishes(facts, frame),
+        _left_out(facts),
         _told(facts),
         _rows(facts),
         _pager(facts, frame),
@@ -59,9 +61,7 @@ def _wishes(facts: RecordList, frame: Frame) -> Html:
     return tag(
         "form",
         select("start", _STARTS, wish.start, label="Where to begin"),
-        text_input(
-            "at", wish.at, placeholder="offset, or 2026-01-31T12:00", label="Offset or time (UTC)"
-        ),
+        text_input("at", wish.at, placeholder="offset or time (UTC)", label="Offset or time (UTC)"),
         select("partition", partitions, chosen, label="Partition"),
         tag(
             "input",
@@ -98,6 +98,14 @@ def _prefixed(what: str, frame: Frame) -> list[tuple[str, str]]:
     ]
 
 
+def _left_out(facts: RecordList) -> Html | None:
+    if not facts.offline:
+        return None
+    numbers = ", ".join(map(str, facts.offline[:20]))
+    text = f"Partitions that are offline cannot be read, and are left out: {numbers}."
+    return tag("p", text, class_="notice warn", role="status")
+
+
 def _told(facts: RecordList) -> Html | None:
     if facts.ended_early:
         text = (
@@ -106,7 +114,8 @@ def _told(facts: RecordList) -> Html | None:
         )
         return tag("p", text, class_="notice warn", role="status")
     if facts.wish.filter:
-        text = f"Looked at {facts.looked_at} records, of which {len(facts.records)} match."
+        looked_at = counted(facts.looked_at, "record")
+        text = f"Looked at {looked_at}. Those shown have '{facts.wish.filter}' in them."
         return tag("p", text, class_="quiet", role="status")
     return None
 
@@ -232,7 +241,7 @@ def _pager(facts: RecordList, frame: Frame) -> Html | None:
     is_newest_first = facts.wish.start == "newest"
     older = step("Older", "before", facts.older, "next" if is_newest_first else "prev")
     newer = step("Newer", "after", facts.newer, "prev" if is_newest_first else "next")
-    count = tag("span", f"{len(facts.records)} records")
+    count = tag("span", counted(len(facts.records), "record"))
     steps = (newer, count, older) if is_newest_first else (older, count, newer)
     return tag("nav", steps, class_="pager", aria_label="Pages of records")
 

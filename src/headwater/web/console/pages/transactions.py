@@ -4,6 +4,7 @@ from headwater.web.console.html import Child, Html, tag
 from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import (
     badge,
+    counted,
     empty,
     name_link,
     number,
@@ -41,10 +42,8 @@ def _verdict(facts: Transactions) -> Child:
         text = f"Only {facts.partitions_asked} of {facts.all_partitions} partitions were asked."
         notes.append(tag("p", text, class_="notice warn"))
     if hanging:
-        text = (
-            f"{hanging} transactions hang: nobody will end them, and readers of committed records "
-            "wait before them for ever."
-        )
+        what = counted(hanging, "transaction hangs", "transactions hang")
+        text = f"{what}: nobody will end it, and readers of committed records wait there for ever."
         return (notes, tag("p", text, class_="notice bad", role="alert"))
     return (notes, tag("p", "No transaction hangs.", class_="notice good", role="status"))
 
