@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from headwater.client import Admin, QuotaEntity
+from headwater.client import Admin, QuotaEntity, ScramUpsertion
 from headwater.client.errors import KafkaError
 from headwater.testing import EmbeddedBroker
 from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
-from tests.compat.brokers import checked_broker
+from tests.compat.brokers import checked_broker, scrape
 from tests.peers.raw_client import ConnectionClosed, RawClient
 
 PATIENCE_S = 120
@@ -183,3 +183,47 @@ def test_an_address_that_connects_too_often_is_left_without_an_answer(
     finally:
         # The connection that is there already is not concerned.
         admin.alter_client_quotas({here: {"connection_creation_rate": None}})
+
+
+THROTTLED = 'kafka_server_throttled_total{quota="Request"}'
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+WITH_LOGINS = {
+    "listeners": "INSIDE://127.0.0.1:0",
+    "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.inside.plain.sasl.jaas.config": f'{MODULE} required user_root="root-secret";',
+    "headwater.metrics.listener": "127.0.0.1:0",
+}
+
+
+def logged_in(broker: EmbeddedBroker, mechanism: str, user: str, password: str) -> Admin:
+    return Admin(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+    )
+
+
+def test_a_user_who_logs_in_has_a_quota_beside_a_password_and_loses_neither() -> None:
+    """Both stand in one place, and each is changed without the other."""
+    alice = QuotaEntity(user="alice")
+    with checked_broker(WITH_LOGINS) as broker:
+        with logged_in(broker, "PLAIN", "root", "root-secret") as root:
+            first = ScramUpsertion(user="alice", password="first", mechanism="SCRAM-SHA-256")
+            root.alter_user_scram_credentials([first])
+            root.alter_client_quotas({alice: {"request_percentage": 0.000001}})
+            second = ScramUpsertion(user="alice", password="second", mechanism="SCRAM-SHA-256")
+            root.alter_user_scram_credentials([second])
+            assert root.describe_client_quotas() == {alice: {"request_percentage": 0.000001}}
+        assert scrape(broker)[THROTTLED] == 0
+        with logged_in(broker, "SCRAM-SHA-256", "alice", "second") as slow:
+            slow.list_topics()
+        assert scrape(broker)[THROTTLED] > 0
+        with logged_in(broker, "PLAIN", "root", "root-secret") as root:
+            root.alter_client_quotas({alice: {"request_percentage": None}})
+            assert "alice" in root.describe_user_scram_credentials()

@@ -18,6 +18,7 @@ from headwater.client import (
     Admin,
     ConfigResource,
     Producer,
+    QuotaEntity,
     ScramUpsertion,
     TopicPartition,
 )
@@ -91,6 +92,16 @@ CALLS = [
         api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
         make=lambda admin, _: admin.alter_configs(
             {ConfigResource.broker(0): {"log.cleaner.threads": "1"}}, validate_only=True
+        ),
+    ),
+    Call(
+        api=ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        make=lambda admin, topic: admin.describe_client_quotas(QuotaEntity(user=topic)),
+    ),
+    Call(
+        api=ApiKey.ALTER_CLIENT_QUOTAS,
+        make=lambda admin, topic: admin.alter_client_quotas(
+            {QuotaEntity(user=topic): {"producer_byte_rate": 1_000_000_000}}
         ),
     ),
     Call(
@@ -302,6 +313,7 @@ NONE_IS_AN_ANSWER = {
     ApiKey.ELECT_LEADERS,
     ApiKey.LIST_GROUPS,
     ApiKey.LEAVE_GROUP,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.UPDATE_FEATURES,
     ApiKey.DESCRIBE_LOG_DIRS,
