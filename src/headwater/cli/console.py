@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -44,6 +45,12 @@ def start(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name that it goes by, such as that of a proxy."),
     ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Settings of its clients, as a properties file: logins, TLS."
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
@@ -62,13 +69,27 @@ def start(
             metrics=tuple(metrics or ()),
             hosts=tuple(host or ()),
             allows_changes=changes,
-            client_settings=pairs(option or [], "--option"),
+            client_settings=_client_settings(command_config, option or []),
         )
         asyncio.run(_run(options))
     except ImportError as error:
         _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
     except HeadwaterError as error:
         _complain(str(error))
+
+
+def _client_settings(file: Path | None, options: list[str]) -> dict[str, str]:
+    """What a file says, and over it what the options say."""
+    from headwater.model.java_properties import parse_properties
+
+    said = pairs(options, "--option")
+    if file is None:
+        return said
+    try:
+        return parse_properties(file.read_bytes()) | said
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise typer.BadParameter(f"{file}: {reason or error}") from None
 
 
 async def _run(options: "ConsoleOptions") -> None:
