@@ -11,7 +11,9 @@ from confluent_kafka.cimpl import NewTopic
 from headwater.client import Admin, QuotaEntity
 from headwater.client.errors import KafkaError
 from headwater.testing import EmbeddedBroker
+from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.compat.brokers import checked_broker
+from tests.peers.raw_client import ConnectionClosed, RawClient
 
 PATIENCE_S = 120
 RECORDS = 40
@@ -146,3 +148,38 @@ def test_a_newer_admin_is_refused_until_it_has_waited(
         pytest.raises(KafkaError, match="controller_mutation_rate"),
     ):
         ours.create_topic(f"{topic}-2", partitions=1)
+
+
+def test_a_quota_outlives_its_broker_and_is_in_force_from_the_start(
+    broker: EmbeddedBroker, admin: Admin
+) -> None:
+    hurried = QuotaEntity(user="ANONYMOUS", client_id="hurried")
+    admin.alter_client_quotas({hurried: {"request_percentage": 0.000001}})
+    broker.restart()
+    with RawClient(broker.bootstrap_servers, client_id="hurried") as client:
+        answer = client.ask(MetadataRequest(topics=()), 12)
+    assert isinstance(answer, MetadataResponse)
+    # The longest wait for time that was used.
+    assert answer.throttle_time_ms == 1_000
+
+
+def test_an_address_that_connects_too_often_is_left_without_an_answer(
+    broker: EmbeddedBroker, admin: Admin
+) -> None:
+    """KIP-612. Ours is 127.0.0.1, and its rate looks back two seconds."""
+    here = QuotaEntity(ip="127.0.0.1")
+    admin.alter_client_quotas({here: {"connection_creation_rate": 3}})
+    try:
+        closed = 0
+        for _ in range(10):
+            with RawClient(broker.bootstrap_servers) as client:
+                try:
+                    client.ask(MetadataRequest(topics=()), 12)
+                except ConnectionClosed:
+                    closed += 1
+            if closed:
+                break
+        assert closed
+    finally:
+        # The connection that is there already is not concerned.
+        admin.alter_client_quotas({here: {"connection_creation_rate": None}})

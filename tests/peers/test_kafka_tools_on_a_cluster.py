@@ -8,17 +8,10 @@ from pathlib import Path
 import pytest
 
 from headwater.client import QUOTA_DEFAULT, Admin, QuotaEntity
-from headwater.model.errors import ErrorCode
 from headwater.testing import EmbeddedCluster
-from headwater.wire.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from tests.cluster.cluster_clients import await_true
 from tests.peers.apache_kafka import run_class
 from tests.peers.jars import KAFKA_4_1
-from tests.peers.raw_client import RawClient
 from tests.zookeeper_server import absence
 
 TOOLS = "org.apache.kafka.tools"
@@ -103,34 +96,6 @@ def test_kafka_configs_gives_quotas_that_every_broker_knows(servers: str) -> Non
         admin.alter_client_quotas(
             {client: {"producer_byte_rate": None}, QuotaEntity(ip="203.0.113.7"): gone}
         )
-
-
-def test_a_producer_is_slowed_down_by_each_broker_and_a_maker_of_topics_by_the_controller(
-    servers: str,
-) -> None:
-    """The controller refuses, and the broker that was asked has the client wait."""
-    slow = QuotaEntity(client_id="maker")
-    with Admin(bootstrap_servers=servers) as admin:
-        admin.alter_client_quotas({slow: {"controller_mutation_rate": 0.01}})
-        for server in servers.split(","):
-            with Admin(bootstrap_servers=server) as other:
-                await_true(lambda: bool(other.describe_client_quotas(slow)))
-        asked = CreateTopicsRequest(
-            topics=(
-                CreatableTopic(name="of-the-maker", num_partitions=1, replication_factor=1),
-                CreatableTopic(name="one-too-many", num_partitions=1, replication_factor=1),
-            ),
-            timeout_ms=30_000,
-        )
-        for server in servers.split(","):
-            with RawClient(server, client_id="maker") as client:
-                answer = client.ask(asked, 7)
-            assert isinstance(answer, CreateTopicsResponse)
-            assert ErrorCode.THROTTLING_QUOTA_EXCEEDED in [
-                each.error_code for each in answer.topics
-            ]
-            assert answer.throttle_time_ms > 10_000
-        admin.alter_client_quotas({slow: {"controller_mutation_rate": None}})
 
 
 def test_partitions_are_moved_with_a_throttle_that_is_gone_afterwards(

@@ -8,6 +8,7 @@ stop, it first asks the controller to be relieved of what it leads, and serves o
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from headwater.broker.colleague_link import LogIn
@@ -16,7 +17,6 @@ from headwater.broker.listeners import listener_of_brokers
 from headwater.broker.member import Member
 from headwater.broker.node import Node, fresh_cluster_id, known_cluster_id
 from headwater.broker.peer_dial import PeerDial
-from headwater.broker.sasl_listeners import credentials_between_brokers
 from headwater.broker.standing import Standing
 from headwater.broker.vigil import BrokerVigils
 from headwater.cluster import local
@@ -28,6 +28,7 @@ from headwater.cluster.store import Registration
 from headwater.cluster.vigils import NoVigils
 from headwater.cluster.zookeeper.kazoo_keeper import KazooKeeper
 from headwater.cluster.zookeeper.store import ZooKeeperStore
+from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
     HeadwaterError,
@@ -38,7 +39,6 @@ from headwater.model.ids import NodeId
 from headwater.net.loop import posting_to
 from headwater.net.peer import PeerSettings
 from headwater.replication.replicas import Replicas, ReplicaTools
-from headwater.security.sasl.client_login import renewal_ms
 from headwater.wire.lifting import Message
 from headwater.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -87,6 +87,7 @@ class ClusterNode(Node):
         self._is_joined = False
         self._informed = asyncio.Event()
         self._listener = listener_of_brokers(settings, self._endpoints)
+        tls = self._tls.towards_brokers(settings, self._listener)
         self._refuse_directory_of_lone_broker()
         self._keeper = KazooKeeper(
             settings.zookeeper_connect,
@@ -106,14 +107,14 @@ class ClusterNode(Node):
         self._colleagues = BrokerColleagues(
             self._static.node_id,
             directory=self,
-            dial=PeerDial(self._loop, PeerSettings()),
+            dial=PeerDial(self._loop, PeerSettings(), tls),
             clock=self._clock,
             soon=self._loop.call_soon,
             log_in=self._log_in_between_brokers(),
         )
         self._vigils = BrokerVigils(
             directory=self,
-            dial=PeerDial(self._loop, PeerSettings()),
+            dial=PeerDial(self._loop, PeerSettings(), tls),
             clock=self._clock,
             later=self._later,
         )
@@ -124,11 +125,13 @@ class ClusterNode(Node):
         return self._first_image
 
     def _log_in_between_brokers(self) -> LogIn | None:
-        credentials = credentials_between_brokers(self._static.settings, self._listener)
-        if credentials is None:
+        settings = self._static.settings
+        if not protocols_by_listener(settings)[self._listener].is_sasl:
             return None
-        dice = self._dice
-        return lambda: (credentials.login(dice), lambda lifetime: renewal_ms(lifetime, dice))
+        from headwater.broker.sasl_listeners import credentials_between_brokers
+
+        credentials = credentials_between_brokers(settings, self._listener)
+        return partial(credentials.login, self._dice)
 
     async def _found(self) -> str:
         settings = self._static.settings

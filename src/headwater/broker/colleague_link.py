@@ -30,7 +30,7 @@ from headwater.model.failures import (
     UnsupportedInVersion,
 )
 from headwater.model.ports import Clock
-from headwater.security.sasl.client_login import HANDSHAKE_VERSION, ClientLogin
+from headwater.security.sasl.client_login import ClientLogin
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.lifting import Message
@@ -81,8 +81,8 @@ Dial = Callable[[Endpoint, int, Callable[[], None], Callable[[ConnectionLost], N
 Versions = Mapping[int, tuple[int, int]]
 """The oldest and the newest version of each API that the other side has."""
 
-LogIn = Callable[[], tuple[ClientLogin, Callable[[int], int | None]]]
-"""Begins a login, and says after which time one of that lifetime is to be renewed."""
+LogIn = Callable[[], ClientLogin]
+"""Begins a login."""
 
 
 class ColleagueLink:
@@ -133,7 +133,7 @@ class ColleagueLink:
         if self._line is not None:
             self._line.sweep(now_ms)
         if self._renewal_ms is not None and now_ms >= self._renewal_ms:
-            # Nothing is sent from now on, so that there will be room for it.
+            # As soon as there is room, and before anything else.
             self._renewal_ms = None
             self._is_due = True
             self._send()
@@ -207,8 +207,7 @@ class ColleagueLink:
     def _begin_login(self, log_in: LogIn, versions: Versions) -> None:
         """A refusal is raised within the line's callback, and so becomes the reason of its end."""
         self._is_due = False
-        login, renewed_after_ms = log_in()
-        self._login = login
+        self._login = login = log_in()
 
         def say(message: Message, version: int) -> None:
             assert self._line is not None
@@ -225,7 +224,7 @@ class ColleagueLink:
             following = login.heard(read_answer(message, version, frame))
             if following is None:
                 self._login = None
-                delay_ms = renewed_after_ms(login.lifetime_ms)
+                delay_ms = login.renewal_ms()
                 if delay_ms is not None:
                     self._renewal_ms = self._clock.steady_ms() + delay_ms
                 self._open(versions)
@@ -235,7 +234,7 @@ class ColleagueLink:
                     raise LoginRefused("the other broker takes no SaslAuthenticate")
                 say(following, shared)
 
-        say(login.begin(), HANDSHAKE_VERSION)
+        say(login.begin(), login.handshake_version)
 
     def _forget(self) -> None:
         """The connection is gone, and with it all that was agreed on it."""
@@ -271,7 +270,6 @@ class ColleagueLink:
             self._line is not None
             and self._versions is not None
             and self._login is None
-            and not self._is_due
             and self._waiting
             and self._line.may_send
         ):

@@ -45,8 +45,16 @@ LARGEST_OTHER_BYTES: Final = 16_777_216
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _BETWEEN_BROKERS: Final = frozenset(BETWEEN_BROKERS)
-# QU-6. A follower's Fetch is told from a consumer's by its handler.
-_EXEMPT: Final = frozenset({*BETWEEN_BROKERS, ApiKey.WRITE_TXN_MARKERS})
+# QU-6. A follower's Fetch is told from a consumer's by its handler. Who is about to log in
+# has no name yet that a quota could be about.
+_EXEMPT: Final = frozenset(
+    {
+        *BETWEEN_BROKERS,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }
+)
 
 _SOFTWARE_SINCE: Final = 3
 _SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")

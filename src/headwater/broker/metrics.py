@@ -8,12 +8,11 @@ the broker knows anyway, and it is asked only when somebody scrapes.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.exposition import Family, Number, Sample, counter, gauge
 from headwater.broker.request_counters import BUCKETS, RequestCounters, bucket_bound_ns
-from headwater.broker.sasl_listener import LoginCounters, SaslListener
 from headwater.net.server import SocketServer
 from headwater.replication.hosted_partition import HostedTopic
 from headwater.replication.replicas import Replicas
@@ -21,6 +20,9 @@ from headwater.storage.log_cleaner import LogCleaner
 from headwater.storage.partition_log import PartitionLog
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
+
+if TYPE_CHECKING:
+    from headwater.broker.sasl_listener import LoginCounters, SaslListener
 
 _NS_PER_S: Final = 1_000_000_000
 
@@ -33,7 +35,7 @@ class Watched:
     requests: Mapping[ApiKey, RequestCounters]
     server: SocketServer
     cleaner: LogCleaner | None
-    logins: Mapping[str, SaslListener] = field(default_factory=dict)
+    logins: "Mapping[str, SaslListener]" = field(default_factory=dict)
 
 
 def broker_families(watched: Watched) -> list[Family]:
@@ -50,8 +52,8 @@ def broker_families(watched: Watched) -> list[Family]:
     ]
 
 
-def _of_logins(listeners: Mapping[str, SaslListener]) -> Iterator[Family]:
-    def family(name: str, doc: str, read: Callable[[LoginCounters], int]) -> Family:
+def _of_logins(listeners: "Mapping[str, SaslListener]") -> Iterator[Family]:
+    def family(name: str, doc: str, read: "Callable[[LoginCounters], int]") -> Family:
         def samples() -> Iterator[Sample]:
             for listener in listeners.values():
                 label = ("listener", listener.name)
@@ -318,6 +320,18 @@ def _of_connections(server: SocketServer) -> Iterator[Family]:
         kind="gauge",
         doc="Open connections of clients.",
         samples=connections,
+    )
+
+    def failed_handshakes() -> Iterator[Sample]:
+        for name in (endpoint.name for endpoint in server.endpoints):
+            count = server.failed_handshakes.get(name, 0)
+            yield Sample(value=count, labels=(("listener", name),))
+
+    yield Family(
+        name="kafka_server_socketserver_failed_handshakes_total",
+        kind="counter",
+        doc="Connections that did not come to agree on TLS.",
+        samples=failed_handshakes,
     )
     yield gauge(
         "kafka_server_socketserver_unansweredrequests",

@@ -14,11 +14,11 @@ import asyncio
 import base64
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.coordinators import new_coordinators
@@ -38,17 +38,16 @@ from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.quota_metrics import quota_families
 from headwater.broker.rights import authorizer_of, know_acls, obey_acls
-from headwater.broker.sasl_gate import guard
-from headwater.broker.sasl_listeners import sasl_listeners
 from headwater.broker.standing import Standing
 from headwater.broker.throttling import Throttling
+from headwater.broker.tls_listeners import TlsListeners
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage
-from headwater.cluster.scram_users import credential
 from headwater.cluster.store import Registration
+from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import HeadwaterError, StorageError
 from headwater.model.ports import Dice
@@ -74,6 +73,10 @@ from headwater.storage.os_disk import OsDisk
 from headwater.storage.range_reader import RangeReader
 from headwater.storage.residency import Glance, Residency, probe_glance, probe_residency
 from headwater.storage.thread_executor import ThreadExecutor
+
+if TYPE_CHECKING:
+    from headwater.broker.sasl_listener import SaslListener
+    from headwater.net.service import Guard
 
 _log = logging.getLogger(__name__)
 
@@ -101,14 +104,8 @@ class Node(ABC):
         # What is wrong with an address must be known before a directory is made and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
-        self._sasl = sasl_listeners(
-            settings,
-            self._endpoints,
-            clock=self._clock,
-            dice=self._dice,
-            deadlines=self._deadlines,
-            scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
-        )
+        self._tls = TlsListeners(settings, self._endpoints)
+        self._sasl = self._sasl_listeners()
         self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
@@ -302,10 +299,8 @@ class Node(ABC):
             network_settings(settings),
             self.dispatch,
             now_ms=self._clock.steady_ms(),
-            guards={
-                name: partial(guard, listener=listener, dispatch=self.dispatch)
-                for name, listener in self._sasl.items()
-            },
+            tls=self._tls.by_name,
+            guards=self._guards(),
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
@@ -315,6 +310,33 @@ class Node(ABC):
         if self._metrics_port is not None:
             self._held.callback(self._metrics_port.close)
         return self.server.bind(self._endpoints)
+
+    def _sasl_listeners(self) -> Mapping[str, SaslListener]:
+        """Those that ask for a login. What that takes is loaded only where there is one."""
+        protocols = protocols_by_listener(self._static.settings)
+        if not any(protocols[each.name].is_sasl for each in self._endpoints):
+            return {}
+        from headwater.broker.sasl_listeners import sasl_listeners
+        from headwater.cluster.scram_users import credential
+
+        return sasl_listeners(
+            self._static.settings,
+            self._endpoints,
+            clock=self._clock,
+            dice=self._dice,
+            deadlines=self._deadlines,
+            scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
+        )
+
+    def _guards(self) -> Mapping[str, Guard]:
+        if not self._sasl:
+            return {}
+        from headwater.broker.sasl_gate import guard
+
+        return {
+            name: partial(guard, listener=listener, dispatch=self.dispatch)
+            for name, listener in self._sasl.items()
+        }
 
     def _keep_house(self) -> None:
         """Do from now on what goes by the clock."""
@@ -360,6 +382,7 @@ class Node(ABC):
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
         self.server.configure(network_settings(settings))
+        self._tls.configure(settings)
         self._directories.configure(settings.storage())
         self._coordinators.questions.configure(settings)
         self._partitions.configure(settings)

@@ -72,10 +72,8 @@ def sasl_listeners(
     return {each.name: listener(each.name) for each in endpoints if protocols[each.name].is_sasl}
 
 
-def credentials_between_brokers(settings: BrokerSettings, listener: str) -> Credentials | None:
-    """As whom this broker logs in at the others; None where nobody asks."""
-    if not protocols_by_listener(settings)[listener].is_sasl:
-        return None
+def credentials_between_brokers(settings: BrokerSettings, listener: str) -> Credentials:
+    """As whom this broker logs in at the others, on a listener that asks for it."""
     name = "sasl.mechanism.inter.broker.protocol"
     mechanism = known_mechanism(settings.sasl_mechanism_inter_broker_protocol, name)
     if mechanism not in _enabled(settings, listener):

@@ -10,6 +10,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     show,
     tell_done,
@@ -55,6 +56,7 @@ def list_(
     cluster: Cluster = False,
     prefixed: Prefixed = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """All rules, or those that apply to some resources or principals."""
@@ -64,7 +66,7 @@ def list_(
         topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed
     )
     found: dict[Acl, None] = {}
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         for each in listed(resources, principal or []):
             found.update(dict.fromkeys(admin.describe_acls(each)))
     show(_rows(sorted(found, key=_order)), as_json=as_json, columns=_COLUMNS)
@@ -88,6 +90,7 @@ def add(
     cluster: Cluster = False,
     prefixed: Prefixed = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Allow somebody something, or deny it."""
@@ -102,7 +105,7 @@ def add(
     )
     with _arguments():
         rules = rules_for(resources, wish)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         admin.create_acls(rules)
     tell_done(_rows(rules), as_json=as_json)
 
@@ -125,6 +128,7 @@ def remove(
     cluster: Cluster = False,
     prefixed: Prefixed = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove these very rules; or, if nobody is named, all rules of these resources."""
@@ -139,7 +143,7 @@ def remove(
     )
     with _arguments():
         filters = filters_for(resources, wish)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         removed = admin.delete_acls(filters)
     gone = dict.fromkeys(each for found in removed.values() for each in found)
     if not gone:

@@ -5,7 +5,9 @@ used it would go on where this one was.
 """
 
 import json
-from typing import Annotated
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +22,17 @@ from headwater.cli.terminal import (
     show,
 )
 
+if TYPE_CHECKING:
+    from headwater.pipeline.connect.topics import AvroValues
+
+
+class ValueKind(StrEnum):
+    """How values lie in their records."""
+
+    JSON = "json"
+    AVRO = "avro"
+
+
 app = typer.Typer(no_args_is_help=True, help="Rows from outside into topics, and back.")
 
 Connector = Annotated[str, typer.Argument(help="Its name; see `headwater connect list`.")]
@@ -30,6 +43,19 @@ Options = Annotated[
 Checkpoint = Annotated[str, typer.Option(help="A folder for this job alone.")]
 Key = Annotated[str | None, typer.Option(help="The column that is the key of records.")]
 Every = Annotated[str | None, typer.Option(help="Go on, every '10 seconds'; else once, and end.")]
+Format = Annotated[ValueKind, typer.Option("--format", help="What values are.")]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry", envvar="HEADWATER_REGISTRY", help="Where the schema registry is, for Avro."
+    ),
+]
+Subject = Annotated[
+    str | None, typer.Option("--subject", help="That of the registry; TOPIC-value if not given.")
+]
+AvroSchema = Annotated[
+    Path | None, typer.Option("--avro-schema", help="A file .avsc, instead of the registry's own.")
+]
 Master = Annotated[str | None, typer.Option(help="Spark's master; this machine if not given.")]
 
 
@@ -54,12 +80,17 @@ def import_(
     option: Options = None,
     key: Key = None,
     every: Every = None,
+    format_: Format = ValueKind.JSON,
+    registry: Registry = None,
+    subject: Subject = None,
+    avro_schema: AvroSchema = None,
     master: Master = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
     """Bring rows into a topic, each once."""
     options = pairs(option or [], "--option")
+    avro = _avro(format_, registry, subject, avro_schema, topic, is_import=True)
     running_every = _every(every)
     _expect_legal(topic)
     expect_broker(bootstrap)
@@ -82,6 +113,7 @@ def import_(
                 topic=topic,
                 key=key,
                 running=running,
+                avro=avro,
             ),
             master,
         )
@@ -92,11 +124,17 @@ def import_(
 def export(
     topic: Topic,
     connector: Connector,
-    schema: Annotated[str, typer.Option(help="The columns, as in 'id bigint, name string'.")],
     checkpoint: Checkpoint,
+    schema: Annotated[
+        str | None, typer.Option(help="The columns of JSON, as in 'id bigint, name string'.")
+    ] = None,
     option: Options = None,
     key: Key = None,
     every: Every = None,
+    format_: Format = ValueKind.JSON,
+    registry: Registry = None,
+    subject: Subject = None,
+    avro_schema: AvroSchema = None,
     master: Master = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
@@ -107,6 +145,9 @@ def export(
         # A table whose rows are deleted by a key replaces them by it, too.
         options.setdefault("key", key)
     running_every = _every(every)
+    if (schema is None) is (format_ is ValueKind.JSON):
+        said = "is for JSON; Avro has the registry's" if schema else "is needed for JSON"
+        raise typer.BadParameter(said, param_hint="--schema")
     with admin_of(bootstrap) as admin:
         admin.describe_topics([topic])
     with failing_clearly():
@@ -116,7 +157,9 @@ def export(
         from headwater.pipeline.jobs.ddl import read_schema
 
         open_sink(connector, options)
-        expect_key(key, [field.name for field in read_schema(schema)])
+        avro = _avro(format_, registry, subject, avro_schema, topic, is_import=False)
+        if schema is not None:
+            expect_key(key, [field.name for field in read_schema(schema)])
         running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
         rows = run_job(
             lambda spark: export_rows(
@@ -128,10 +171,39 @@ def export(
                 schema=schema,
                 key=key,
                 running=running,
+                avro=avro,
             ),
             master,
         )
     _tell(rows, as_json=as_json)
+
+
+def _avro(
+    kind: ValueKind,
+    registry: str | None,
+    subject: str | None,
+    schema: Path | None,
+    topic: str,
+    *,
+    is_import: bool,
+) -> "AvroValues | None":
+    """What values are, after a look at the registry. None if they are JSON."""
+    if kind is ValueKind.JSON:
+        return None
+    if registry is None:
+        raise typer.BadParameter("Avro needs it: http://host:8081", param_hint="--registry")
+    with failing_clearly():
+        from headwater.pipeline.avro_options import AvroOptions
+        from headwater.pipeline.connect.avro_values import expect_registry
+        from headwater.pipeline.connect.topics import AvroValues
+
+        try:
+            text = None if schema is None else schema.read_text(encoding="utf-8")
+        except OSError as error:
+            raise typer.BadParameter(str(error.strerror), param_hint="--avro-schema") from None
+        found = AvroOptions(part="value", registry_url=registry, schema=text, subject=subject)
+        expect_registry(found, topic, is_import=is_import)
+        return AvroValues(registry=registry, subject=subject, schema=text)
 
 
 def _every(text: str | None) -> str:

@@ -43,7 +43,7 @@ Folder = Annotated[
         show_default=False,
     ),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Ask no broker.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Ask no broker and no registry.")]
 
 
 @app.command()
@@ -187,6 +187,7 @@ def _telling_problems(*, as_json: bool) -> Iterator[None]:
 
 def _checked(file: Path, bootstrap: str | None, *, offline: bool) -> "PipelineSpec":
     from headwater.pipeline.connect.in_pipelines import InstalledConnectors
+    from headwater.pipeline.jobs.avro_checking import ReachedRegistries
     from headwater.pipeline.jobs.known_topics import BrokerTopics
     from headwater.pipeline.jobs.preparing import checked
     from headwater.pipeline.jobs.sql_grammar import SparkGrammar
@@ -198,6 +199,7 @@ def _checked(file: Path, bootstrap: str | None, *, offline: bool) -> "PipelineSp
             connectors=InstalledConnectors(),
             grammar=grammar,
             topics=None if offline else BrokerTopics(),
+            registries=None if offline else ReachedRegistries(),
         )
 
 

@@ -8,6 +8,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     pairs,
     show,
@@ -43,11 +44,12 @@ def list_quotas(
     ip: Ip = None,
     default_ip: AnyIp = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """All quotas, or those that have to do with somebody."""
     wanted = _entity(user, default_user, client_id, default_client_id, ip, default_ip)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_client_quotas(wanted)
     rows = [
         {**_row(entity), "quota": key, "value": value}
@@ -70,6 +72,7 @@ def set_quotas(
     default_ip: AnyIp = False,
     dry_run: DryRun = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Give somebody quotas: producer_byte_rate and consumer_byte_rate in bytes a second.
@@ -79,7 +82,7 @@ def set_quotas(
     """
     entity = _somebody(_entity(user, default_user, client_id, default_client_id, ip, default_ip))
     values = {name: _number(name, text) for name, text in pairs(quotas, "QUOTAS").items()}
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         admin.alter_client_quotas({entity: dict(values)}, validate_only=dry_run)
     rows = [
         {**_row(entity), "quota": name, "value": value, "done": not dry_run}
@@ -102,13 +105,14 @@ def unset_quotas(
     default_ip: AnyIp = False,
     dry_run: DryRun = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Take quotas away from somebody."""
     entity = _somebody(_entity(user, default_user, client_id, default_client_id, ip, default_ip))
     if bool(names) is every:
         raise typer.BadParameter("give the names of quotas, or --all")
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         there = admin.describe_client_quotas(entity, strict=True).get(entity, {})
         chosen = list(there) if every else list(names or [])
         missing = [name for name in chosen if name not in there]

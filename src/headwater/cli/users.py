@@ -10,6 +10,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     failing_clearly,
     is_terminal,
@@ -49,9 +50,13 @@ Iterations = Annotated[int, typer.Option(help="From 4096 to 16384; more are slow
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def list_(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """All users, with their mechanisms."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_user_scram_credentials()
     rows = [
         {"user": user, "mechanism": mechanism, "iterations": iterations}
@@ -68,6 +73,7 @@ def create(
     iterations: Iterations = 4096,
     password: Password = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a user, or give one a new password."""
@@ -75,7 +81,7 @@ def create(
 
     chosen = mechanism or [_DEFAULT_MECHANISM]
     secret = _password(password)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         admin.alter_user_scram_credentials(
             [
                 ScramUpsertion(user=user, password=secret, mechanism=each, iterations=iterations)
@@ -90,12 +96,13 @@ def delete(
     user: Name,
     mechanism: Mechanism = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a user log in no more: by all mechanisms, or by those that are named."""
     from headwater.client import ScramDeletion
 
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         chosen = mechanism or list(admin.describe_user_scram_credentials([user])[user])
         admin.alter_user_scram_credentials(
             [ScramDeletion(user=user, mechanism=each) for each in chosen]

@@ -22,14 +22,16 @@ from headwater.client.conversation import Conversation, Otherwise, Request, Then
 from headwater.client.errors import (
     KafkaError,
     NetworkException,
+    SslAuthenticationFailed,
     error_for,
     is_about_login,
 )
 from headwater.client.settings import ClientSettings
 from headwater.client.versions import BrokerVersions
-from headwater.model.failures import ConnectionLost
+from headwater.model.failures import ConnectionLost, TlsRefused
 from headwater.model.ports import Clock, Dice
 from headwater.net.peer import SocketAddress, resolve
+from headwater.net.tls import ClientTls
 from headwater.wire.lifting import Message
 from headwater.wire.translation import response_shape
 
@@ -50,7 +52,9 @@ class BrokerConnection:
         dice: Dice,
         settings: ClientSettings,
         address: Address,
+        tls: ClientTls | None = None,
     ) -> None:
+        self._tls = tls
         self._loop = loop
         self._clock = clock
         self._dice = dice
@@ -231,6 +235,7 @@ class BrokerConnection:
             self.address,
             up=self._ready,
             down=self._lost,
+            tls=self._tls,
         )
         self._conversation.connect(where)
         self._arm()
@@ -258,6 +263,8 @@ class BrokerConnection:
         self._tell_change()
 
     def _told(self, lost: ConnectionLost) -> KafkaError:
+        if isinstance(lost, TlsRefused):
+            return SslAuthenticationFailed(f"{self.address}: {lost}")
         if is_about_login(lost):
             return error_for(lost.code, f"{self.address}: {lost}")
         return NetworkException(f"{self.address}: {lost}")

@@ -26,7 +26,7 @@ from headwater.client.errors import (
 )
 from headwater.client.metadata_schedule import MetadataSchedule
 from headwater.client.retrying import Retrying
-from headwater.client.settings import ClientSettings
+from headwater.client.settings import ClientSettings, tls_of
 from headwater.model.errors import ErrorCode
 from headwater.model.ports import Clock, Dice
 from headwater.wire.lifting import Message
@@ -74,6 +74,7 @@ class ClusterClient:
             max_idle_ms=metadata_max_idle_ms,
         )
         self.is_closed = False
+        self._tls = tls_of(settings)
         self._connections: dict[_Way, BrokerConnection] = {}
         # Bootstrap servers have negative ids until they say who they are.
         self._bootstrap = {
@@ -258,7 +259,7 @@ class ClusterClient:
         found = self._connections.get(way)
         if found is None:
             found = self._connections[way] = BrokerConnection(
-                self.loop, self.clock, self.dice, self.settings, self._address(node_id)
+                self.loop, self.clock, self.dice, self.settings, self._address(node_id), self._tls
             )
         return found
 

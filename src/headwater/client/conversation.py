@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater import __version__
 from headwater.client.addresses import Address
@@ -33,9 +33,8 @@ from headwater.model.failures import (
 )
 from headwater.model.ports import Clock, Dice
 from headwater.net.peer import Peer, PeerSettings, SocketAddress
+from headwater.net.tls import ClientTls
 from headwater.records.header import Buffer
-from headwater.security.sasl.client_login import HANDSHAKE_VERSION, ClientLogin, renewal_ms
-from headwater.security.sasl.credentials import Credentials
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import request_frame, response_body_position
@@ -43,6 +42,10 @@ from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.wire.parts import Part
 from headwater.wire.translation import read, response_shape, write
+
+if TYPE_CHECKING:
+    from headwater.security.sasl.client_login import ClientLogin
+    from headwater.security.sasl.credentials import Credentials
 
 _CORRELATION_LIMIT: Final = 2**31 - 1
 # How soon to look again whether there is room to renew a login.
@@ -77,6 +80,7 @@ class Conversation:
         *,
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
+        tls: ClientTls | None = None,
     ) -> None:
         self._loop = loop
         self._clock = clock
@@ -98,8 +102,11 @@ class Conversation:
             ),
             up=self._negotiate,
             down=self._lost,
+            tls=tls,
+            host=address.host,
         )
         self._login: ClientLogin | None = None
+        self._has_answered = False
         self._renewal: asyncio.TimerHandle | None = None
         self.versions: BrokerVersions | None = None
         """Known as soon as it can be used."""
@@ -127,7 +134,7 @@ class Conversation:
                 version,
                 request.deadline_ms,
                 then,
-                lambda lost: request.otherwise(from_failure(lost)),
+                lambda lost: request.otherwise(from_failure(self._explained(lost))),
             )
         except (UnsupportedVersion, InvalidArgument) as error:
             self._loop.call_soon(request.otherwise, error)
@@ -191,7 +198,7 @@ class Conversation:
 
     # The login, and that it is renewed before it ends.
 
-    def _log_in(self, credentials: Credentials, versions: BrokerVersions) -> None:
+    def _log_in(self, credentials: "Credentials", versions: BrokerVersions) -> None:
         """Nothing else is sent meanwhile; what is in flight is answered before.
 
         A refusal is raised within the peer's callback, and so becomes the reason of its end.
@@ -216,7 +223,7 @@ class Conversation:
         def begin() -> None:
             if self._peer.may_send:
                 self._renewal = None
-                say(login.begin(), HANDSHAKE_VERSION)
+                say(login.begin(), login.handshake_version)
             else:
                 # Others are in flight, as many as may be; none joins them meanwhile.
                 self._renewal = self._loop.call_later(_ROOM_S, begin)
@@ -224,16 +231,26 @@ class Conversation:
         begin()
 
     def _logged_in(
-        self, credentials: Credentials, versions: BrokerVersions, login: ClientLogin
+        self, credentials: "Credentials", versions: BrokerVersions, login: "ClientLogin"
     ) -> None:
         self._login = None
         self.versions = versions
-        delay_ms = renewal_ms(login.lifetime_ms, self._dice)
+        delay_ms = login.renewal_ms()
         if delay_ms is not None:
             self._renewal = self._loop.call_later(
                 delay_ms / 1000, self._log_in, credentials, versions
             )
         self._up()
+
+    def _explained(self, lost: ConnectionLost) -> ConnectionLost:
+        """Who says hello and hangs up at the first request often wants a login before it."""
+        is_login_missing = type(lost) is ConnectionLost and login_of(self._settings) is None
+        if self._has_answered or not is_login_missing:
+            return lost
+        return ConnectionLost(
+            f"{lost} at the first request; if this listener asks for a login, "
+            "set security.protocol and sasl.mechanism"
+        )
 
     def _lost(self, lost: ConnectionLost) -> None:
         if self._renewal is not None:
@@ -277,6 +294,7 @@ class Conversation:
                 # Taken off the connection's list already, so it must be told here.
                 request.otherwise(NetworkException(f"{self._address} answered garbage: {error}"))
                 raise
+            self._has_answered = True
             hand_over(answer)
 
         return then

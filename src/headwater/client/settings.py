@@ -12,7 +12,7 @@ that is known, because a misspelt setting that is silently ignored costs somebod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.password import Password
@@ -28,8 +28,13 @@ from headwater.model.setting_kinds import (
     optional,
     password,
     text,
+    upper_word,
 )
-from headwater.security.sasl.credentials import Credentials, credentials
+from headwater.model.ssl_settings import ClientSslSettings
+from headwater.net.tls import ClientTls
+
+if TYPE_CHECKING:
+    from headwater.security.sasl.credentials import Credentials
 
 _KIND: Final = "kind"
 
@@ -48,7 +53,7 @@ def plugin(default: T) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings:
+class ClientSettings(ClientSslSettings):
     """What all clients share."""
 
     bootstrap_servers: tuple[str, ...] = setting(names(), ())
@@ -57,7 +62,7 @@ class ClientSettings:
     client_dns_lookup: str = setting(
         one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"), "use_all_dns_ips"
     )
-    security_protocol: str = setting(one_of("PLAINTEXT", "SASL_PLAINTEXT"), "PLAINTEXT")
+    security_protocol: str = setting(upper_word(*SecurityProtocol), "PLAINTEXT")
     sasl_mechanism: str | None = setting(optional(text()), None)
     # librdkafka's other name of it.
     sasl_mechanisms: str | None = setting(optional(text()), None)
@@ -113,13 +118,23 @@ def read_settings(
         raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
     settings = cls(**checked)
     login_of(settings)
+    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
+    tls_of(settings)
     return settings
 
 
-def login_of(settings: ClientSettings) -> Credentials | None:
+def tls_of(settings: ClientSettings) -> ClientTls | None:
+    """With what a client speaks TLS; None where it does not. `InvalidSetting` if it cannot."""
+    return ClientTls(settings) if SecurityProtocol(settings.security_protocol).is_tls else None
+
+
+def login_of(settings: ClientSettings) -> "Credentials | None":
     """With what a client logs in; None where brokers do not ask. `InvalidSetting` if it cannot."""
     if not SecurityProtocol(settings.security_protocol).is_sasl:
         return None
+    # Loaded by those who log in: the others start sooner.
+    from headwater.security.sasl.credentials import credentials
+
     jaas, password_ = settings.sasl_jaas_config, settings.sasl_password
     return credentials(
         settings.sasl_mechanism or settings.sasl_mechanisms,

@@ -122,6 +122,9 @@ class BrokerSettings:
     socket_listen_backlog_size: int = _setting(
         integer(1), 50, "Connections that may wait to be accepted."
     )
+    headwater_tls_handshake_timeout_ms: int = _setting(
+        integer(1), 10_000, "How long a new connection may take to agree on TLS."
+    )
     max_connections: int = _wide(integer(0), INT_MAX, "Connections that a broker takes.")
     max_connections_per_ip: int = _wide(
         integer(0), INT_MAX, "Connections that a broker takes from one address."

@@ -42,6 +42,10 @@ class PeerRefused(ConnectionLost):
     """Nobody listens at the address any more, or not yet: the host itself says so."""
 
 
+class TlsRefused(ConnectionLost):
+    """One end does not trust the other, or they share no way to speak; trying again is in vain."""
+
+
 class LoginRefused(ConnectionLost):
     """The peer does not believe who we are; trying again would not help."""
 

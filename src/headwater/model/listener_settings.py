@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from headwater.model.declared_settings import BrokerSetting, declared_fields, settings_in
+from headwater.model.declared_settings import BrokerSetting, Reach, declared_fields, settings_in
 from headwater.model.sasl_settings import ListenerSaslSettings
 from headwater.model.ssl_settings import ListenerSslSettings
 
@@ -30,6 +30,9 @@ MECHANISMS: Final = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "
 """As they stand in the names of settings."""
 
 _PREFIX: Final = "listener.name."
+# As in Kafka, only for one listener of one broker at a time. Kafka changes passwords so too, and
+# writes them encrypted where all brokers can read them; here no secret leaves its broker.
+_CHANGEABLE: Final = ("ssl.keystore.location", "ssl.truststore.location")
 _OF_MECHANISMS: Final = ("sasl.", "connections.max.reauth.ms")
 
 
@@ -68,7 +71,9 @@ def scoped_setting(name: str) -> BrokerSetting | None:
     scoped = scoped_name(name)
     if scoped is None:
         return None
-    return replace(scoped_settings()[scoped.setting], name=name)
+    known = scoped_settings()[scoped.setting]
+    reach = Reach.PER_BROKER if scoped.setting in _CHANGEABLE else known.reach
+    return replace(known, name=name, reach=reach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,10 @@ class ListenerTexts:
         return next(
             (text for place in places if (text := self._texts.get(place)) is not None), None
         )
+
+    def is_own(self, name: str) -> bool:
+        """Whether it is set for this listener, and not only for all."""
+        return self._texts.get(f"{_PREFIX}{self.listener.lower()}.{name}") is not None
 
     def read(self, cls: "type[S]", *, mechanism: str | None = None) -> "S":
         """All settings of a class, of which what is not set has its default."""

@@ -1,4 +1,4 @@
-"""The settings of TLS, under Kafka's own names: of one end, and of a listener.
+"""The settings of TLS, under Kafka's own names: of one end, of a client, and of a listener.
 
 What a reader would get wrong: they are texts that name files, and nothing is opened here. A store
 is given by its place (`ssl.keystore.location`) or, as PEM, by its content (`ssl.keystore.key`).
@@ -30,7 +30,9 @@ class SslSettings:
         names(), (), "The ciphers that may be used, under Java's or OpenSSL's names; empty is all."
     )
     ssl_keystore_type: str = setting(
-        upper_word(*STORE_TYPES), "JKS", "What the key store is: PEM or PKCS12."
+        upper_word(*STORE_TYPES),
+        "JKS",
+        "Taken for compatibility; a store says itself what it is, PEM or PKCS12.",
     )
     ssl_keystore_location: str | None = setting(
         optional(text()), None, "The file of the own key and certificates."
@@ -48,7 +50,9 @@ class SslSettings:
         optional(password()), None, "The own certificates themselves, as PEM."
     )
     ssl_truststore_type: str = setting(
-        upper_word(*STORE_TYPES), "JKS", "What the trust store is: PEM or PKCS12."
+        upper_word(*STORE_TYPES),
+        "JKS",
+        "Taken for compatibility; a store says itself what it is, PEM or PKCS12.",
     )
     ssl_truststore_location: str | None = setting(
         optional(text()), None, "The file of the certificates that are trusted."
@@ -64,6 +68,19 @@ class SslSettings:
         "https",
         "How a server's certificate is held against its name; empty leaves that out.",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSslSettings(SslSettings):
+    """What a client has besides: the names that librdkafka and its many children have for PEM."""
+
+    ssl_ca_location: str | None = setting(
+        optional(text()), None, "The PEM file of the certificates that are trusted."
+    )
+    ssl_certificate_location: str | None = setting(
+        optional(text()), None, "The PEM file of the own certificates."
+    )
+    ssl_key_location: str | None = setting(optional(text()), None, "The PEM file of the own key.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,17 @@ import logging
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
+from headwater.model.requester import Principal, Requester
 from headwater.net.admission import Admission
-from headwater.net.channel import PlainChannel
+from headwater.net.channel import Channel, PlainChannel
 from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
 from headwater.net.farewell import Farewells
+from headwater.net.handshakes import Handshakes
 from headwater.net.held_off import ConnectionQuota, HeldOff
 from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
@@ -25,6 +28,9 @@ from headwater.net.listener import Listener, listening_socket, set_options
 from headwater.net.loop import crowd_on
 from headwater.net.service import Address, Guard, Service
 from headwater.net.settings import NetworkSettings
+from headwater.net.tls import ListenerTls
+from headwater.net.tls_channel import TlsChannel
+from headwater.net.tls_watch import TlsWatch
 
 _FAREWELL_MS: Final = 500
 
@@ -41,9 +47,11 @@ class SocketServer:
         service: Service,
         *,
         now_ms: int,
+        tls: Mapping[str, ListenerTls] | None = None,
         guards: Mapping[str, Guard] | None = None,
     ) -> None:
-        """`guards` has those listeners whose connections are not served before they are let in."""
+        """`tls` has the listeners that speak it, `guards` those where peers are let in first."""
+        self._tls = tls or {}
         self._guards = guards or {}
         self._loop = loop
         self._settings = settings
@@ -60,6 +68,12 @@ class SocketServer:
         self.connection_quota: ConnectionQuota | None = None
         self.held_off = HeldOff()
         self._farewells = Farewells(loop, self._all_parted.set)
+        self._handshakes = Handshakes(
+            loop,
+            timeout_ms=settings.headwater_tls_handshake_timeout_ms,
+            agreed=self._agreed,
+            departed=lambda gone: self._admission.depart(gone.listener, gone.peer_host),
+        )
         self.intake = Intake(
             overlapping_requests=Bound(loop, settings.queued_max_requests),
             buffer_bytes=Bound(loop, settings.queued_max_request_bytes),
@@ -85,6 +99,11 @@ class SocketServer:
     @property
     def connections(self) -> Sequence[Connection]:
         return list(self._connections)
+
+    @property
+    def failed_handshakes(self) -> Mapping[str, int]:
+        """How many could not agree on TLS with us, by listener."""
+        return self._handshakes.failed_counts
 
     def bind(self, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         """Listen on all of them or none; the answer has the real ports.
@@ -113,6 +132,7 @@ class SocketServer:
             connection.sweep(now_ms)
         self._clock.now_ms = now_ms
         self._admission.refill(now_ms)
+        self._handshakes.sweep(now_ms)
         self.held_off.sweep(now_ms)
         for listener in self._listeners:
             listener.sweep()
@@ -124,6 +144,7 @@ class SocketServer:
     async def stop(self, *, drain_ms: int) -> None:
         """Accept no more, take no more requests, send what is owed or will be within the time."""
         self._close_listeners()
+        self._handshakes.close()
         self.held_off.close()
         for connection in list(self._connections):
             connection.leave()
@@ -181,20 +202,39 @@ class SocketServer:
             _log.info("%s: refused by %s", address, refusal)
             accepted.close()
             return
+        tls = self._tls.get(address.listener)
         try:
             set_options(accepted, self._settings)
-            connection = Connection(PlainChannel(accepted), address, self._surroundings)
+            if tls is None:
+                self._serve(PlainChannel(accepted), address, self._surroundings)
+            else:
+                self._handshakes.begin(accepted, tls, address, self._clock.now_ms)
         except OSError as error:
             # The peer may have reset it already, or the loop can watch no more of them.
             _log.info("%s: could not be served: %s", address, error)
             self._admission.depart(address.listener, address.peer_host)
             accepted.close()
-            return
+
+    def _serve(self, channel: Channel, address: Address, surroundings: Surroundings) -> Connection:
+        connection = Connection(channel, address, surroundings)
         guard = self._guards.get(address.listener)
         if guard is not None:
             guard(connection)
         self._connections[connection] = None
         self._idle.add(connection)
+        return connection
+
+    def _agreed(self, channel: TlsChannel, address: Address, principal: Principal) -> None:
+        """TLS is agreed on, so the peer is served."""
+        watched = replace(self._surroundings, loop=TlsWatch(self._loop, channel))
+        try:
+            connection = self._serve(channel, address, watched)
+        except OSError as error:
+            _log.info("%s: could not be served: %s", address, error)
+            self._admission.depart(address.listener, address.peer_host)
+            channel.close()
+            return
+        connection.requester = Requester(principal, address.peer_host)
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:

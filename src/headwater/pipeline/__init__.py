@@ -14,10 +14,11 @@ from headwater.pipeline.jobs.python_document import pipeline
 from headwater.pipeline.spark_session import register, session
 
 if TYPE_CHECKING:
+    from headwater.pipeline.avro.spark_columns import from_avro
     from headwater.pipeline.progress import commit_progress
     from headwater.pipeline.stream_writing import write_stream
 
-__all__ = ["commit_progress", "pipeline", "register", "session", "write_stream"]
+__all__ = ["commit_progress", "from_avro", "pipeline", "register", "session", "write_stream"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,6 +27,10 @@ def __getattr__(name: str) -> Any:
         from headwater.pipeline.progress import commit_progress
 
         return commit_progress
+    if name == "from_avro":
+        from headwater.pipeline.avro.spark_columns import from_avro
+
+        return from_avro
     if name == "write_stream":
         from headwater.pipeline.stream_writing import write_stream
 

@@ -6,6 +6,7 @@ reads in the end.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,9 +22,19 @@ from headwater.pipeline import incoming_rows, outgoing_rows
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.json_types import json_type, refuse_not_null
 from headwater.pipeline.sink_options import SinkOptions, read_sink_options
-from headwater.pipeline.source_options import RowType, SourceOptions, read_source_options
-from headwater.pipeline.typed_values import JsonColumn
-from headwater.pipeline.value_formats import ValueFormat, refuse_without_schema
+from headwater.pipeline.source_options import (
+    RowType,
+    SourceOptions,
+    read_avro_source,
+    read_source_options,
+)
+from headwater.pipeline.typed_values import AvroColumn, JsonColumn, TypedColumn
+from headwater.pipeline.value_formats import (
+    ValueFormat,
+    names_avro,
+    parts_with,
+    refuse_without_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -36,11 +47,17 @@ class HeadwaterSource(DataSource):
     def name(cls) -> str:
         return "headwater"
 
-    def schema(self) -> str:
+    def schema(self) -> "StructType | str":
         refuse_without_schema(self.options)
         if self.options.get("rowtype", "").lower() == RowType.BATCH.value:
             return incoming_rows.BATCH_COLUMNS
-        if self.options.get("includeheaders", "").lower() == "true":
+        has_headers = self.options.get("includeheaders", "").lower() == "true"
+        if names_avro(self.options):
+            from headwater.pipeline.avro.spark_source import columns_of
+
+            avro, subscription = read_avro_source(self.options)
+            return columns_of(avro, subscription.only_topic, has_headers=has_headers)
+        if has_headers:
             return f"{incoming_rows.COLUMNS}, {incoming_rows.HEADERS}"
         return incoming_rows.COLUMNS
 
@@ -75,7 +92,7 @@ class HeadwaterSource(DataSource):
         options = read_sink_options(self.options, is_streaming=is_streaming)
         refuse_unwritable(schema, options)
         refuse_missing_topics(options)
-        return options
+        return with_targets(schema, options)
 
 
 def refuse_unwritable(schema: "StructType", options: SinkOptions) -> None:
@@ -84,22 +101,32 @@ def refuse_unwritable(schema: "StructType", options: SinkOptions) -> None:
     _typed(schema, options.formats)
 
 
+def with_targets(schema: "StructType", options: SinkOptions) -> SinkOptions:
+    """With the schemas of the registry under which columns with Avro are written."""
+    if not options.avro:
+        return options
+    from headwater.pipeline.avro.targets import targets_of
+
+    return replace(options, targets=targets_of(schema, options.avro, options.topic))
+
+
 def _columns(schema: "StructType") -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 def _typed(schema: "StructType", formats: Mapping[str, ValueFormat]) -> dict[str, pa.DataType]:
-    """The types of columns that have a format, if it has such types."""
+    """The types of columns that have JSON, if it has such types."""
+    named = parts_with(formats, ValueFormat.JSON)
     return {
         field.name: json_type(field.dataType, field.name)
         for field in schema.fields
-        if field.name in formats
+        if field.name in named
     }
 
 
 def _checked(
     schema: "StructType", options: SourceOptions
-) -> tuple[dict[str, str], dict[str, JsonColumn]]:
+) -> tuple[dict[str, str], dict[str, TypedColumn]]:
     """The columns that a query wants, in their order, and which of them are typed."""
     columns = _columns(schema)
     if options.row_type is RowType.BATCH:
@@ -107,11 +134,29 @@ def _checked(
     for field in schema.fields:
         if field.name in options.formats:
             refuse_not_null(field.dataType, field.name)
-    typed = {
+    typed: dict[str, TypedColumn] = {
         name: JsonColumn(kind, options.is_lenient)
         for name, kind in _typed(schema, options.formats).items()
     }
+    typed.update(_avro_columns(schema, options))
     incoming_rows.refuse_columns(
         {name: kind for name, kind in columns.items() if name not in typed}
     )
     return columns, typed
+
+
+def _avro_columns(schema: "StructType", options: SourceOptions) -> dict[str, AvroColumn]:
+    if not options.avro:
+        return {}
+    from headwater.pipeline.avro.spark_source import column_schema
+
+    topic = options.subscription.only_topic
+    return {
+        field.name: AvroColumn(
+            registry_url=options.avro[field.name].registry_url,
+            schema=column_schema(field, options.avro[field.name], topic),
+            is_lenient=options.is_lenient,
+        )
+        for field in schema.fields
+        if field.name in options.avro
+    }

@@ -25,3 +25,11 @@ class UnparsableRecord(HeadwaterError):
 
 class UnreadableFile(HeadwaterError):
     """A file is not of the format that a connector was told."""
+
+
+class SchemaUnfit(HeadwaterError):
+    """A schema is none, has no type in Spark, or is not one of the rows that are to be written."""
+
+
+class UnwritableRow(HeadwaterError):
+    """A row has a value that the schema of a topic does not have."""

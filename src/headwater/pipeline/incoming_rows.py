@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.failures import WrongColumns
-from headwater.pipeline.typed_values import JsonColumn, read_column
+from headwater.pipeline.typed_values import TypedColumn, read_column
 from headwater.records.plain_values import integer, null, text
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def to_rows(
     partition: TopicPartition,
     names: Sequence[str],
     texts: frozenset[str],
-    typed: Mapping[str, JsonColumn] | None = None,
+    typed: Mapping[str, TypedColumn] | None = None,
 ) -> ToRows:
     """What makes rows of decoded records: the columns of these names, some as text or typed."""
     makers = {name: _maker(partition, name, is_text=name in texts) for name in names}

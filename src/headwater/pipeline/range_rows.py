@@ -20,7 +20,7 @@ from headwater.pipeline.kept_clients import drop_reader, kept_reader
 from headwater.pipeline.planning import OffsetRange
 from headwater.pipeline.source_options import RowType
 from headwater.pipeline.topic_offsets import EARLIEST, LATEST
-from headwater.pipeline.typed_values import JsonColumn
+from headwater.pipeline.typed_values import TypedColumn
 from headwater.records.columns import decode_batches
 from headwater.records.plain_values import binaries, integer, integers, text
 
@@ -50,7 +50,7 @@ class RangeTask:
     client: Mapping[str, str]
     columns: tuple[str, ...]
     texts: frozenset[str]
-    typed: Mapping[str, JsonColumn]
+    typed: Mapping[str, TypedColumn]
     row_type: RowType
     fail_on_data_loss: bool
     poll_timeout_ms: int

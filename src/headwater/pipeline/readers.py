@@ -32,7 +32,7 @@ from headwater.pipeline.range_rows import RangeTask, rows_of
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.stream_position import StreamPosition
 from headwater.pipeline.topic_offsets import Position, from_document, to_document
-from headwater.pipeline.typed_values import JsonColumn
+from headwater.pipeline.typed_values import TypedColumn
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class TaskPartition(InputPartition):
 class RowShape:
     """Which columns the rows have."""
 
-    def __init__(self, columns: Mapping[str, str], typed: Mapping[str, JsonColumn]) -> None:
+    def __init__(self, columns: Mapping[str, str], typed: Mapping[str, TypedColumn]) -> None:
         self.columns = tuple(columns)
         self.typed = dict(typed)
         self.texts = frozenset(

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from headwater.pipeline.avro_options import SINK_NAMES as AVRO
+from headwater.pipeline.avro_options import AvroOptions, AvroTarget, read_avro
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.given_options import GivenOptions
 from headwater.pipeline.value_formats import NAMES as FORMATS
-from headwater.pipeline.value_formats import ValueFormat, read_formats
+from headwater.pipeline.value_formats import ValueFormat, parts_with, read_formats
 
 _NAMES: Final = (
     "topic",
@@ -26,6 +28,7 @@ _NAMES: Final = (
     "queryId",
     "batchId",
     *FORMATS,
+    *AVRO,
 )
 # Instead of an id: that of the query in whose `foreachBatch` the rows are written.
 ASK_SPARK: Final = "spark"
@@ -59,6 +62,9 @@ class SinkOptions:
     query_id: str | None = None
     batch_id: int | None = None
     formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    avro: Mapping[str, AvroOptions] = field(default_factory=dict)
+    # Under which schemas of the registry they are written; known when the columns are.
+    targets: Mapping[str, AvroTarget] = field(default_factory=dict)
 
 
 def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
@@ -67,6 +73,7 @@ def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOp
     client = options.client(_NOT_TO_BE_SET)
     options.flag("includeHeaders", default=False)
     topic = _topic(options.get("topic"))
+    formats = read_formats(options)
     read = SinkOptions(
         client=client,
         topic=topic,
@@ -77,7 +84,8 @@ def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOp
         marker_topic=options.get("markerTopic") or topic,
         query_id=_query_id(options.get("queryId")),
         batch_id=options.number("batchId", 0),
-        formats=read_formats(options),
+        formats=formats,
+        avro=read_avro(options, parts_with(formats, ValueFormat.AVRO), AVRO),
     )
     if read.delivery is Delivery.EXACTLY_ONCE:
         _refuse_unfit(read, is_streaming=is_streaming)

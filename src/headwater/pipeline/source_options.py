@@ -12,11 +12,13 @@ from enum import Enum
 from typing import Final
 
 from headwater.model.ids import TopicPartition
+from headwater.pipeline.avro_options import SOURCE_NAMES as AVRO
+from headwater.pipeline.avro_options import AvroOptions, read_avro
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.given_options import GivenOptions
 from headwater.pipeline.topic_offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
 from headwater.pipeline.value_formats import NAMES as FORMATS
-from headwater.pipeline.value_formats import ValueFormat, read_formats
+from headwater.pipeline.value_formats import ValueFormat, parts_with, read_formats
 
 # Taken, so that queries need no change: the client tries again by itself, asks for partitions with
 # every batch, and needs no group to read.
@@ -50,6 +52,7 @@ _NAMES: Final = (
     "rowtype",
     "atPresent",
     *FORMATS,
+    *AVRO,
     "mode",
     *_WITHOUT_EFFECT,
 )
@@ -77,6 +80,12 @@ class Subscription:
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
     pattern: re.Pattern[str] | None = None
+
+    @property
+    def only_topic(self) -> str | None:
+        """The topic, if it is one alone."""
+        names = {*self.topics, *(each.topic for each in self.partitions)}
+        return names.pop() if len(names) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +122,7 @@ class SourceOptions:
     # Whether a task looks itself how far its partition is, each time that it runs.
     at_present: bool = False
     formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    avro: Mapping[str, AvroOptions] = field(default_factory=dict)
     # Whether what cannot be read is null; it stops the query otherwise.
     is_lenient: bool = False
 
@@ -122,6 +132,7 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
     options = GivenOptions(given, "source", _NAMES)
     starting = _place(options, "starting", LATEST if is_streaming else EARLIEST)
     ending = _place(options, "ending", LATEST)
+    formats = read_formats(options)
     if is_streaming:
         _refuse_ending(options)
     else:
@@ -145,11 +156,19 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
         include_headers=options.flag("includeHeaders", default=False),
         at_present=options.flag("atPresent", default=False),
         row_type=options.choice("rowtype", {each.value: each for each in RowType}, "record"),
-        formats=read_formats(options),
+        formats=formats,
+        avro=read_avro(options, parts_with(formats, ValueFormat.AVRO), AVRO),
         is_lenient=options.choice("mode", {"failfast": False, "permissive": True}, "failfast"),
     )
     _refuse_contradictions(read)
     return read
+
+
+def read_avro_source(given: Mapping[str, str]) -> tuple[dict[str, AvroOptions], Subscription]:
+    """What the columns of a source rest on, whether it is a stream or not."""
+    options = GivenOptions(given, "source", _NAMES)
+    parts = parts_with(read_formats(options), ValueFormat.AVRO)
+    return read_avro(options, parts, AVRO), _subscription(options)
 
 
 def _subscription(options: GivenOptions) -> Subscription:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.pipeline.data_source import refuse_unwritable
+from headwater.pipeline.data_source import refuse_unwritable, with_targets
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.routing import refuse_unstable
 from headwater.pipeline.sink_options import ASK_SPARK, Delivery, read_sink_options
@@ -77,6 +77,7 @@ def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "
     """
     chosen = read_sink_options(options, is_streaming=True)
     refuse_unwritable(frame.schema, chosen)
+    with_targets(frame.schema, chosen)
     is_exact = chosen.delivery is Delivery.EXACTLY_ONCE
     if is_exact and mode == "update" and is_remote(frame):
         raise OptionRefused(

@@ -13,8 +13,8 @@ from headwater.pipeline.given_options import GivenOptions
 
 NAMES: Final = ("keyFormat", "valueFormat")
 
-# Each needs to know schemas by their number.
-_WITH_REGISTRY: Final = frozenset({"avro", "protobuf"})
+# Nobody reads these yet.
+_NOT_YET: Final = frozenset({"protobuf"})
 
 
 class ValueFormat(Enum):
@@ -23,6 +23,8 @@ class ValueFormat(Enum):
     # As it is: bytes, or text.
     BYTES = "bytes"
     JSON = "json"
+    # With the id of its schema before it, as Confluent's serializers write it.
+    AVRO = "avro"
 
 
 def read_formats(options: GivenOptions) -> dict[str, ValueFormat]:
@@ -30,12 +32,22 @@ def read_formats(options: GivenOptions) -> dict[str, ValueFormat]:
     found: dict[str, ValueFormat] = {}
     for option in NAMES:
         text = (options.get(option) or "").lower()
-        if text in _WITH_REGISTRY:
-            raise OptionRefused(f"{option}={text} needs a schema registry, and there is none yet")
+        if text in _NOT_YET:
+            raise OptionRefused(f"{option}={text} is not there yet; there are bytes, json and avro")
         chosen = options.choice(option, {each.value: each for each in ValueFormat}, "bytes")
         if chosen is not ValueFormat.BYTES:
             found[option.removesuffix("Format")] = chosen
     return found
+
+
+def parts_with(formats: Mapping[str, ValueFormat], wanted: ValueFormat) -> list[str]:
+    """The columns of a format."""
+    return [part for part, each in formats.items() if each is wanted]
+
+
+def names_avro(given: Mapping[str, str]) -> bool:
+    """Whether a column has Avro. Names are in lower case, as Spark has them."""
+    return any(given.get(each.lower(), "").lower() == ValueFormat.AVRO.value for each in NAMES)
 
 
 def refuse_without_schema(given: Mapping[str, str]) -> None:

@@ -68,7 +68,7 @@ def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> RowsWrit
     partition = context.partitionId()
     settings = dict(options.client)
     if options.formats:
-        rows = written(rows, options.formats)
+        rows = written(rows, options.formats, options.targets)
     if options.delivery is Delivery.AT_LEAST_ONCE:
         with kept_producer(settings) as producer:
             return RowsWritten(partition, write_at_least_once(rows, options.topic, producer))

@@ -463,3 +463,17 @@ def test_a_group_is_described_whole_or_not_at_all() -> None:
     codes, words = told(lab, described)
     assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert "topic_name='t'" not in words
+
+
+def test_a_member_that_names_one_topic_too_many_is_refused() -> None:
+    request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=("t", "secret-topic"),
+        topic_partitions=(),
+    )
+    tried = row(ApiKey.CONSUMER_GROUP_HEARTBEAT, request=request)
+    codes, _ = told(lab_with(group("READ"), topic("READ")), tried)
+    assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}

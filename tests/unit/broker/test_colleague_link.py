@@ -1,5 +1,6 @@
 """One errand's way to one broker: versions, order, failures, and the wait after them."""
 
+import random
 from collections.abc import Callable
 
 from headwater.broker.colleague_link import (
@@ -34,6 +35,7 @@ from headwater.wire.messages.sasl_handshake import SaslHandshakeResponse
 from headwater.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from headwater.wire.translation import write
 from tests.sim.broker_lab import ScriptedClock
+from tests.sim.loaded_dice import LoadedDice
 
 SIZE_BYTES = 4
 THEIRS = {
@@ -285,13 +287,9 @@ def test_a_link_that_is_closed_fails_what_waits_and_may_be_used_again() -> None:
 
 
 def logging_in() -> Lab:
-    """A link to brokers that ask for a login, and have it renewed a second before its end."""
-
-    def log_in() -> tuple[ClientLogin, Callable[[int], int | None]]:
-        login = ClientLogin("PLAIN", lambda: PlainClient("b1", "secret"))
-        return login, lambda lifetime_ms: lifetime_ms - 1_000 if lifetime_ms else None
-
-    return Lab(log_in)
+    """A link to brokers that ask for a login."""
+    dice = LoadedDice(random.Random(1))
+    return Lab(lambda: ClientLogin("PLAIN", PlainClient("b1", "secret"), dice))
 
 
 def apis_asked(line: Line) -> list[ApiKey]:
@@ -333,14 +331,21 @@ def test_a_login_is_renewed_in_time_and_requests_wait_for_that_too() -> None:
     lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
     lab.line.answer(SaslAuthenticateResponse(session_lifetime_ms=10_000))
     lab.line.room = 1
-    lab.clock.move(9_000)
+    lab.clock.move(8_499)
     lab.link.sweep(lab.clock.steady_ms())
     lab.ask()
+    lab.line.answer(StopReplicaResponse())
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA], "it is too early"
+    lab.clock.move(1_000)
+    lab.link.sweep(lab.clock.steady_ms())
     assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA], "there is no room for it yet"
     lab.line.answer(StopReplicaResponse())
     assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE]
+    lab.line.room = 5
+    lab.ask()
+    assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE], "whatever room there is"
     lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
     lab.line.answer(SaslAuthenticateResponse(session_lifetime_ms=10_000))
     assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA]
     lab.line.answer(StopReplicaResponse())
-    assert lab.outcomes == [StopReplicaResponse(), StopReplicaResponse()]
+    assert len(lab.outcomes) == 3

@@ -115,10 +115,8 @@ def test_what_is_wrong_is_said_in_one_line_without_a_secret(
 def test_a_broker_logs_in_as_its_own_listener_says() -> None:
     settings = parse_broker_settings(BASE)
     found = credentials_between_brokers(settings, "INSIDE")
-    assert found is not None
     assert (found.mechanism, found.user, found.password) == ("PLAIN", "b1", "broker-secret")
     assert "broker-secret" not in repr(found)
-    assert credentials_between_brokers(settings, "OPEN") is None
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_each_setting_that_is_put_aside_is_warned_of_once(
         (["--node-id", "1", "-o", "node.id=1"], "--node-id and -o node.id say the same"),
         (["--data", "a", "-o", "log.dir=b"], "--data and -o log.dir say the same"),
         (["-o", "ssl.provider=BC"], "not built yet"),
-        (["-o", "listeners=SASL_SSL://:9092"], "not built yet"),
+        (["-o", "ssl.client.auth=maybe"], "must be one of none, requested, required"),
         (["--dta", "x"], "unrecognized arguments: --dta x; see headwater start --help"),
         (["--log-format", "xml"], "invalid choice: 'xml'"),
     ],

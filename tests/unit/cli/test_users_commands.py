@@ -84,6 +84,14 @@ def test_a_first_user_is_made_before_the_first_start_and_logs_in(tmp_path: Path)
     with EmbeddedBroker(SASL, data_directory=data) as broker:
         assert can_log_in(broker, "admin", "first-secret", "SCRAM-SHA-512")
         assert not can_log_in(broker, "admin", "first-secret", "SCRAM-SHA-256")
+        login = tmp_path / "admin.properties"
+        login.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+            "sasl.username=admin\nsasl.password=first-secret\n"
+        )
+        at = ("--bootstrap", broker.bootstrap_servers, "--command-config", str(login))
+        told("create", "alice", *at, given="pw\n")
+        assert [each["user"] for each in told("list", *at)] == ["admin", "alice"]
         refused = run(*words, given="another\n")
         assert refused.exit_code == 1
         assert "in use" in refused.output

@@ -591,3 +591,22 @@ def test_where_few_wait_an_answer_leaves_at_once() -> None:
     channel.feed(framed(b"now"))
     lab.loop.turn()
     assert channel.sent == framed(b"now")
+
+
+def test_a_guard_serves_in_the_place_of_the_service_and_bounds_frames() -> None:
+    lab = ConnectionLab()
+    guard = ConnectionLab()
+    connection, channel = lab.connect()
+    connection.guard(guard, frame_limit_bytes=10)
+    channel.feed(framed(b"0123456789"))
+    lab.loop.run()
+    assert (guard.frames, lab.frames) == ([b"0123456789"], [])
+    connection.guard(lab, frame_limit_bytes=20)
+    channel.feed(framed(b"0123456789ABCDEF"))
+    lab.loop.run()
+    assert lab.frames == [b"0123456789ABCDEF"]
+    connection.guard(guard, frame_limit_bytes=10)
+    channel.feed(framed(b"0123456789A"))
+    lab.loop.run()
+    assert connection.is_closed
+    assert guard.closed_ones == [connection]

@@ -9,6 +9,8 @@ from headwater.pipeline.value_formats import ValueFormat
 
 QUERY = "0b1f6c1e-5a55-4a0e-8f3b-0d6c7a1b2c3d"
 
+AVRO = {"valueFormat": "avro", "schema.registry.url": "http://127.0.0.1:8081"}
+
 
 def read(**more: str) -> SinkOptions:
     return read_sink_options({"kafka.bootstrap.servers": "b:9092"} | more, is_streaming=True)
@@ -66,7 +68,10 @@ def test_keys_and_values_may_have_a_format() -> None:
         ({"delivery": "exactly-once", "kafka.enable.idempotence": "false"}, "idempotence"),
         ({"delivery": "exactly-once"}, "needs topic, or markerTopic"),
         ({"queryId": "mine"}, "must be a UUID, or spark"),
-        ({"valueFormat": "avro"}, "valueFormat=avro needs a schema registry"),
+        ({"valueFormat": "avro"}, "valueFormat=avro needs schema.registry.url"),
+        ({"schema.registry.url": "http://r"}, "no meaning without keyFormat or valueFormat avro"),
+        ({**AVRO, "value.subject.name.strategy": "x"}, "must be one of TopicNameStrategy"),
+        ({**AVRO, "valueSchema": '"int"', "use.latest.version": "true"}, "contradict each other"),
         ({"keyFormat": "xml"}, "keyFormat must be one of bytes, json"),
         ({"batchId": "-1"}, "at least 0"),
     ],

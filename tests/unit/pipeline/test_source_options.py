@@ -14,6 +14,8 @@ from headwater.pipeline.topic_offsets import EARLIEST, LATEST
 
 T0 = TopicPartition("t", 0)
 
+AVRO = {"valueFormat": "avro", "schema.registry.url": "http://127.0.0.1:8081"}
+
 
 def streaming(**more: str) -> SourceOptions:
     return _read(more, is_streaming=True)
@@ -109,7 +111,9 @@ def test_sparks_own_options_are_none_of_our_business() -> None:
         ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
         ({"kafka.key.deserializer": "x"}, "given as bytes"),
         ({"rowtype": "bytes"}, "must be one of record, batch"),
-        ({"valueFormat": "avro"}, "valueFormat=avro needs a schema registry"),
+        ({"valueFormat": "avro"}, "valueFormat=avro needs schema.registry.url"),
+        ({"schema.registry.url": "http://r"}, "no meaning without keyFormat or valueFormat avro"),
+        ({**AVRO, "value.subject.name.strategy": "x"}, "must be one of TopicNameStrategy"),
         ({"mode": "DROPMALFORMED"}, "mode must be one of failfast, permissive"),
         ({"valueFormat": "json", "rowtype": "batch"}, "unopened"),
         ({"startingOffsets": "{"}, "must be JSON"),

@@ -26,13 +26,14 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     SupportsTriggerAvailableNow,
 )
 
+from headwater.pipeline.arrow_types import arrow_schema
 from headwater.pipeline.batch_identity import BatchIdentity
 from headwater.pipeline.connect.connector import Position, Sink, Source, Split
 from headwater.pipeline.connect.connectors import open_sink, open_source
@@ -72,10 +73,10 @@ class ConnectSource(DataSource):
         return from_arrow_schema(self._chosen().source().schema())
 
     def reader(self, schema: "StructType") -> DataSourceReader:
-        return ConnectReader(self._chosen(), to_arrow_schema(schema))
+        return ConnectReader(self._chosen(), arrow_schema(schema))
 
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
-        return ConnectStreamReader(self._chosen(), to_arrow_schema(schema))
+        return ConnectStreamReader(self._chosen(), arrow_schema(schema))
 
     def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
         if overwrite:
@@ -83,12 +84,12 @@ class ConnectSource(DataSource):
         query_id = self.options.get("queryid") or str(uuid.uuid4())
         batch_id = int(self.options.get("batchid") or 0)
         chosen = self._chosen()
-        chosen.sink().prepare(to_arrow_schema(schema))
+        chosen.sink().prepare(arrow_schema(schema))
         return ConnectWriter(chosen, query_id, batch_id)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
         chosen = self._chosen()
-        chosen.sink().prepare(to_arrow_schema(schema))
+        chosen.sink().prepare(arrow_schema(schema))
         return ConnectStreamWriter(chosen)
 
     def _chosen(self) -> Chosen:

@@ -1,4 +1,4 @@
-"""Rows into topics, and topics into rows: JSON objects as values, a column as key.
+"""Rows into topics, and topics into rows: JSON objects or Avro as values, a column as key.
 
     import_rows(spark, "postgresql", {...}, topic="orders", key="id", ...)
     export_rows(spark, "files", {...}, topic="orders", schema="id bigint, name string", ...)
@@ -15,8 +15,9 @@ from headwater.pipeline.connect.postgresql import DELETED
 from headwater.pipeline.failures import OptionRefused
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,26 @@ class Running:
     every: str = "5 seconds"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroValues:
+    """Values are Avro, with their schemas in a registry; else they are JSON."""
+
+    registry: str
+    # That of the topic, if it is not given.
+    subject: str | None = None
+    # The text of a schema: to read with, or to write with.
+    schema: str | None = None
+
+    def options(self) -> dict[str, str]:
+        """Of the source, or of the sink."""
+        given = {"valueSubject": self.subject, "valueSchema": self.schema}
+        return {
+            "valueFormat": "avro",
+            "schema.registry.url": self.registry,
+            **{name: text for name, text in given.items() if text is not None},
+        }
+
+
 def import_rows(
     spark: "SparkSession",
     connector: str,
@@ -38,13 +59,15 @@ def import_rows(
     topic: str,
     key: str | None = None,
     running: Running,
+    avro: AvroValues | None = None,
 ) -> "StreamingQuery":
     """Rows of a connector into a topic, exactly once."""
     from pyspark.sql import functions
 
     rows = _with(spark.readStream.format("headwater-connect"), connector, options).load()
     expect_key(key, rows.columns)
-    value = functions.to_json(functions.struct("*"), {"ignoreNullFields": "false"})
+    row = functions.struct("*")
+    value = functions.to_json(row, {"ignoreNullFields": "false"}) if avro is None else row
     columns = [value.alias("value")]
     if key is not None:
         columns.append(functions.col(key).cast("string").alias("key"))
@@ -54,6 +77,7 @@ def import_rows(
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("topic", topic)
         .option("delivery", "exactly-once")
+        .options(**({} if avro is None else avro.options()))
     )
     return _start(writer, running)
 
@@ -65,20 +89,29 @@ def export_rows(
     *,
     bootstrap_servers: str,
     topic: str,
-    schema: str,
+    schema: str | None = None,
     key: str | None = None,
     running: Running,
+    avro: AvroValues | None = None,
 ) -> "StreamingQuery":
-    """Records of a topic into a connector. `schema` has the columns, as Spark's DDL says them."""
+    """Records of a topic into a connector.
+
+    JSON needs a `schema`, which has the columns as Spark's DDL says them. Avro has the columns that
+    the registry says.
+    """
+    if (schema is None) == (avro is None):
+        raise OptionRefused("JSON needs a schema with the columns, and Avro a registry: which one?")
     records = (
         spark.readStream.format("headwater")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
+        .options(**({} if avro is None else avro.options()))
         .load()
     )
-    writer = rows_of(records, schema, key).writeStream.format("headwater-connect")
+    rows = avro_rows(records, key) if schema is None else rows_of(records, schema, key)
+    writer = rows.writeStream.format("headwater-connect")
     return _start(_with(writer, connector, options), running)
 
 
@@ -96,8 +129,29 @@ def rows_of(records: "DataFrame", schema: str, key: str | None) -> "DataFrame":
     kinds = StructType.fromDDL(schema)
     if not isinstance(kinds, StructType):
         raise OptionRefused(f"schema has columns, as in: id bigint, name string; not {schema}")
-    expect_key(key, kinds.names)
     parsed = functions.from_json(functions.col("value").cast("string"), kinds, {"mode": "FAILFAST"})
+    return _columns(records, parsed, kinds, key)
+
+
+def avro_rows(records: "DataFrame", key: str | None) -> "DataFrame":
+    """The records of Avro in the values of records, which the source has read already."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    kinds = records.schema["value"].dataType
+    if not isinstance(kinds, StructType):
+        raise OptionRefused(
+            f"only records of Avro become rows, and the schema has {kinds.simpleString()}"
+        )
+    return _columns(records, functions.col("value"), kinds, key)
+
+
+def _columns(
+    records: "DataFrame", parsed: "Column", kinds: "StructType", key: str | None
+) -> "DataFrame":
+    from pyspark.sql import functions
+
+    expect_key(key, kinds.names)
     columns = [
         functions.coalesce(
             parsed[name], functions.col("key").cast("string").cast(kinds[name].dataType)

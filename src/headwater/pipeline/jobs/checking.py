@@ -13,7 +13,9 @@ from typing import Final, Protocol
 
 from headwater.model.failures import HeadwaterError
 from headwater.pipeline.failures import OptionRefused
-from headwater.pipeline.jobs import graph
+from headwater.pipeline.jobs import avro_checking, graph
+from headwater.pipeline.jobs.avro_checking import Registries
+from headwater.pipeline.jobs.avro_parts import sink_avro
 from headwater.pipeline.jobs.connector_port import Connectors
 from headwater.pipeline.jobs.document import Document, Place, Problem
 from headwater.pipeline.jobs.spec import (
@@ -25,7 +27,7 @@ from headwater.pipeline.jobs.spec import (
     SourceSpec,
     StepSpec,
 )
-from headwater.pipeline.sink_options import read_sink_options
+from headwater.pipeline.sink_options import SinkOptions, read_sink_options
 from headwater.pipeline.source_options import SourceOptions, read_source_options
 
 BOOTSTRAP: Final = "kafka.bootstrap.servers"
@@ -68,13 +70,14 @@ def check_pipeline(
     connectors: Connectors,
     grammar: Grammar | None,
     topics: Topics | None,
+    registries: Registries | None = None,
 ) -> list[Problem]:
     """Everything that is wrong, in the order of the file."""
     found = [
         *graph.complaints(spec),
-        *_of_sources(spec, connectors),
+        *_of_sources(spec, connectors, registries),
         *_of_steps(spec),
-        *_of_sinks(spec, connectors),
+        *_of_sinks(spec, connectors, registries),
     ]
     problems = [document.problem(place, text) for place, text in found]
     if grammar is not None:
@@ -90,26 +93,33 @@ def topic_options(spec: PipelineSpec, options: Mapping[str, str]) -> dict[str, s
     return {**default, **options}
 
 
-def _of_sources(spec: PipelineSpec, connectors: Connectors) -> Iterator[Complaint]:
+def _of_sources(
+    spec: PipelineSpec, connectors: Connectors, registries: Registries | None
+) -> Iterator[Complaint]:
     for source in spec.sources:
+        known = source
         if source.connector is not None:
             yield from _of_connector(source, connectors, is_source=True)
         elif source.is_topic:
-            yield from _of_options(source, spec)
+            try:
+                topic = source_options(source, spec).subscription.only_topic
+            except OptionRefused as error:
+                yield _place_of(source.place, source.options, str(error)), f"{source.name}: {error}"
+            else:
+                known, complaints = avro_checking.of_source(source, spec, topic, registries)
+                yield from complaints
         if source.watermark is not None:
-            yield from _of_watermark(source)
-
-
-def _of_options(source: SourceSpec, spec: PipelineSpec) -> Iterator[Complaint]:
-    try:
-        source_options(source, spec)
-    except OptionRefused as error:
-        yield _place_of(source.place, source.options, str(error)), f"{source.name}: {error}"
+            yield from _of_watermark(known)
 
 
 def source_options(source: SourceSpec, spec: PipelineSpec) -> SourceOptions:
     given = topic_options(spec, source.options)
     return read_source_options(given, is_streaming=not source.is_table)
+
+
+def sink_options(sink: SinkSpec, spec: PipelineSpec) -> SinkOptions:
+    given = topic_options(spec, {**sink.options, **sink_avro(sink, spec)})
+    return read_sink_options(given, is_streaming=True)
 
 
 def _place_of(place: Place, options: Mapping[str, str], text: str) -> Place:
@@ -142,6 +152,9 @@ def _of_watermark(source: SourceSpec) -> Iterator[Complaint]:
         each for decoding in (source.key, source.value) if decoding for each in decoding.fields
     ]
     if not source.is_topic:
+        return
+    if any(each and each.avro and not each.fields for each in (source.key, source.value)):
+        # Its columns are known to the registry, which was not asked.
         return
     if not fields:
         if column != "timestamp":
@@ -190,24 +203,29 @@ def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Complaint]:
     yield place, f"{python.file.name} has no function {python.function}"
 
 
-def _of_sinks(spec: PipelineSpec, connectors: Connectors) -> Iterator[Complaint]:
+def _of_sinks(
+    spec: PipelineSpec, connectors: Connectors, registries: Registries | None
+) -> Iterator[Complaint]:
     for sink in spec.sinks:
         if sink.connector is not None:
             yield from _of_connector(sink, connectors, is_source=False)
         elif sink.format == HEADWATER:
-            yield from _of_topic_sink(sink, spec)
+            yield from _of_topic_sink(sink, spec, registries)
         elif sink.format in _APPEND_ONLY and sink.mode is not Mode.APPEND:
             yield (*sink.place, "mode"), f"files of {sink.format} can only be appended to"
     if spec.dead_letter is not None and spec.bootstrap is None:
         yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
 
 
-def _of_topic_sink(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Complaint]:
-    given = topic_options(spec, sink.options)
+def _of_topic_sink(
+    sink: SinkSpec, spec: PipelineSpec, registries: Registries | None
+) -> Iterator[Complaint]:
     try:
-        read_sink_options(given, is_streaming=True)
+        read = sink_options(sink, spec)
     except OptionRefused as error:
         yield _place_of(sink.place, sink.options, str(error)), f"{sink.name}: {error}"
+    else:
+        yield from avro_checking.of_sink(sink, read.topic, dict(read.avro), registries)
     if sink.record.tombstone is not None and sink.record.key is None:
         yield (*sink.place, "tombstone"), "a tombstone without a key deletes nothing: set key"
     if sink.mode is Mode.UPDATE and sink.record.key is None:
@@ -288,7 +306,7 @@ def _named_topics(
     for sink in spec.sinks:
         if sink.is_topic and sink.create is None:
             try:
-                read = read_sink_options(topic_options(spec, sink.options), is_streaming=True)
+                read = sink_options(sink, spec)
             except OptionRefused:
                 continue
             if read.topic is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
+from headwater.pipeline.avro.spark_columns import record_columns
 from headwater.pipeline.jobs.parse_errors import why_unparsable
 from headwater.pipeline.jobs.source_reading import RECORD
 from headwater.pipeline.jobs.spec import Coding, Decoding, SourceSpec
@@ -24,13 +25,15 @@ _HEADERS: Final = "array<struct<key:string,value:binary>>"
 _ERRORS: Final = "__headwater.errors."
 
 
-def decode(records: "DataFrame", source: SourceSpec, *, keeps_broken: bool) -> "DataFrame":
+def decode(
+    records: "DataFrame", source: SourceSpec, registry: str | None, *, keeps_broken: bool
+) -> "DataFrame":
     """Rows of fields. Records that do not parse are left out, or else stop the query."""
     decodings = _decodings(source)
     if not decodings:
         return records
     mode = "PERMISSIVE" if keeps_broken else "FAILFAST"
-    parsed = _parsed(records, decodings, mode)
+    parsed = _parsed(records, decodings, mode, registry)
     if keeps_broken:
         parsed = parsed.where(~_is_broken(decodings))
     fields = [
@@ -42,14 +45,16 @@ def decode(records: "DataFrame", source: SourceSpec, *, keeps_broken: bool) -> "
     return parsed.select(*fields, record)
 
 
-def dead_letters(records: "DataFrame", source: SourceSpec, pipeline: str) -> "DataFrame | None":
+def dead_letters(
+    records: "DataFrame", source: SourceSpec, pipeline: str, registry: str | None
+) -> "DataFrame | None":
     """The records that do not parse, with the reason added to their headers."""
     decodings = {
         part: each for part, each in _decodings(source).items() if each.coding is not Coding.STRING
     }
     if not decodings:
         return None
-    broken = _parsed(records, decodings, "PERMISSIVE").where(_is_broken(decodings))
+    broken = _parsed(records, decodings, "PERMISSIVE", registry).where(_is_broken(decodings))
     said = {
         "message": _reason(decodings),
         "topic": f.col("topic"),
@@ -80,12 +85,22 @@ def _decodings(source: SourceSpec) -> dict[str, Decoding]:
     return {part: decoding for part, decoding in both.items() if decoding is not None}
 
 
-def _parsed(records: "DataFrame", decodings: dict[str, Decoding], mode: str) -> "DataFrame":
+def _parsed(
+    records: "DataFrame", decodings: dict[str, Decoding], mode: str, registry: str | None
+) -> "DataFrame":
     columns = {
-        _PARSED + part: _parse(f.col(part).cast("string"), decoding, mode)
+        _PARSED + part: _read_avro(part, decoding, mode, registry)
+        if decoding.coding is Coding.AVRO
+        else _parse(f.col(part).cast("string"), decoding, mode)
         for part, decoding in decodings.items()
     }
     return records.withColumns(columns)
+
+
+def _read_avro(part: str, decoding: Decoding, mode: str, registry: str | None) -> "Column":
+    assert registry is not None, "refused when the schema was asked for"
+    is_strict = mode == "FAILFAST"
+    return record_columns(part, registry, decoding.schema, _BROKEN, is_strict=is_strict)
 
 
 def _parse(text: "Column", decoding: Decoding, mode: str) -> "Column":
@@ -120,9 +135,12 @@ def _reason(decodings: dict[str, Decoding]) -> "Column":
     why = f.udf(why_unparsable, "string", useArrow=False)
     told = None
     for part, each in decodings.items():
-        reason = f.concat(
-            f.lit(f"{part}: "), why(f.col(part), f.lit(each.coding.value), f.lit(each.schema))
+        said = (
+            f.col(_PARSED + part).getField(_BROKEN)
+            if each.coding is Coding.AVRO
+            else why(f.col(part), f.lit(each.coding.value), f.lit(each.schema))
         )
+        reason = f.concat(f.lit(f"{part}: "), said)
         told = f.when(_part_is_broken(part), reason) if told is None else told.otherwise(reason)
     assert told is not None
     return told

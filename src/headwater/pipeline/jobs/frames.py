@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
 
-from headwater.pipeline.jobs.checking import topic_options
+from headwater.pipeline.jobs.avro_parts import with_columns
+from headwater.pipeline.jobs.checking import source_options, topic_options
 from headwater.pipeline.jobs.connector_port import Connectors
 from headwater.pipeline.jobs.decoding import dead_letters, decode, latest_per_key
 from headwater.pipeline.jobs.document import refuse
@@ -49,7 +50,9 @@ class Frames:
             if source.is_topic:
                 keeping = replace(source, options={**source.options, "includeHeaders": "true"})
                 records = self._records(keeping, is_streaming=True)
-                letters = dead_letters(records, source, self._spec.name)
+                letters = dead_letters(
+                    records, self._known(source), self._spec.name, self._registry(source)
+                )
                 if letters is not None:
                     found[source.name] = letters
         return found
@@ -68,7 +71,17 @@ class Frames:
         records = self._records(source, is_streaming=not source.is_table)
         if source.is_table:
             records = latest_per_key(records)
-        return decode(records, source, keeps_broken=self._spec.dead_letter is not None)
+        keeps_broken = self._spec.dead_letter is not None
+        known, registry = self._known(source), self._registry(source)
+        return decode(records, known, registry, keeps_broken=keeps_broken)
+
+    def _known(self, source: SourceSpec) -> SourceSpec:
+        """With the columns of its Avro."""
+        topic = source_options(source, self._spec).subscription.only_topic
+        return with_columns(source, self._spec, topic)
+
+    def _registry(self, source: SourceSpec) -> str | None:
+        return source.registry or self._spec.registry
 
     def _files(self, source: SourceSpec) -> "DataFrame":
         reader = self._spark.readStream.format(source.format)

@@ -4,6 +4,7 @@ What a reader would get wrong: a column `value` of text or bytes is the value as
 nothing else of the row is written. All other rows are written whole, as JSON.
 """
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -20,16 +21,17 @@ _KEPT: Final = ("headers", "topic", "partition")
 _READ: Final = "offset"
 
 
-def as_records(frame: "DataFrame", record: RecordSpec) -> "DataFrame":
-    """The columns that the sink for topics takes."""
+def as_records(frame: "DataFrame", record: RecordSpec, typed: Collection[str] = ()) -> "DataFrame":
+    """The columns that the sink for topics takes. Those that are `typed` stay what they are."""
     kinds = dict(frame.dtypes)
-    value = _value(frame, record, kinds)
+    value = _typed_value(frame, record) if "value" in typed else _value(frame, record, kinds)
     if record.tombstone is not None:
         value = f.when(f.expr(record.tombstone), f.lit(None)).otherwise(value)
     columns = {"value": value}
     if record.key is not None:
-        columns["key"] = _text(frame, f.expr(record.key))
-    elif kinds.get("key") in _TEXTS:
+        key = f.expr(record.key)
+        columns["key"] = key if "key" in typed else _text(frame, key)
+    elif kinds.get("key") in _TEXTS or ("key" in kinds and "key" in typed):
         columns["key"] = f.col("key")
     if record.headers:
         columns["headers"] = f.array(
@@ -46,8 +48,15 @@ def _value(frame: "DataFrame", record: RecordSpec, kinds: dict[str, str]) -> "Co
         return _text(frame, f.expr(record.value))
     if kinds.get("value") in _TEXTS:
         return f.col("value")
-    said = [f.col(f"`{name}`") for name in frame.columns if name != RECORD]
-    return f.to_json(f.struct(*said))
+    return f.to_json(_row(frame))
+
+
+def _typed_value(frame: "DataFrame", record: RecordSpec) -> "Column":
+    return _row(frame) if record.value is None else f.expr(record.value)
+
+
+def _row(frame: "DataFrame") -> "Column":
+    return f.struct(*(f.col(f"`{name}`") for name in frame.columns if name != RECORD))
 
 
 def _is_meant(name: str, kinds: dict[str, str]) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from headwater.pipeline.jobs.avro_checking import Registries
 from headwater.pipeline.jobs.checking import Grammar, Topics, check_pipeline
 from headwater.pipeline.jobs.connector_port import Connectors
 from headwater.pipeline.jobs.document import Document, PipelineRefused, Problem
@@ -29,11 +30,17 @@ def checked(
     connectors: Connectors,
     grammar: Grammar | None,
     topics: Topics | None,
+    registries: Registries | None = None,
 ) -> PipelineSpec:
     """The pipeline of a file. `PipelineRefused` with all that is wrong with it."""
     document, spec, problems = read_file(file, bootstrap=bootstrap)
     problems += check_pipeline(
-        document, spec, connectors=connectors, grammar=grammar, topics=topics
+        document,
+        spec,
+        connectors=connectors,
+        grammar=grammar,
+        topics=topics,
+        registries=registries,
     )
     if problems:
         raise PipelineRefused(sorted(problems, key=lambda each: each.line))

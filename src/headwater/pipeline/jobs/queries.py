@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.jobs.avro_parts import sink_avro
 from headwater.pipeline.jobs.checking import topic_options
 from headwater.pipeline.jobs.connector_port import Connectors, SinkBatch
 from headwater.pipeline.jobs.outgoing_records import as_records
@@ -40,8 +41,12 @@ def start_sink(
     elif sink.format != HEADWATER:
         writer = frame.writeStream.format(sink.format).options(**sink.options)
     else:
-        records = as_records(frame, sink.record)
-        writer = topic_writer(records, topic_options(spec, sink.options), sink.mode.value)
+        avro = sink_avro(sink, spec)
+        records = as_records(
+            frame, sink.record, () if sink.encoding is None else sink.encoding.parts
+        )
+        options = topic_options(spec, {**sink.options, **avro})
+        writer = topic_writer(records, options, sink.mode.value)
     return _start(writer, sink, spec)
 
 

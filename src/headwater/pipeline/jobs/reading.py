@@ -43,6 +43,7 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[Problem]]:
         name=_name(top, document.file),
         checkpoint=_path(top.text("checkpoint") or "./checkpoints", folder),
         bootstrap=top.text("bootstrap"),
+        registry=top.text("registry"),
         sources=_sources(top, folder),
         steps=_steps(top, folder),
         sinks=_sinks(top, folder),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from headwater.pipeline.failures import OptionRefused, RoutesDiffer, WrongColumns
+from headwater.pipeline.failures import OptionRefused, RoutesDiffer, SchemaUnfit, WrongColumns
 from headwater.pipeline.gentle_stop import STOP_PATIENCE_MS, Query
 from headwater.pipeline.jobs.connector_port import Connectors
 from headwater.pipeline.jobs.document import PipelineRefused
@@ -26,7 +26,7 @@ from headwater.pipeline.stream_writing import FIXED_ROUTES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_HOPELESS: Final = (PipelineRefused, OptionRefused, WrongColumns, RoutesDiffer)
+_HOPELESS: Final = (PipelineRefused, OptionRefused, SchemaUnfit, WrongColumns, RoutesDiffer)
 
 _DEAD_LETTERS: Final = "dead-letters-of-"
 

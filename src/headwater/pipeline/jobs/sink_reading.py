@@ -7,6 +7,7 @@ comes from what the sink does and not from its place in the file, which may chan
 from pathlib import Path
 from typing import Any, Final
 
+from headwater.pipeline.jobs.avro_reading import read_encoding
 from headwater.pipeline.jobs.durations import duration_ms
 from headwater.pipeline.jobs.section import Section
 from headwater.pipeline.jobs.spec import (
@@ -33,6 +34,7 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
     mode = section.choice("mode", _MODES, Mode.APPEND)
     trigger = _trigger(section)
     record = _record(section) if is_topic else RecordSpec()
+    encoding = read_encoding(section, folder) if is_topic else None
     create = _create(section) if is_topic else None
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
@@ -47,6 +49,7 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
         mode=mode,
         trigger=trigger,
         record=record,
+        encoding=encoding,
         create=create,
     )
 

@@ -8,6 +8,7 @@ is known of the record is in one column, `record`.
 from pathlib import Path
 from typing import Final
 
+from headwater.pipeline.jobs.avro_reading import read_avro_spec
 from headwater.pipeline.jobs.ddl import BadSchema, Field, read_schema
 from headwater.pipeline.jobs.durations import duration_ms
 from headwater.pipeline.jobs.section import Section
@@ -23,7 +24,7 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     # Words such as `format` and `table` are the connector's, where there is one.
     chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
     is_topic = connector is None and chosen == HEADWATER
-    key, value = _decodings(section, is_topic=is_topic)
+    key, value, registry = _decodings(section, folder, is_topic=is_topic)
     is_table = connector is None and section.flag("table")
     if is_table and not is_topic:
         section.refuse("only a topic can be read as a table of its latest values", "table")
@@ -43,6 +44,7 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
         schema=schema,
         key=key,
         value=value,
+        registry=registry,
         watermark=watermark,
         is_table=is_table,
     )
@@ -65,29 +67,46 @@ def read_watermark(section: Section) -> Watermark | None:
     return Watermark(column=column, delay_ms=delay_ms)
 
 
-def _decodings(section: Section, *, is_topic: bool) -> tuple[Decoding | None, Decoding | None]:
+def _decodings(
+    section: Section, folder: Path, *, is_topic: bool
+) -> tuple[Decoding | None, Decoding | None, str | None]:
     inner = section.inner("decode")
     if inner is None:
-        return None, None
+        return None, None, None
     if not is_topic:
         section.refuse("only topics are decoded; a format or connector has its schema", "decode")
-    key, value = _decoding(inner, "key"), _decoding(inner, "value")
+    key, value = _decoding(inner, "key", folder), _decoding(inner, "value", folder)
+    registry = inner.text("registry")
     inner.refuse_unknown()
+    for text in clashes(key, value):
+        inner.refuse(text)
+    return key, value, registry
+
+
+def clashes(key: Decoding | None, value: Decoding | None) -> list[str]:
+    """What is wrong with the names of columns."""
     names = [each.name.lower() for decoding in (key, value) if decoding for each in decoding.fields]
-    for name in sorted(set(names)):
-        if names.count(name) > 1:
-            inner.refuse(f"the column {name} comes from the key and from the value")
-        if name == RECORD:
-            inner.refuse(f"no column can be called {RECORD}: that is what the record itself is")
-    return key, value
+    found = [
+        f"the column {name} comes from the key and from the value"
+        for name in sorted(set(names))
+        if names.count(name) > 1
+    ]
+    if RECORD in names:
+        found.append(f"no column can be called {RECORD}: that is what the record itself is")
+    return found
 
 
-def _decoding(section: Section, part: str) -> Decoding | None:
+def _decoding(section: Section, part: str, folder: Path) -> Decoding | None:
     value = section.raw(part)
     if value is None:
         return None
     if value == Coding.STRING.value:
         return _string(part)
+    if value == Coding.AVRO.value or (
+        isinstance(value, dict) and list(value) == [Coding.AVRO.value]
+    ):
+        avro = read_avro_spec(section, part, folder)
+        return Decoding(coding=Coding.AVRO, schema="", fields=(), avro=avro)
     if not isinstance(value, dict) or len(value) != 1:
         known = ", ".join(_CODINGS)
         section.refuse(f"{part} is decoded by one of {known}, such as {{json: 'id bigint'}}", part)

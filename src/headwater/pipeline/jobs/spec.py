@@ -22,6 +22,28 @@ class Coding(Enum):
     STRING = "string"
     JSON = "json"
     CSV = "csv"
+    # By schemas in a registry.
+    AVRO = "avro"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroSpec:
+    """Which schema a key or a value has; without any of these, the newest of the usual subject."""
+
+    # The text of a schema, whether it was in the file itself or in another.
+    schema: str | None = None
+    subject: str | None = None
+    strategy: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """What a sink writes as Avro, `key` or `value` or both, and how its schemas are registered."""
+
+    parts: Mapping[str, AvroSpec]
+    registry: str | None = None
+    register: bool = True
+    latest: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +53,9 @@ class Decoding:
     coding: Coding
     # The columns of JSON and CSV as they were written, and as they were read.
     schema: str
+    # Those of Avro are known when the registry was asked.
     fields: tuple[Field, ...]
+    avro: AvroSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +79,8 @@ class SourceSpec:
     schema: str | None = None
     key: Decoding | None = None
     value: Decoding | None = None
+    # That of this source, where it is another than the pipeline's.
+    registry: str | None = None
     watermark: Watermark | None = None
     is_table: bool = False
 
@@ -131,6 +157,7 @@ class SinkSpec:
     mode: Mode = Mode.APPEND
     trigger: Trigger = field(default_factory=Trigger)
     record: RecordSpec = field(default_factory=RecordSpec)
+    encoding: Encoding | None = None
     create: NewTopicSpec | None = None
 
     @property
@@ -158,6 +185,7 @@ class PipelineSpec:
     steps: tuple[StepSpec, ...]
     sinks: tuple[SinkSpec, ...]
     bootstrap: str | None = None
+    registry: str | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     restarts: Restarts = field(default_factory=Restarts)

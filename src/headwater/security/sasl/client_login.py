@@ -8,7 +8,6 @@ session that is not renewed in time (KIP-368), and says for how long it holds on
 answer. It is renewed a while before its end, not all connections at the same moment.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from headwater.model.errors import ErrorCode
@@ -22,9 +21,6 @@ from headwater.wire.messages.sasl_authenticate import (
 )
 from headwater.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-HANDSHAKE_VERSION: Final = 1
-"""From this one on, tokens travel within requests."""
-
 _EARLIEST: Final = 0.85
 _SPREAD: Final = 0.10
 _STEPS: Final = 1_000
@@ -33,11 +29,14 @@ _STEPS: Final = 1_000
 class ClientLogin:
     """One login. `LoginRefused` and `MechanismRefused` end it, and its connection."""
 
-    def __init__(self, mechanism: str, begin: Callable[[], ClientExchange]) -> None:
+    handshake_version: Final = 1
+    """From this one on, tokens travel within requests."""
+
+    def __init__(self, mechanism: str, exchange: ClientExchange, dice: Dice) -> None:
         self._mechanism = mechanism
-        self._exchange = begin()
-        self.lifetime_ms = 0
-        """For how long it holds, once it is done; 0 for ever."""
+        self._exchange = exchange
+        self._dice = dice
+        self._lifetime_ms = 0
 
     def begin(self) -> SaslHandshakeRequest:
         return SaslHandshakeRequest(mechanism=self._mechanism)
@@ -50,8 +49,15 @@ class ClientLogin:
         assert isinstance(response, SaslAuthenticateResponse)
         if response.error_code is not ErrorCode.NONE:
             raise LoginRefused(response.error_message or "the broker does not believe who this is")
-        self.lifetime_ms = response.session_lifetime_ms
+        self._lifetime_ms = response.session_lifetime_ms
         return self._next(bytes(response.auth_bytes))
+
+    def renewal_ms(self) -> int | None:
+        """How long after it is done to renew it; None for one that holds for ever."""
+        if self._lifetime_ms <= 0:
+            return None
+        share = _EARLIEST + _SPREAD * self._dice.below(_STEPS) / _STEPS
+        return int(self._lifetime_ms * share)
 
     def _check_handshake(self, response: SaslHandshakeResponse) -> None:
         if response.error_code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -70,10 +76,3 @@ class ClientLogin:
         if token is None:
             return None
         return SaslAuthenticateRequest(auth_bytes=token)
-
-
-def renewal_ms(lifetime_ms: int, dice: Dice) -> int | None:
-    """How long after a login to renew it; None for one that holds for ever."""
-    if lifetime_ms <= 0:
-        return None
-    return int(lifetime_ms * (_EARLIEST + _SPREAD * dice.below(_STEPS) / _STEPS))

@@ -1,13 +1,13 @@
 """With what somebody logs in: a mechanism, a name, a password."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from headwater.model.failures import InvalidSetting
 from headwater.model.ports import Dice
 from headwater.security.sasl import plain, scram
 from headwater.security.sasl.client_login import ClientLogin
+from headwater.security.sasl.exchange import ClientExchange
 from headwater.security.sasl.jaas import read_jaas
 from headwater.security.sasl.plain import PlainClient
 from headwater.security.sasl.scram_client import ScramClient
@@ -31,10 +31,12 @@ class Credentials:
 
     def login(self, dice: Dice) -> ClientLogin:
         mechanism = scram.BY_NAME.get(self.mechanism)
+        exchange: ClientExchange
         if mechanism is None:
-            return ClientLogin(self.mechanism, partial(PlainClient, self.user, self.password))
-        begin = partial(ScramClient, mechanism, self.user, self.password, dice)
-        return ClientLogin(self.mechanism, begin)
+            exchange = PlainClient(self.user, self.password)
+        else:
+            exchange = ScramClient(mechanism, self.user, self.password, dice)
+        return ClientLogin(self.mechanism, exchange, dice)
 
 
 def credentials(

@@ -1,6 +1,9 @@
 """Rules in ZooKeeper: where Kafka 3.9 looks for them, and what becomes of what others write."""
 
 import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -199,3 +202,34 @@ def _write(lab: StoreLab, fence: Version, fact: Fact) -> Version:
     outcome = lab.write(fence, fact)
     lab.server.run()
     return outcome.of(Version)
+
+
+def test_what_changes_while_everything_is_read_anew_is_not_overwritten_by_what_was_read_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a right that was taken away would be back, until the next change."""
+    lab = StoreLab()
+    image = lab.lead()
+    slow = ResourcePattern(ResourceKind.GROUP, "slow")
+    version = _write(lab, image.version, AclsReplaced(ORDERS, AclSet((ALICE,))))
+    version = _write(lab, version, AclsReplaced(slow, AclSet((ALICE,))))
+    other = follower(lab)
+    other.keeper.expire()
+    ask = other.keeper.get
+    held: list[Callable[[], None]] = []
+
+    def get(path: str, **callbacks: Any) -> None:
+        if path == "/kafka-acl/Group/slow":
+            held.append(partial(ask, path, **callbacks))
+        else:
+            ask(path, **callbacks)
+
+    monkeypatch.setattr(type(other.keeper), "get", lambda _, path, **how: get(path, **how))
+    other.keeper.connect()
+    assert other.told() == []
+    _write(lab, version, AclsReplaced(ORDERS, AclSet((BOB,), 1)))
+    assert other.told() == []
+    monkeypatch.undo()
+    for answer in held:
+        answer()
+    assert other.told() == [AclsReplaced(ORDERS, AclSet((BOB,), 1))]

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidSetting, LoginRefused, MechanismRefused
-from headwater.security.sasl.client_login import ClientLogin, renewal_ms
+from headwater.security.sasl.client_login import ClientLogin
 from headwater.security.sasl.credentials import Credentials, credentials
 from headwater.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -32,7 +32,9 @@ def test_a_login_is_a_handshake_and_then_tokens_until_it_is_done() -> None:
     token = begun.heard(SaslHandshakeResponse(mechanisms=("PLAIN",)))
     assert token == SaslAuthenticateRequest(auth_bytes=b"\0alice\0a-secret")
     assert begun.heard(SaslAuthenticateResponse(session_lifetime_ms=5_000)) is None
-    assert begun.lifetime_ms == 5_000
+    renewal_ms = begun.renewal_ms()
+    assert renewal_ms is not None
+    assert 4_250 <= renewal_ms < 4_750
 
 
 def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are() -> None:
@@ -59,11 +61,19 @@ def test_a_broker_that_cannot_show_that_it_knows_the_user_is_refused() -> None:
 
 
 def test_a_login_is_renewed_before_its_end_and_not_at_the_same_moment_by_all() -> None:
-    drawn = dice()
-    found = {renewal_ms(100_000, drawn) for _ in range(100)}
+    begun = login()
+    begun.heard(SaslHandshakeResponse())
+    begun.heard(SaslAuthenticateResponse(session_lifetime_ms=100_000))
+    found = {begun.renewal_ms() for _ in range(100)}
     assert len(found) > 10
     assert all(each is not None and 85_000 <= each < 95_000 for each in found)
-    assert renewal_ms(0, drawn) is None
+
+
+def test_a_login_without_an_end_is_not_renewed() -> None:
+    begun = login()
+    begun.heard(SaslHandshakeResponse())
+    begun.heard(SaslAuthenticateResponse())
+    assert begun.renewal_ms() is None
 
 
 def test_jaas_or_a_name_and_a_password_say_who_logs_in() -> None:

@@ -32,6 +32,10 @@ def test_whoever_is_unknown_or_wrong_hears_the_same(token: bytes) -> None:
     assert not server.is_complete
 
 
+def test_nobody_unknown_has_a_password_whatever_it_is() -> None:
+    assert not any(passwords(USERS)("carol", each) for each in ("", "\0", "alice-secret"))
+
+
 def test_a_password_is_in_no_refusal() -> None:
     with pytest.raises(SaslRefused) as refused:
         broker().respond(b"\0alice\0my-other-secret")

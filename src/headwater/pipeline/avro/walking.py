@@ -1,0 +1,188 @@
+"""All records of a batch, walked at the same time: an array of positions instead of a loop.
+
+    data     | 0 0 0 0 1  6 t e a  2 | 0 0 0 0 1  8 m a t e  4 | ...
+    at                    ^                       ^
+
+Every step reads one number, or one slice, of each record, and moves all positions on. What a reader
+would get wrong: a record that ends too early does not stop the others. It is marked, its position
+stays at its end, and what is read there means nothing; who walked looks at the marks afterwards.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+# An array of any type: the stubs tell arrays from chunked ones and scalars, at every call.
+AnyArray = Any
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# A step may look this far behind the end of a record before it is noticed.
+_AHEAD_BYTES: Final = 32
+_VARINT_BITS: Final = 64
+
+
+class Batch:
+    """The bytes of records of one schema, and which of them are not what the schema says."""
+
+    def __init__(self, values: AnyArray) -> None:
+        """`values` is of type binary and has no nulls."""
+        _, offsets, raw = values.buffers()
+        count = len(values)
+        bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + count + 1]
+        first, last = int(bounds[0]), int(bounds[-1])
+        self.starts: Longs = bounds[:-1].astype(np.int64) - first
+        self.ends: Longs = bounds[1:].astype(np.int64) - first
+        self.data: Bytes = np.zeros(last - first + _AHEAD_BYTES, np.uint8)
+        if raw is not None:
+            self.data[: last - first] = np.frombuffer(raw, np.uint8)[first:last]
+        self.is_bad: Bools = np.zeros(count, np.bool_)
+
+    def walk(self, skipped_bytes: int) -> "Walk":
+        """From behind so many bytes of each record, which all of them must have."""
+        rows = np.arange(len(self.starts))
+        walk = Walk(self, rows, self.starts, self.ends)
+        walk.move(self.starts + skipped_bytes)
+        return walk
+
+
+class Walk:
+    """Where one is in each of some records."""
+
+    __slots__ = ("at", "batch", "ends", "rows")
+
+    def __init__(self, batch: Batch, rows: Longs, at: Longs, ends: Longs) -> None:
+        self.batch = batch
+        self.rows = rows
+        self.at = at
+        self.ends = ends
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, chosen: Longs) -> "Walk":
+        """The same place in some of the records; `rejoin` brings them back."""
+        return Walk(self.batch, self.rows[chosen], self.at[chosen], self.ends[chosen])
+
+    def rejoin(self, chosen: Longs, part: "Walk") -> None:
+        self.at = self.at.copy()
+        self.at[chosen] = part.at
+
+    def condemn(self, is_bad: Bools) -> None:
+        if is_bad.any():
+            self.batch.is_bad[self.rows[is_bad]] = True
+
+    def is_good(self) -> Bools:
+        return ~self.batch.is_bad[self.rows]
+
+    def move(self, to: Longs) -> None:
+        is_over = to > self.ends
+        if is_over.any():
+            self.batch.is_bad[self.rows[is_over]] = True
+            to = np.minimum(to, self.ends)
+        self.at = to
+
+    def long(self) -> Longs:
+        """A whole number, of one to ten bytes with seven bits each, and its sign in the last."""
+        data = self.batch.data
+        byte = data[self.at]
+        found = (byte & 0x7F).astype(np.uint64)
+        to = self.at + 1
+        going_on = np.flatnonzero(byte > 0x7F)
+        shift = 7
+        while len(going_on) and shift < _VARINT_BITS:
+            byte = data[to[going_on]]
+            found[going_on] |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(shift)
+            to[going_on] += 1
+            going_on = going_on[byte > 0x7F]
+            shift += 7
+        if len(going_on):
+            self.batch.is_bad[self.rows[going_on]] = True
+        self.move(to)
+        sign = (found & np.uint64(1)).astype(np.int64)
+        return (found >> np.uint64(1)).astype(np.int64) ^ -sign
+
+    def fixed(self, size_bytes: int) -> Bytes:
+        """A row of so many bytes for each record."""
+        at = self.at
+        self.move(at + size_bytes)
+        # Those that are over read from their end, and so stay within the data.
+        at = np.where(self.at == at + size_bytes, at, 0)
+        if size_bytes > len(self.batch.data):
+            return np.broadcast_to(np.uint8(0), (len(at), size_bytes))
+        found: Bytes = self.batch.data[at[:, np.newaxis] + np.arange(size_bytes)]
+        return found
+
+    def slice(self) -> tuple[Longs, Longs]:
+        """A length and as many bytes: where they begin, and how many they are."""
+        length = self.long()
+        is_bad = (length < 0) | (length > self.ends - self.at)
+        if is_bad.any():
+            self.condemn(is_bad)
+            length = np.where(is_bad, 0, length)
+        start = self.at
+        self.at = start + length
+        return start, length
+
+    def bytes_at(self, start: Longs, length: Longs) -> AnyArray:
+        """Slices of the data as an array of Arrow.
+
+        Slices and the gaps between them are taken for one array, of which each second is copied:
+        so Arrow does it, which is many times faster than arrays of indexes.
+        """
+        count = len(start)
+        end = start + length
+        if count and bool((start[1:] < end[:-1]).any()):
+            order = np.argsort(start, kind="stable")
+            back = np.empty(count, np.int64)
+            back[order] = np.arange(count)
+            return self.bytes_at(start[order], length[order]).take(numbers(back, pa.int64()))
+        if not count:
+            return pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(bytes(4)), None])
+        bounds = np.empty(2 * count, np.int32)
+        bounds[0::2], bounds[1::2] = start, end
+        both = pa.Array.from_buffers(
+            pa.binary(),
+            2 * count - 1,
+            [None, buffer(bounds), buffer(self.batch.data)],
+        )
+        return both.take(numbers(np.arange(0, 2 * count, 2), pa.int64()))
+
+
+def buffer(values: npt.NDArray[Any]) -> pa.Buffer:
+    """The bytes of an array of numpy, which stay where they are."""
+    # The stubs do not know that an array is a buffer.
+    raw: Any = np.ascontiguousarray(values)
+    return pa.py_buffer(raw)
+
+
+def numbers(values: npt.NDArray[Any], kind: pa.DataType) -> AnyArray:
+    """An array of Arrow over one of numpy, whose values have the width of the type."""
+    return pa.Array.from_buffers(kind, len(values), [None, buffer(values)])
+
+
+def scattered(count: int, parts: list[tuple[Longs, AnyArray]], kind: pa.DataType) -> AnyArray:
+    """Parts put together: each says which rows it has the values of. Other rows are null."""
+    parts = [(rows, values) for rows, values in parts if len(rows)]
+    if not parts:
+        empty: Any = pa.nulls
+        return empty(count, kind)
+    if len(parts) == 1 and len(parts[0][0]) == count:
+        return parts[0][1]
+    where = np.zeros(count, np.int64)
+    is_there = np.zeros(count, np.bool_)
+    first = 0
+    for rows, _ in parts:
+        where[rows] = np.arange(first, first + len(rows))
+        is_there[rows] = True
+        first += len(rows)
+    whole = pa.concat_arrays([values for _, values in parts])
+    places = pa.Array.from_buffers(
+        pa.int64(),
+        count,
+        [buffer(np.packbits(is_there, bitorder="little")), buffer(where)],
+    )
+    return whole.take(places)

@@ -1,0 +1,119 @@
+"""What a source or a sink is told about Avro: where the registry is, which subject, which schema.
+
+Names that begin with a small word and have dots are those of Confluent's serializers. What a reader
+would get wrong: a subject is needed only where a schema comes from the registry or goes there. A
+source with a schema of its own reads with the schemas of writers, which it finds by their ids.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.given_options import GivenOptions
+
+URL: Final = "schema.registry.url"
+AUTO_REGISTER: Final = "auto.register.schemas"
+USE_LATEST: Final = "use.latest.version"
+SOURCE_NAMES: Final = (
+    URL,
+    *(
+        name
+        for part in ("key", "value")
+        for name in (f"{part}Schema", f"{part}Subject", f"{part}.subject.name.strategy")
+    ),
+)
+SINK_NAMES: Final = (*SOURCE_NAMES, AUTO_REGISTER, USE_LATEST)
+
+
+class SubjectNaming(Enum):
+    """What a subject is called after."""
+
+    TOPIC = "TopicNameStrategy"
+    RECORD = "RecordNameStrategy"
+    TOPIC_RECORD = "TopicRecordNameStrategy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroOptions:
+    """Of a key, or of a value."""
+
+    part: str
+    registry_url: str
+    schema: str | None = None
+    subject: str | None = None
+    naming: SubjectNaming = SubjectNaming.TOPIC
+    auto_register: bool = True
+    use_latest: bool = False
+
+    def subject_of(self, topic: str | None, record: str | None) -> str:
+        """`OptionRefused` where it is named after something that there is not."""
+        if self.subject is not None:
+            return self.subject
+        option = f"{self.part}Subject"
+        if topic is None and self.naming is not SubjectNaming.RECORD:
+            raise OptionRefused(f"which subject of the registry? Set {option}, or one topic")
+        if record is None and self.naming is not SubjectNaming.TOPIC:
+            raise OptionRefused(
+                f"{self.naming.value} needs a record: set {self.part}Schema, or {option}"
+            )
+        match self.naming:
+            case SubjectNaming.TOPIC:
+                return f"{topic}-{self.part}"
+            case SubjectNaming.RECORD:
+                return str(record)
+            case SubjectNaming.TOPIC_RECORD:
+                return f"{topic}-{record}"
+
+
+@dataclass(frozen=True, slots=True)
+class AvroTarget:
+    """The schema under which rows are written, with all that it refers to."""
+
+    schema_id: int
+    schema: str
+
+
+def read_avro(
+    options: GivenOptions, parts: Collection[str], names: Collection[str]
+) -> dict[str, AvroOptions]:
+    """Of those columns, `key` and `value`, that have Avro. `names` are all that may be given."""
+    if not parts:
+        for name in names:
+            if options.get(name) is not None:
+                raise OptionRefused(f"{name} has no meaning without keyFormat or valueFormat avro")
+        return {}
+    url = options.get(URL)
+    if not url:
+        raise OptionRefused(
+            f"{next(iter(parts))}Format=avro needs {URL}, such as http://127.0.0.1:8081"
+        )
+    return {part: _of(options, part, url) for part in parts}
+
+
+def _of(options: GivenOptions, part: str, url: str) -> AvroOptions:
+    found = AvroOptions(
+        part=part,
+        registry_url=url,
+        schema=options.get(f"{part}Schema"),
+        subject=options.get(f"{part}Subject"),
+        naming=_naming(options, f"{part}.subject.name.strategy"),
+        auto_register=options.flag(AUTO_REGISTER, default=True),
+        use_latest=options.flag(USE_LATEST, default=False),
+    )
+    if found.schema is not None and found.use_latest:
+        raise OptionRefused(f"{part}Schema and {USE_LATEST} contradict each other: which one?")
+    return found
+
+
+def _naming(options: GivenOptions, name: str) -> SubjectNaming:
+    """Confluent's classes are named in full there, by their last word here."""
+    text = options.get(name)
+    if text is None:
+        return SubjectNaming.TOPIC
+    for each in SubjectNaming:
+        if text.rpartition(".")[2] == each.value:
+            return each
+    known = ", ".join(each.value for each in SubjectNaming)
+    raise OptionRefused(f"{name} must be one of {known}, not {text}")

@@ -1,0 +1,85 @@
+"""The Avro of a pipeline, in the words of sources and sinks; and its columns, from the registry."""
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.pipeline.avro.column_types import column_type, ddl
+from headwater.pipeline.avro.reader_schemas import reader_schema
+from headwater.pipeline.avro.schema_text import schema_text
+from headwater.pipeline.avro.schemas import Schema
+from headwater.pipeline.avro_options import (
+    AUTO_REGISTER,
+    URL,
+    USE_LATEST,
+    AvroOptions,
+    SubjectNaming,
+)
+from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.jobs.ddl import Field
+from headwater.pipeline.jobs.spec import Decoding, PipelineSpec, SinkSpec, SourceSpec
+
+NO_REGISTRY = "Avro needs a schema registry: set registry, such as http://127.0.0.1:8081"
+
+
+def source_avro(source: SourceSpec, spec: PipelineSpec) -> dict[str, AvroOptions]:
+    """Of those parts of a source's records that are Avro. `OptionRefused` without a registry."""
+    found = {}
+    for part, decoding in (("key", source.key), ("value", source.value)):
+        if decoding is not None and decoding.avro is not None:
+            url = source.registry or spec.registry
+            if url is None:
+                raise OptionRefused(NO_REGISTRY)
+            avro = decoding.avro
+            found[part] = AvroOptions(
+                part=part,
+                registry_url=url,
+                schema=avro.schema,
+                subject=avro.subject,
+                naming=SubjectNaming(avro.strategy or SubjectNaming.TOPIC.value),
+            )
+    return found
+
+
+def sink_avro(sink: SinkSpec, spec: PipelineSpec) -> dict[str, str]:
+    """What a sink that writes Avro is told besides its own options."""
+    encoding = sink.encoding
+    if encoding is None or not encoding.parts:
+        return {}
+    url = encoding.registry or spec.registry
+    if url is None:
+        raise OptionRefused(NO_REGISTRY)
+    found = {
+        URL: url,
+        AUTO_REGISTER: str(encoding.register).lower(),
+        USE_LATEST: str(encoding.latest).lower(),
+    }
+    for part, avro in encoding.parts.items():
+        found[f"{part}Format"] = "avro"
+        told = {"Schema": avro.schema, "Subject": avro.subject}
+        found |= {part + name: text for name, text in told.items() if text is not None}
+        if avro.strategy is not None:
+            found[f"{part}.subject.name.strategy"] = avro.strategy
+    return found
+
+
+def with_columns(source: SourceSpec, spec: PipelineSpec, topic: str | None) -> SourceSpec:
+    """The source, whose Avro has the columns that the registry says now."""
+    for part, options in source_avro(source, spec).items():
+        source = with_schema(source, part, reader_schema(options, topic))
+    return source
+
+
+def with_schema(source: SourceSpec, part: str, schema: Schema) -> SourceSpec:
+    """The source, one part of which is read with a schema. One that is no record is a column."""
+    kind: Any = column_type(schema, part)
+    fields = (
+        tuple(Field(name=each.name, kind=ddl(each.type)) for each in kind.fields)
+        if pa.types.is_struct(kind)
+        else (Field(name=part, kind=ddl(kind)),)
+    )
+    former: Decoding | None = source.key if part == "key" else source.value
+    assert former is not None, "only what is decoded has a schema"
+    decoding = replace(former, schema=schema_text(schema), fields=fields)
+    return replace(source, key=decoding) if part == "key" else replace(source, value=decoding)
