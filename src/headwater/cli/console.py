@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, Bootstrap, pairs
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    client_settings,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from headwater.web.console.serving import ConsoleOptions
@@ -45,12 +51,7 @@ def start(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name that it goes by, such as that of a proxy."),
     ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Settings of its clients, as a properties file: logins, TLS."
-        ),
-    ] = None,
+    command_config: CommandConfig = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
@@ -69,7 +70,10 @@ def start(
             metrics=tuple(metrics or ()),
             hosts=tuple(host or ()),
             allows_changes=changes,
-            client_settings=_client_settings(command_config, option or []),
+            client_settings={
+                **_shared_settings(bootstrap, command_config),
+                **pairs(option or [], "--option"),
+            },
         )
         asyncio.run(_run(options))
     except ImportError as error:
@@ -78,18 +82,13 @@ def start(
         _complain(str(error))
 
 
-def _client_settings(file: Path | None, options: list[str]) -> dict[str, str]:
-    """What a file says, and over it what the options say."""
-    from headwater.model.java_properties import parse_properties
+def _shared_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
+    """What a file says to all clients; what it says to producers only is of no use here."""
+    from headwater.client.settings import ClientSettings
 
-    said = pairs(options, "--option")
-    if file is None:
-        return said
-    try:
-        return parse_properties(file.read_bytes()) | said
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise typer.BadParameter(f"{file}: {reason or error}") from None
+    shared = {each.replace("_", ".") for each in ClientSettings.__dataclass_fields__}
+    said = client_settings(bootstrap, command_config)
+    return {name: value for name, value in said.items() if name in shared}
 
 
 async def _run(options: "ConsoleOptions") -> None:

@@ -46,6 +46,8 @@ def broker() -> Iterator[EmbeddedBroker]:
 def config_file(folder: Path, settings: dict[str, str]) -> str:
     file = folder / "client.properties"
     lines = [f"{name}={value}" for name, value in settings.items() if name != "bootstrap.servers"]
+    # Kafka's tools share one file, and so it may speak to producers as well.
+    lines.append("acks=all")
     file.write_text("\n".join(lines), encoding="latin-1")
     return str(file)
 
