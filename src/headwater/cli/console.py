@@ -2,11 +2,18 @@
 
 import asyncio
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, Bootstrap, pairs
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    client_settings,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from headwater.web.console.serving import ConsoleOptions
@@ -44,6 +51,7 @@ def start(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name that it goes by, such as that of a proxy."),
     ] = None,
+    command_config: CommandConfig = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
@@ -62,13 +70,25 @@ def start(
             metrics=tuple(metrics or ()),
             hosts=tuple(host or ()),
             allows_changes=changes,
-            client_settings=pairs(option or [], "--option"),
+            client_settings={
+                **_shared_settings(bootstrap, command_config),
+                **pairs(option or [], "--option"),
+            },
         )
         asyncio.run(_run(options))
     except ImportError as error:
         _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
     except HeadwaterError as error:
         _complain(str(error))
+
+
+def _shared_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
+    """What a file says to all clients; what it says to producers only is of no use here."""
+    from headwater.client.settings import ClientSettings
+
+    shared = {each.replace("_", ".") for each in ClientSettings.__dataclass_fields__}
+    said = client_settings(bootstrap, command_config)
+    return {name: value for name, value in said.items() if name in shared}
 
 
 async def _run(options: "ConsoleOptions") -> None:

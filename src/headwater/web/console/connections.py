@@ -26,7 +26,7 @@ class Connections:
     """Made inside a running loop, and used on it."""
 
     def __init__(
-        self, bootstrap: str, options: Mapping[str, str], *, registry_url: str | None = None
+        self, bootstrap: str, options: Mapping[str, object], *, registry_url: str | None = None
     ) -> None:
         """`options` are client settings under Kafka's names, such as those of TLS.
 
@@ -34,7 +34,7 @@ class Connections:
         """
         self.bootstrap = bootstrap
         self.registry_url = registry_url
-        self._settings = {
+        self._settings: dict[str, object] = {
             "client.id": _CLIENT_ID,
             **options,
             "bootstrap.servers": bootstrap,

@@ -8,6 +8,7 @@ from headwater.client.errors import (
     KafkaError,
     KafkaTimeout,
     NetworkException,
+    SaslAuthenticationFailed,
     SomeFailed,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
@@ -21,6 +22,7 @@ _GONE = (UnknownTopicOrPartition, GroupIdNotFound, SchemaNotFound)
 _FORBIDDEN = (
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
+    SaslAuthenticationFailed,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )

@@ -37,7 +37,7 @@ class ConsoleOptions:
     """Names that it goes by, beside its addresses."""
     allows_changes: bool | None = None
     """None: as long as only this machine reaches it."""
-    client_settings: Mapping[str, str] = field(default_factory=dict)
+    client_settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 from headwater.client.admin.descriptions import ConfigResource, TopicDescription
 from headwater.client.aio import Admin
 from headwater.client.cluster_metadata import PartitionView
-from headwater.client.errors import KafkaError
+from headwater.client.errors import KafkaError, TopicAuthorizationFailed
 from headwater.model.ids import TopicPartition
 from headwater.web.console.configs import ConfigRow, config_rows
 from headwater.web.console.paging import Page, page_of
@@ -112,7 +112,11 @@ async def topic_detail(
     topic = known_topic(survey, name)
     offsets = await edges(admin, name, topic.partitions)
     resource = ConfigResource.topic(name)
-    configs = (await admin.describe_configs([resource]))[resource]
+    try:
+        configs = (await admin.describe_configs([resource]))[resource]
+    except TopicAuthorizationFailed:
+        # Who may see a topic need not be allowed to see how it is set.
+        configs = {}
     sizes = survey.sizes()
     rows = [_partition_row(name, each, offsets, sizes) for each in topic.partitions]
     told = [row.records for row in rows if row.records is not None]

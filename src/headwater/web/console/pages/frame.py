@@ -173,7 +173,7 @@ def _unreachable(refusal: Refusal, frame: Frame) -> Html:
             tag(
                 "li",
                 "Does it want TLS or a password? Give the client settings with ",
-                tag("code", "-o name=value"),
+                tag("code", "--command-config FILE"),
                 ".",
             ),
         ),
