@@ -13,7 +13,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-peers test-lowest peers check format sim sim-night bench clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest peers check format sim sim-night bench clean
 
 help:
 	@echo "make run         a broker on 127.0.0.1:9092 with its data in ./data"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-slow   the tests that take minutes"
 	@echo "make test-faults a real cluster is hurt for MINUTES=10, and held to its promises; SEED=n for the same faults"
 	@echo "make test-eos    Spark's exactly-once sink while its processes are killed"
+	@echo "make test-browser the web console in Chromium, which apt-get install chromium chromium-driver has"
 	@echo "make test-peers  Headwater and Apache Kafka side by side, after make peers"
 	@echo "make test-lowest all tests on the oldest versions that pyproject.toml allows"
 	@echo "make check       format, lint, types, layers"
@@ -70,13 +71,16 @@ demo: $(VENV)/.demo
 
 # The slowest tests are named, so that a slow one is noticed on the day it is written.
 test: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not peers" --durations=5 --durations-min=1
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser" --durations=5 --durations-min=1
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow --ignore=tests/spark/eos
 
 test-eos: $(VENV)/.dev
 	$(BIN)/pytest -m slow -s -q tests/spark/eos
+
+test-browser: $(VENV)/.dev
+	$(BIN)/pytest -m browser
 
 test-faults: $(VENV)/.dev
 	$(BIN)/python -m tests.cluster.faults $(FAULTS)
@@ -92,7 +96,7 @@ test-lowest: $(VENV)/.dev
 	$(PIP) install uv
 	test -d $(VENV)/lowest || $(PYTHON) -m venv $(VENV)/lowest
 	$(BIN)/uv pip install -q --python $(VENV)/lowest/bin/python --resolution lowest-direct -e '.[dev]'
-	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers"
+	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

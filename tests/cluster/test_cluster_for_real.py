@@ -4,14 +4,24 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer
 
+from headwater.client import Admin, QuotaEntity
+from headwater.model.errors import ErrorCode
 from headwater.model.failures import BrokerDidNotStart
 from headwater.testing.embedded_broker import EmbeddedBroker
 from headwater.testing.embedded_cluster import EmbeddedCluster
+from headwater.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
+from tests.peers.raw_client import RawClient
 from tests.zookeeper_server import absence
 
 SETTINGS = {
@@ -81,6 +91,43 @@ def test_any_broker_takes_what_only_the_controller_decides(cluster: EmbeddedClus
         clients = Clients(broker.bootstrap_servers)
         topic = clients.new_topic(partitions=1)
         clients.admin.delete_topics([topic])[topic].result(PATIENCE_S)
+
+
+def test_a_quota_is_known_to_all_brokers_and_who_makes_too_much_is_told_so_by_any(
+    cluster: EmbeddedCluster,
+) -> None:
+    """QU-4: the controller refuses, and the broker that was asked passes on how long to wait."""
+    maker = QuotaEntity(user="ANONYMOUS", client_id="maker")
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.alter_client_quotas(
+            {maker: {"controller_mutation_rate": 0.01, "request_percentage": 0.000001}}
+        )
+    # One hears of it when it starts, the others when it happens.
+    cluster.brokers[0].restart()
+    names = [f"made-{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    wanted = [CreatableTopic(name=each, num_partitions=1, replication_factor=1) for each in names]
+    request = CreateTopicsRequest(topics=tuple(wanted), timeout_ms=30_000)
+    for broker in cluster.brokers:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            await_true(partial(_has_quota, admin, maker))
+        with RawClient(broker.bootstrap_servers, client_id="maker") as client:
+            metadata = client.ask(MetadataRequest(topics=()), 12)
+        assert isinstance(metadata, MetadataResponse)
+        assert metadata.throttle_time_ms == 1_000
+        with RawClient(broker.bootstrap_servers, client_id="maker") as client:
+            answer = client.ask(request, 7)
+        assert isinstance(answer, CreateTopicsResponse)
+        codes = [each.error_code for each in answer.topics]
+        assert ErrorCode.THROTTLING_QUOTA_EXCEEDED in codes
+        assert answer.throttle_time_ms > 10_000
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.alter_client_quotas(
+            {maker: {"controller_mutation_rate": None, "request_percentage": None}}
+        )
+
+
+def _has_quota(admin: Admin, entity: QuotaEntity) -> bool:
+    return entity in admin.describe_client_quotas()
 
 
 def test_a_killed_leader_is_replaced_and_no_acknowledged_record_is_lost(

@@ -15,6 +15,7 @@ from headwater.client import (
     Consumer,
     NewTopic,
     OffsetAndMetadata,
+    ResourceKind,
     TopicPartition,
     aio,
 )
@@ -190,7 +191,7 @@ def test_the_cluster_tells_of_itself(ours: Admin, servers: str, topic: str) -> N
 def test_what_the_broker_does_not_serve_is_refused_by_name(ours: Admin, topic: str) -> None:
     for call in (
         lambda: ours.describe_acls(Acl()),
-        lambda: ours.create_acls([Acl(resource_type=2, resource_name=topic)]),
+        lambda: ours.create_acls([Acl(resource_type=ResourceKind.TOPIC, resource_name=topic)]),
         lambda: ours.delete_acls([Acl()]),
     ):
         with pytest.raises(KafkaError) as refused:

@@ -132,7 +132,6 @@ _ABOUT_METADATA: Final = (
         scenario="metadata-auto-creation",
         path=r"a name that differs in _ and \. only\..*",
     ),
-    Intended(reason=_NOT_YET, scenario="frames-broken-frames", path="SaslHandshake"),
 )
 
 _ABOUT_TOPICS: Final = (

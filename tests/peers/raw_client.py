@@ -33,12 +33,17 @@ def newest_version(request: Message) -> int:
 
 
 class RawClient:
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(
+        self, bootstrap_servers: str, client_id: str = CLIENT_ID, *, source: str | None = None
+    ) -> None:
+        """`source` is the address that it comes from, if that matters."""
         host, _, port = bootstrap_servers.rpartition(":")
         self.host = host
         self.port = int(port)
+        self._source = None if source is None else (source, 0)
         self._socket: socket.socket | None = None
         self._correlation_id = 0
+        self._client_id = client_id
 
     def ask(self, request: Message, version: int) -> Message:
         """The answer to a request. ConnectionClosed if there is none."""
@@ -52,7 +57,7 @@ class RawClient:
         self._correlation_id += 1
         api = APIS[request.api]
         body = write(request, version)
-        frame = request_frame(api, version, self._correlation_id, CLIENT_ID, body)
+        frame = request_frame(api, version, self._correlation_id, self._client_id, body)
         self.send_bytes(b"".join(_content(part) for part in frame))
         return self._correlation_id
 
@@ -85,7 +90,9 @@ class RawClient:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection((self.host, self.port), timeout=_TIMEOUT_S)
+            self._socket = socket.create_connection(
+                (self.host, self.port), timeout=_TIMEOUT_S, source_address=self._source
+            )
         return self._socket
 
     def _receive_exactly(self, count: int) -> bytes:

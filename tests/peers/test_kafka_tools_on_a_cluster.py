@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.client import QUOTA_DEFAULT, Admin, QuotaEntity
 from headwater.testing import EmbeddedCluster
 from tests.cluster.cluster_clients import await_true
 from tests.peers.apache_kafka import run_class
@@ -66,6 +67,35 @@ def test_the_verifiable_clients_and_the_performance_consumer_miss_nothing(server
         *("--topic", topic, "--messages", str(RECORDS)),
     )
     assert performed.splitlines()[-1].split(",")[4].strip() == str(RECORDS)
+
+
+def test_kafka_configs_gives_quotas_that_every_broker_knows(servers: str) -> None:
+    configs = "kafka.admin.ConfigCommand"
+    whose = ("--entity-type", "users", "--entity-name", "alice b", "--entity-type", "clients")
+    every_client = (*whose, "--entity-default")
+    rates = "producer_byte_rate=1048576,request_percentage=12.5"
+    run(servers, configs, *every_client, "--alter", "--add-config", rates)
+    described = run(servers, configs, *every_client, "--describe")
+    assert "user-principal 'alice b', the default client-id" in described
+    assert "producer_byte_rate=1048576.0" in described
+    ip = ("--entity-type", "ips", "--entity-name", "203.0.113.7")
+    run(servers, configs, *ip, "--alter", "--add-config", "connection_creation_rate=50")
+    client = QuotaEntity(user="alice b", client_id=QUOTA_DEFAULT)
+    expected = {
+        client: {"producer_byte_rate": 1048576.0, "request_percentage": 12.5},
+        QuotaEntity(ip="203.0.113.7"): {"connection_creation_rate": 50.0},
+    }
+    for server in servers.split(","):
+        with Admin(bootstrap_servers=server) as admin:
+            await_true(lambda: admin.describe_client_quotas() == expected)
+    run(servers, configs, *every_client, "--alter", "--delete-config", "request_percentage")
+    with Admin(bootstrap_servers=servers) as admin:
+        left = {"producer_byte_rate": 1048576.0}
+        await_true(lambda: admin.describe_client_quotas(client) == {client: left})
+        gone: dict[str, float | None] = {"connection_creation_rate": None}
+        admin.alter_client_quotas(
+            {client: {"producer_byte_rate": None}, QuotaEntity(ip="203.0.113.7"): gone}
+        )
 
 
 def test_partitions_are_moved_with_a_throttle_that_is_gone_afterwards(

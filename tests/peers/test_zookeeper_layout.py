@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from headwater.client import QUOTA_DEFAULT, Admin, QuotaEntity
 from headwater.testing.embedded_broker import EmbeddedBroker
 from headwater.testing.embedded_zookeeper import EmbeddedZooKeeper
 from tests.compat.foreign import load
@@ -33,7 +34,7 @@ log4j.appender.out.layout.ConversionPattern=%m (%c)%n
 
 
 @contextmanager
-def kafka_on(zookeeper: str, folder: Path) -> Iterator[str]:
+def kafka_on(zookeeper: str, folder: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
     """A broker of Kafka in its ZooKeeper mode, which also becomes the controller."""
     port = free_port()
     settings = {
@@ -45,6 +46,7 @@ def kafka_on(zookeeper: str, folder: Path) -> Iterator[str]:
         "log.dirs": str(folder / f"kafka-{uuid.uuid4().hex[:6]}"),
         "offsets.topic.replication.factor": "1",
         "log.cleaner.dedupe.buffer.size": "8000000",
+        **(more or {}),
     }
     properties = folder / "kafka.properties"
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -67,12 +69,15 @@ def kafka_on(zookeeper: str, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def headwater_on(zookeeper: str, data: Path) -> Iterator[str]:
+def headwater_on(
+    zookeeper: str, data: Path, more: Mapping[str, str] | None = None
+) -> Iterator[str]:
     broker = EmbeddedBroker(
         {
             "node.id": NODE_ID,
             "zookeeper.connect": zookeeper,
             "offsets.topic.replication.factor": 1,
+            **(more or {}),
         },
         data_directory=data,
         patience_s=PATIENCE_S,
@@ -106,8 +111,26 @@ def await_topic(admin: AdminClient, name: str, partitions: int | None) -> None:
         assert time.monotonic() < until, partitions_of(admin)
 
 
+APP = QuotaEntity(user="alice b~", client_id="app*")
+ALL_OF_BOB = QuotaEntity(user="bob", client_id=QUOTA_DEFAULT)
+DEFAULT_USER = QuotaEntity(user=QUOTA_DEFAULT)
+ADDRESS = QuotaEntity(ip="203.0.113.7")
+
+
+def limit(servers: str, changes: dict[QuotaEntity, dict[str, float | None]]) -> None:
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.alter_client_quotas(changes)
+
+
+def await_quotas(servers: str, expected: dict[QuotaEntity, dict[str, float]]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    with Admin(bootstrap_servers=servers) as admin:
+        while (found := admin.describe_client_quotas()) != expected:
+            assert time.monotonic() < until, found
+
+
 @pytest.mark.skipif(KAFKA_3_9.absence() is not None, reason="Kafka 3.9 is not there")
-def test_topics_and_configs_are_handed_over_in_both_directions(tmp_path: Path) -> None:
+def test_topics_configs_and_quotas_are_handed_over_in_both_directions(tmp_path: Path) -> None:
     with real_zookeeper() as server:
         take_turns(server, tmp_path)
 
@@ -116,8 +139,22 @@ def take_turns(server: EmbeddedZooKeeper, folder: Path) -> None:
     connect = f"{server.connect}/shared/kafka"
     with headwater_on(connect, folder / "headwater") as servers:
         make(AdminClient({"bootstrap.servers": servers}), "ours", 3, "12345")
+        limit(servers, {APP: {"producer_byte_rate": 5000}, DEFAULT_USER: {"request_percentage": 2}})
+        limit(servers, {ADDRESS: {"connection_creation_rate": 7}})
     with kafka_on(connect, folder) as servers:
         admin = AdminClient({"bootstrap.servers": servers})
+        await_quotas(
+            servers,
+            {
+                APP: {"producer_byte_rate": 5000},
+                DEFAULT_USER: {"request_percentage": 2},
+                ADDRESS: {"connection_creation_rate": 7},
+            },
+        )
+        limit(
+            servers, {APP: {"consumer_byte_rate": 9000}, DEFAULT_USER: {"request_percentage": None}}
+        )
+        limit(servers, {ALL_OF_BOB: {"controller_mutation_rate": 1.5}})
         await_topic(admin, "ours", 3)
         assert retention_of(admin, "ours") == "12345"
         make(admin, "theirs", 2, "54321")
@@ -129,3 +166,11 @@ def take_turns(server: EmbeddedZooKeeper, folder: Path) -> None:
         assert {name: found.get(name) for name in ("theirs", "third")} == {"theirs": 2, "third": 1}
         assert "ours" not in found
         assert retention_of(admin, "theirs") == "54321"
+        await_quotas(
+            servers,
+            {
+                APP: {"producer_byte_rate": 5000, "consumer_byte_rate": 9000},
+                ADDRESS: {"connection_creation_rate": 7},
+                ALL_OF_BOB: {"controller_mutation_rate": 1.5},
+            },
+        )

@@ -45,7 +45,7 @@ def plain(value: object, version: int, rewrite: Rewrite, name: str = "") -> Plai
             return rewrite(name, "" if value == NO_TOPIC_ID else str(value))
         case memoryview() | bytes():
             return list(_batches(memoryview(value), rewrite))
-        case bool() | int() | str() | None:
+        case bool() | int() | float() | str() | None:
             return rewrite(name, value)
         case _:
             raise TypeError(f"{name} is of {type(value)}")

@@ -17,6 +17,8 @@ from headwater.broker.coordinators import new_coordinators
 from headwater.broker.dispatch import Dispatch
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
+from headwater.broker.throttling import Throttling
 from headwater.cluster.controller import Controller
 from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig
@@ -26,7 +28,7 @@ from headwater.cluster.image import ClusterImage, Endpoint
 from headwater.cluster.local import LocalStore
 from headwater.cluster.store import Registration
 from headwater.model.failures import HeadwaterError, StorageError
-from headwater.model.requester import ANONYMOUS, Requester
+from headwater.model.requester import ANONYMOUS, Principal, Requester
 from headwater.net.service import Address, ReplySlot
 from headwater.records.building import build_batch
 from headwater.records.record import Record
@@ -34,10 +36,10 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.security.authorization import (
-    AllowAll,
     Authorizer,
     Operation,
     Resource,
+    ResourceKind,
 )
 from headwater.storage.cold_read import read_plainly
 from headwater.storage.disk import File
@@ -91,6 +93,8 @@ class ScriptedClock:
 class Refusing:
     """An authorizer that says no to some operations, on everything or on the named resources."""
 
+    allows_everything = False
+
     def __init__(self, *operations: Operation, names: Iterable[str] | None = None) -> None:
         self._operations = operations
         self._names = None if names is None else tuple(names)
@@ -100,18 +104,28 @@ class Refusing:
         is_meant = self._names is None or resource.name in self._names
         return operation not in self._operations or not is_meant
 
+    allows = authorize
+
+    def authorize_any(self, requester: Requester, operation: Operation, kind: ResourceKind) -> bool:
+        return self.authorize(requester, operation, Resource(kind, "any"))
+
 
 class Peer:
     """The other end of a connection: `headwater.net.service.ServedConnection`."""
 
-    def __init__(self) -> None:
+    def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.address = Address(listener=LISTENER, peer_host="192.0.2.1", peer_port=50_000)
-        self.requester = Requester(ANONYMOUS, "192.0.2.1")
+        self.requester = Requester(principal, "192.0.2.1")
         self.is_closed = False
         self.holds: list[ReplySlot] = []
+        self.muted_until_ms: int | None = None
 
-    def mute(self, until_ms: int) -> None:  # noqa: ARG002
-        raise AssertionError("nobody is muted yet")
+    def mute(self, until_ms: int) -> None:
+        self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
+
+    def unmute(self, now_ms: int) -> None:
+        if self.muted_until_ms is not None and now_ms >= self.muted_until_ms:
+            self.muted_until_ms = None
 
     def close(self) -> None:
         self.is_closed = True
@@ -179,7 +193,8 @@ class BrokerLab:
         self.store = LocalStore.open(
             self.disk, self._store_work, DATA, cluster_id=CLUSTER_ID, first=of_new_cluster()
         )
-        self.broker = self._broker(authorizer or AllowAll(), paths)
+        self.broker = self._broker(authorizer or authorizer_of(self.static.settings), paths)
+        self.throttling = Throttling(self.static.settings, self.clock, self.broker.deadlines)
         self._join()
         self.dispatch = Dispatch(self.broker)
 
@@ -196,9 +211,15 @@ class BrokerLab:
         frame[:] = bytes(len(frame))
         return Sent(request, version, slot, peer)
 
-    def ask(self, request: Message, shape: type[R], version: int | None = None) -> R:
+    def ask(
+        self,
+        request: Message,
+        shape: type[R],
+        version: int | None = None,
+        peer: Peer | None = None,
+    ) -> R:
         """The answer to a request that does not wait."""
-        sent = self.send(request, version)
+        sent = self.send(request, version, peer)
         self.turn()
         return sent.answer(shape)
 
@@ -254,6 +275,7 @@ class BrokerLab:
         static = self.static
         settings = static.settings.storage()
         image = _read(self.store)
+        know_acls(authorizer, image)
         tools = DirectoryTools(
             node_id=static.node_id,
             cluster_id=CLUSTER_ID,
@@ -305,11 +327,14 @@ class BrokerLab:
         self._soon.append(action)
 
     def _changed(self, image: ClusterImage, facts: Iterable[Fact]) -> None:
+        obey_acls(self.broker.authorizer, list(facts))
         self.broker.partitions.changed(image, list(facts))
         self.broker.groups.changed(image, list(facts))
         self.broker.transactions.changed(image)
         if any(isinstance(fact, FeatureFinalized) for fact in facts):
             self.dispatch.announce(image)
+        if self.throttling.changed(facts):
+            self.broker.quotas = self.throttling.in_force
 
     def _join(self) -> None:
         node_id = self.static.node_id

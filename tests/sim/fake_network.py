@@ -392,6 +392,9 @@ class _BrokerPeer:
     def mute(self, until_ms: int) -> None:
         """Brokers are not throttled by closing their ears."""
 
+    def unmute(self, now_ms: int) -> None:
+        """Nor are they ever muted."""
+
     def close(self) -> None:
         self.is_closed = True
 

@@ -19,6 +19,7 @@ from headwater.broker.dispatch import Dispatch
 from headwater.broker.member import Member
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.rights import authorizer_of, obey_acls
 from headwater.broker.vigil import BrokerVigils
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
@@ -33,7 +34,6 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.replicas import Replicas, ReplicaTools
-from headwater.security.authorization import AllowAll
 from headwater.storage.cold_read import read_plainly
 from headwater.storage.disk import File
 from headwater.storage.log_directories import LogDirectories
@@ -325,7 +325,7 @@ class MemberNode:
             ranges=RangeReader(_AllCold(), executor, read_plainly, cold_limit_bytes=1 << 20),
             sessions=FetchSessions(100, self.dice),
             deadlines=self.deadlines,
-            authorizer=AllowAll(),
+            authorizer=authorizer_of(self.static.settings),
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
             groups=self.coordinators.groups,
@@ -351,6 +351,7 @@ class MemberNode:
             serve()
 
     def _told(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
+        obey_acls(self.broker.authorizer, facts)
         self.partitions.changed(image, facts)
         self.coordinators.groups.changed(image, facts)
         self.coordinators.transactions.changed(image)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerGone,
     BrokerRegistered,
     ConfigsReplaced,
@@ -19,6 +20,7 @@ from headwater.cluster.facts import (
     ControllerGone,
     Fact,
     FeatureFinalized,
+    KnownToAll,
     LogDirectoryFailed,
     TopicDeleted,
     apply,
@@ -140,7 +142,7 @@ class SharedStore:
 
     def _heard_by_all(self, fact: Fact) -> list[Fact]:
         match fact:
-            case ConfigsReplaced() | FeatureFinalized():
+            case ConfigsReplaced() | FeatureFinalized() | AclsReplaced():
                 return [fact]
             case TopicDeleted(name):
                 resource = ConfigResource(ResourceType.TOPIC, name)
@@ -252,11 +254,7 @@ class StoreSession:
 
     def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
         def done() -> Callable[[], None]:
-            found = [
-                fact
-                for fact in facts_of(self._store.image)
-                if isinstance(fact, ConfigsReplaced | FeatureFinalized)
-            ]
+            found = [fact for fact in facts_of(self._store.image) if isinstance(fact, KnownToAll)]
             return partial(then, found)
 
         def again(_: HeadwaterError) -> None:

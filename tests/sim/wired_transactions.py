@@ -39,7 +39,7 @@ from headwater.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from headwater.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
-from tests.sim.broker_lab import BrokerLab, R, Sent
+from tests.sim.broker_lab import BrokerLab, Peer, R, Sent
 from tests.sim.cruel_disk import CruelDisk
 from tests.sim.held_executor import HeldExecutor
 from tests.sim.transaction_client import (
@@ -121,8 +121,14 @@ class _PatientLab(BrokerLab):
 
     held: HeldExecutor
 
-    def ask(self, request: Message, shape: type[R], version: int | None = None) -> R:
-        sent = self.send(request, version)
+    def ask(
+        self,
+        request: Message,
+        shape: type[R],
+        version: int | None = None,
+        peer: Peer | None = None,
+    ) -> R:
+        sent = self.send(request, version, peer)
         while not sent.is_answered and self.held.step():
             pass
         return sent.answer(shape)

@@ -22,6 +22,7 @@ STORAGE_SHELLS = "Only the shells of storage touch the world"
 GIVEN = "The rest of storage is given its disk and its threads"
 PURE_CLIENTS = "The rules of clients touch nothing of the world"
 PURE_REGISTRY = "The rules of the schema registry touch nothing of the world"
+PURE_CONSOLE = "The pages and rules of the web console touch nothing of the world"
 SOCKETS = "Only net has sockets"
 LIGHT_BROKER = "A broker never loads Arrow, Spark or the terminal"
 ARROW = "In the lower rooms only columns and plain values of records know Arrow"
@@ -56,6 +57,8 @@ VIOLATIONS = [
     Plant(PURE_CLIENTS, {"client.consumer.classic_member": "import time"}),
     Plant(PURE_REGISTRY, {"web.registry.commands": "import time"}),
     Plant(PURE_REGISTRY, {"web.registry.state": "import headwater.client.aio"}),
+    Plant(PURE_CONSOLE, {"web.console.pages.records": "import starlette.requests"}),
+    Plant(PURE_CONSOLE, {"web.console.record_pages": "import time"}),
     Plant(SOCKETS, {"client.consumer": "import socket"}),
     Plant(SOCKETS, {"broker.node": "import selectors"}),
     Plant(LIGHT_BROKER, {"broker.node": "import pyarrow.compute"}),

@@ -18,6 +18,8 @@ from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.group_settings import GroupSettings
+from headwater.model.sasl_settings import ListenerSaslSettings
+from headwater.model.ssl_settings import ListenerSslSettings
 from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_settings import TopicSettings, Value, kafka_name
 from headwater.testing import EmbeddedBroker
@@ -138,8 +140,12 @@ def test_every_setting_is_written_down_with_its_default() -> None:
             GroupSettings.of(BrokerSettings()),
             StorageSettings(),
             BrokerSettings(),
+            ListenerSaslSettings(),
+            ListenerSslSettings(),
         )
         for field in fields(defaults)
+        # These are what the settings of single listeners are read from.
+        if field.name != "listener_texts"
     }
 
 

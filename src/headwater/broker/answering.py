@@ -5,6 +5,7 @@ broker goes on.
 """
 
 import logging
+from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
@@ -12,10 +13,18 @@ from headwater.broker.routes import route_of
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError, ProtocolError
+from headwater.wire.api_key import ApiKey
 from headwater.wire.lifting import Message
 from headwater.wire.translation import Encoded
 
+_SECRET: Final = (ApiKey.SASL_AUTHENTICATE, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+
 _log = logging.getLogger(__name__)
+
+
+def shown(request: Message) -> str:
+    """A request for a log, without what nobody may read there."""
+    return "a secret" if request.api in _SECRET else repr(request)
 
 
 def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | None:
@@ -28,7 +37,7 @@ def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | 
     except HeadwaterError as error:
         refusal = Refusal(error.code, str(error))
     except Exception:  # noqa: BLE001, the one place for it
-        _log.exception("%s failed: %r", call, request)
+        _log.exception("%s failed: %s", call, shown(request))
         refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
     call.note_error(refusal.code)
     return route.refuse(request, refusal)

@@ -15,6 +15,7 @@ from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.standing import Standing
+from headwater.broker.throttling import Throttling
 from headwater.broker.transaction_coordinator import TransactionCoordinator
 from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.controller import Controller
@@ -61,6 +62,8 @@ class Broker:
     markers: MarkerWriting
     # Runs something when the present callbacks of the loop have run.
     soon: Callable[[Callable[[], None]], object]
+    # None as long as nobody has one, which is all that most brokers ever ask.
+    quotas: Throttling | None = None
 
     @property
     def image(self) -> ClusterImage:
@@ -112,5 +115,14 @@ class Broker:
 
     def may_topic(self, call: Call, operation: Operation, topic: str) -> bool:
         return self.authorizer.authorize(
+            call.requester, operation, Resource(ResourceKind.TOPIC, topic)
+        )
+
+    def could(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        """As `may`, where a no is nothing to write down: another right may do, or less is told."""
+        return self.authorizer.allows(call.requester, operation, resource)
+
+    def could_topic(self, call: Call, operation: Operation, topic: str) -> bool:
+        return self.authorizer.allows(
             call.requester, operation, Resource(ResourceKind.TOPIC, topic)
         )

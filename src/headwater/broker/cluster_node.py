@@ -8,8 +8,10 @@ stop, it first asks the controller to be relieved of what it leads, and serves o
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+from headwater.broker.colleague_link import LogIn
 from headwater.broker.colleagues import BrokerColleagues
 from headwater.broker.listeners import listener_of_brokers
 from headwater.broker.member import Member
@@ -26,6 +28,7 @@ from headwater.cluster.store import Registration
 from headwater.cluster.vigils import NoVigils
 from headwater.cluster.zookeeper.kazoo_keeper import KazooKeeper
 from headwater.cluster.zookeeper.store import ZooKeeperStore
+from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
     HeadwaterError,
@@ -84,6 +87,7 @@ class ClusterNode(Node):
         self._is_joined = False
         self._informed = asyncio.Event()
         self._listener = listener_of_brokers(settings, self._endpoints)
+        tls = self._tls.towards_brokers(settings, self._listener)
         self._refuse_directory_of_lone_broker()
         self._keeper = KazooKeeper(
             settings.zookeeper_connect,
@@ -103,13 +107,14 @@ class ClusterNode(Node):
         self._colleagues = BrokerColleagues(
             self._static.node_id,
             directory=self,
-            dial=PeerDial(self._loop, PeerSettings()),
+            dial=PeerDial(self._loop, PeerSettings(), tls),
             clock=self._clock,
             soon=self._loop.call_soon,
+            log_in=self._log_in_between_brokers(),
         )
         self._vigils = BrokerVigils(
             directory=self,
-            dial=PeerDial(self._loop, PeerSettings()),
+            dial=PeerDial(self._loop, PeerSettings(), tls),
             clock=self._clock,
             later=self._later,
         )
@@ -118,6 +123,15 @@ class ClusterNode(Node):
         empty = ClusterImage(cluster_id=self.cluster_id)
         self._first_image = apply(empty, await configs, FIRST_VERSION)
         return self._first_image
+
+    def _log_in_between_brokers(self) -> LogIn | None:
+        settings = self._static.settings
+        if not protocols_by_listener(settings)[self._listener].is_sasl:
+            return None
+        from headwater.broker.sasl_listeners import credentials_between_brokers
+
+        credentials = credentials_between_brokers(settings, self._listener)
+        return partial(credentials.login, self._dice)
 
     async def _found(self) -> str:
         settings = self._static.settings
@@ -193,7 +207,7 @@ class ClusterNode(Node):
 
     async def _join(self, registration: Registration) -> None:
         self._colleagues.own_service = self.dispatch
-        self._live_settings.tell(self._first_image)
+        self._take_up_duties(self._first_image)
         self._keep_house()
         registered: asyncio.Future[None] = self._loop.create_future()
         self._is_joined = True

@@ -2,7 +2,7 @@
 
     idle        nobody has asked yet, or the last connection was closed in peace
     knocking    the connection is being made, and the versions are being asked for
-    open        requests go out
+    open        requests go out, unless a login is being renewed
     resting     the last try failed; asking fails until the rest is over
 
 What a reader would get wrong: the versions are asked for on every connection. A broker that was
@@ -10,6 +10,7 @@ upgraded has other ones after its restart, and during a rolling upgrade both sid
 that they share.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,14 +22,21 @@ from headwater.cluster.image import Endpoint
 from headwater.model.failures import (
     ConnectionLost,
     HeadwaterError,
+    LoginRefused,
+    MechanismRefused,
     ProtocolError,
     RequestTimedOut,
     TooMuchWork,
     UnsupportedInVersion,
 )
 from headwater.model.ports import Clock
+from headwater.security.sasl.client_login import ClientLogin
+from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
+from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+_log = logging.getLogger(__name__)
 
 SHORTEST_REST_MS: Final = 50
 LONGEST_REST_MS: Final = 1_000
@@ -70,6 +78,13 @@ Dial = Callable[[Endpoint, int, Callable[[], None], Callable[[ConnectionLost], N
 """Begins a connection: where to, by when, and whom to tell when it is up, and when it is down."""
 
 
+Versions = Mapping[int, tuple[int, int]]
+"""The oldest and the newest version of each API that the other side has."""
+
+LogIn = Callable[[], ClientLogin]
+"""Begins a login."""
+
+
 class ColleagueLink:
     """See the module. For the loop's thread only."""
 
@@ -81,14 +96,21 @@ class ColleagueLink:
         clock: Clock,
         soon: Callable[[Callable[[], None]], object],
         client_id: str,
+        log_in: LogIn | None = None,
     ) -> None:
+        """`log_in` begins a login, where the others ask for one."""
+        self._log_in = log_in
+        self._login: ClientLogin | None = None
+        # When to renew the login, and whether it is time.
+        self._renewal_ms: int | None = None
+        self._is_due = False
         self._where = where
         self._dial = dial
         self._clock = clock
         self._soon = soon
         self._client_id = client_id
         self._line: Line | None = None
-        self._versions: Mapping[int, tuple[int, int]] | None = None
+        self._versions: Versions | None = None
         self._waiting: deque[Unanswered] = deque()
         self._numbers = count(1)
         self._rest_ms = SHORTEST_REST_MS
@@ -110,6 +132,11 @@ class ColleagueLink:
     def sweep(self, now_ms: int) -> None:
         if self._line is not None:
             self._line.sweep(now_ms)
+        if self._renewal_ms is not None and now_ms >= self._renewal_ms:
+            # As soon as there is room, and before anything else.
+            self._renewal_ms = None
+            self._is_due = True
+            self._send()
         late = [each for each in self._waiting if now_ms >= each.asked.deadline_ms]
         for each in late:
             self._waiting.remove(each)
@@ -118,7 +145,7 @@ class ColleagueLink:
     def close(self) -> None:
         """End the connection; what waits fails."""
         line, self._line = self._line, None
-        self._versions = None
+        self._forget()
         if line is not None:
             line.close()
         self._fail_all(ConnectionLost("closed on our side"))
@@ -164,16 +191,64 @@ class ColleagueLink:
     def _greeted(self, greeting: ApiVersionsRequest, frame: memoryview) -> None:
         response = read_answer(greeting, _API_VERSIONS, frame)
         assert isinstance(response, ApiVersionsResponse)
-        self._versions = {
+        versions = {
             each.api_key: (each.min_version, each.max_version) for each in response.api_keys
         }
+        if self._log_in is None:
+            self._open(versions)
+        else:
+            self._begin_login(self._log_in, versions)
+
+    def _open(self, versions: Versions) -> None:
+        self._versions = versions
         self._rest_ms = SHORTEST_REST_MS
         self._send()
+
+    def _begin_login(self, log_in: LogIn, versions: Versions) -> None:
+        """A refusal is raised within the line's callback, and so becomes the reason of its end."""
+        self._is_due = False
+        self._login = login = log_in()
+
+        def say(message: Message, version: int) -> None:
+            assert self._line is not None
+            number = next(self._numbers)
+            self._line.ask(
+                number,
+                written_frame(message, version, number, self._client_id),
+                deadline_ms=self._clock.steady_ms() + CONNECT_MS,
+                then=partial(heard, message, version),
+                otherwise=lambda _: None,
+            )
+
+        def heard(message: Message, version: int, frame: memoryview) -> None:
+            following = login.heard(read_answer(message, version, frame))
+            if following is None:
+                self._login = None
+                delay_ms = login.renewal_ms()
+                if delay_ms is not None:
+                    self._renewal_ms = self._clock.steady_ms() + delay_ms
+                self._open(versions)
+            else:
+                shared = _shared_version(following.api, versions)
+                if shared is None:
+                    raise LoginRefused("the other broker takes no SaslAuthenticate")
+                say(following, shared)
+
+        say(login.begin(), login.handshake_version)
+
+    def _forget(self) -> None:
+        """The connection is gone, and with it all that was agreed on it."""
+        self._versions = None
+        self._login = None
+        self._renewal_ms = None
+        self._is_due = False
 
     def _lost(self, lost: ConnectionLost) -> None:
         was_open = self._versions is not None
         self._line = None
-        self._versions = None
+        self._forget()
+        if isinstance(lost, LoginRefused | MechanismRefused):
+            _log.error("%s cannot log in at another broker: %s", self._client_id, lost)
         if not was_open:
             self._rested_ms = self._clock.steady_ms() + self._rest_ms
             self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
@@ -187,19 +262,22 @@ class ColleagueLink:
     # Requests.
 
     def _send(self) -> None:
+        if self._is_due and self._line is not None and self._line.may_send:
+            assert self._log_in is not None
+            assert self._versions is not None
+            self._begin_login(self._log_in, self._versions)
         while (
             self._line is not None
             and self._versions is not None
+            and self._login is None
             and self._waiting
             and self._line.may_send
         ):
             self._send_one(self._line, self._versions, self._waiting.popleft())
 
-    def _send_one(
-        self, line: Line, versions: Mapping[int, tuple[int, int]], waiting: Unanswered
-    ) -> None:
+    def _send_one(self, line: Line, versions: Versions, waiting: Unanswered) -> None:
         asked = waiting.asked
-        version = _shared_version(asked, versions)
+        version = _shared_version(asked.request.api, versions)
         if version is None:
             name = APIS[asked.request.api].name
             error = UnsupportedInVersion(f"the other broker speaks no version of {name} of ours")
@@ -229,9 +307,9 @@ class ColleagueLink:
         self._send()
 
 
-def _shared_version(asked: Outgoing, versions: Mapping[int, tuple[int, int]]) -> int | None:
+def _shared_version(key: ApiKey, versions: Versions) -> int | None:
     """The newest that both sides have."""
-    api = APIS[asked.request.api]
+    api = APIS[key]
     oldest, newest = versions.get(api.key, (0, -1))
     version = min(api.newest_served(unstable=False), newest)
     return version if version >= max(api.oldest, oldest) else None

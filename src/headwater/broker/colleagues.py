@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from headwater.broker.colleague_link import ColleagueLink, Dial
+from headwater.broker.colleague_link import ColleagueLink, Dial, LogIn
 from headwater.broker.inward_call import WITHIN, InwardConnection
 from headwater.broker.outgoing import Outgoing, Unanswered, read_answer, written_frame
 from headwater.cluster.colleagues import Answered, Errand
@@ -47,7 +47,9 @@ class BrokerColleagues:
         dial: Dial,
         clock: Clock,
         soon: Soon,
+        log_in: LogIn | None = None,
     ) -> None:
+        self._log_in = log_in
         self._node_id = node_id
         self._directory = directory
         self._dial = dial
@@ -104,6 +106,7 @@ class BrokerColleagues:
                 clock=self._clock,
                 soon=self._soon,
                 client_id=f"broker-{self._node_id}-{errand.value}",
+                log_in=self._log_in,
             )
             self._links[node_id, errand] = link
         return link

@@ -16,15 +16,19 @@ from headwater.broker.call import Call
 from headwater.broker.deciding import decide_or_forward
 from headwater.broker.handlers.produce import handle_at_once
 from headwater.broker.inward_call import WITHIN
+from headwater.broker.metered_call import MeteredCall
 from headwater.broker.request_counters import RequestCounters
 from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, TELLING, route_of
+from headwater.broker.throttling import Throttling
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ConnectionLost, ProtocolError
+from headwater.model.requester import OURSELVES
 from headwater.net.service import ReplySlot, ServedConnection
 from headwater.records.kernel import read_single_produce
 from headwater.records.single_produce import SingleProduce
+from headwater.security.quotas.rate_quota import Who
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import read_request_header
@@ -41,6 +45,16 @@ LARGEST_OTHER_BYTES: Final = 16_777_216
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _BETWEEN_BROKERS: Final = frozenset(BETWEEN_BROKERS)
+# QU-6. A follower's Fetch is told from a consumer's by its handler. Who is about to log in
+# has no name yet that a quota could be about.
+_EXEMPT: Final = frozenset(
+    {
+        *BETWEEN_BROKERS,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }
+)
 
 _SOFTWARE_SINCE: Final = 3
 _SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -71,16 +85,19 @@ class Dispatch:
 
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
         started_ns = perf_counter_ns()
-        produce = read_single_produce(frame)
-        if produce is not None and self._answer_at_once(slot, frame, produce, started_ns):
-            return
+        quotas = self._broker.quotas
+        metered = None if quotas is None else self._metered(quotas, slot, frame, started_ns)
+        if metered is None:
+            produce = read_single_produce(frame)
+            if produce is not None and self._answer_at_once(slot, frame, produce, started_ns):
+                return
         header = read_request_header(frame)
         api = header.api
         key = api.key
         counters = self._counters.get(key)
         if counters is None:
             raise ProtocolError(f"a request for {api.name}, which is not served here")
-        call = Call(header, slot, counters, started_ns)
+        call = metered or Call(header, slot, counters, started_ns)
         if key is _API_VERSIONS:
             self._answer_api_versions(call, frame)
             return
@@ -99,18 +116,44 @@ class Dispatch:
             decide_or_forward(self._broker, call, request, frame)
             if not call.is_answered:
                 call.hold()
+            if metered is not None:
+                metered.waits()
             return
         response = answer(self._broker, call, request)
         if response is not None:
             call.answer(response)
         elif key not in OVERLAPPING:
             call.hold()
+        if metered is not None:
+            metered.waits()
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
         _log.error("%s: closed, because serving it failed", connection.address, exc_info=error)
 
     def closed(self, connection: ServedConnection) -> None:
         _log.debug("%s: closed", connection.address)
+
+    def _metered(
+        self, quotas: Throttling, slot: ReplySlot, frame: memoryview, started_ns: int
+    ) -> MeteredCall | None:
+        """The request of a client that has a quota. What brokers do for each other has none."""
+        header = read_request_header(frame)
+        key, principal = header.api.key, slot.connection.requester.principal
+        counters = self._counters.get(key)
+        if counters is None or key in _EXEMPT or principal == OURSELVES:
+            return None
+        who = Who(principal.name, header.client_id)
+        if not quotas.is_limited(who):
+            return None
+        return MeteredCall(
+            header,
+            slot,
+            counters,
+            started_ns,
+            throttling=quotas,
+            who=who,
+            size_bytes=len(frame),
+        )
 
     def _answer_at_once(
         self, slot: ReplySlot, frame: memoryview, produce: SingleProduce, started_ns: int

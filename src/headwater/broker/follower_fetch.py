@@ -16,12 +16,18 @@ from headwater.model.broker_settings import RACK_AWARE_SELECTOR
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId
 from headwater.replication.fetch_sessions import Fetching
-from headwater.replication.fetching import PartitionRead, Reads
+from headwater.replication.fetching import Reads
 from headwater.replication.follower_session import FollowerSession, read_due
 from headwater.security.authorization import CLUSTER, Operation
-from headwater.wire.messages.fetch import FetchRequest, FetchResponse
+from headwater.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 
 _IDS_SINCE: Final = 13
+_UNKNOWN: Final = -1
 
 
 def replica_of(request: FetchRequest) -> NodeId | None:
@@ -33,6 +39,10 @@ def replica_of(request: FetchRequest) -> NodeId | None:
 def handle_follower(
     broker: Broker, request: FetchRequest, call: Call, replica_id: NodeId
 ) -> FetchResponse | None:
+    if not broker.may(call, Operation.CLUSTER_ACTION, CLUSTER):
+        # Before anything is done for it, or to the session that it names.
+        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _unauthorized(request)
     known = broker.sessions.get(request.session_id)
     if isinstance(known, FollowerSession) and known.hurry is not None:
         known.hurry()
@@ -62,10 +72,32 @@ def handle_follower(
     return None
 
 
+def _unauthorized(request: FetchRequest) -> FetchResponse:
+    """Each partition is refused, and no session is begun: Kafka has no other code for it (4.1)."""
+    return FetchResponse(
+        responses=tuple(
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        high_watermark=_UNKNOWN,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
 class _FollowerFetch(WaitingFetch):
     """See the module."""
 
-    __slots__ = ("_max_bytes", "_may", "_session")
+    __slots__ = ("_max_bytes", "_session")
 
     def __init__(
         self,
@@ -78,7 +110,6 @@ class _FollowerFetch(WaitingFetch):
         super().__init__(broker, call, fetching, min(request.min_bytes, request.max_bytes))
         self._session = session
         self._max_bytes = request.max_bytes
-        self._may = broker.may(call, Operation.CLUSTER_ACTION, CLUSTER)
 
     def begin(self, max_wait_ms: int) -> None:
         # Before it looks: what the follower has now may release a commit, and with it new records,
@@ -100,12 +131,6 @@ class _FollowerFetch(WaitingFetch):
         self._session.awaits_no_more()
 
     def _look(self) -> Reads:
-        if not self._may:
-            refused = [
-                PartitionRead(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                for each in self._fetching.wanted
-            ]
-            return Reads(refused, 0, is_final=True)
         return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
 
     def _answer(self, reads: Reads) -> None:

@@ -10,7 +10,7 @@ from headwater.cluster.facts import Fact, TopicDeleted
 from headwater.cluster.features import GROUP_VERSION, level_of
 from headwater.cluster.image import ClusterImage
 from headwater.cluster.topic_names import CONSUMER_OFFSETS
-from headwater.coordinator.effects import Effect
+from headwater.coordinator.effects import Effect, sees_all
 from headwater.coordinator.groups.group_events import TopicsDeleted
 from headwater.coordinator.hosted_shard import HostedShard, ShardTools
 from headwater.coordinator.pending_answers import Answer
@@ -86,7 +86,14 @@ class GroupCoordinator:
         """All that are here, and all that are not loaded yet begin to be."""
         return self._led.all()
 
-    def ask(self, group_id: str, request: Message, call: Call, answer: Answer) -> None:
+    def ask(
+        self,
+        group_id: str,
+        request: Message,
+        call: Call,
+        answer: Answer,
+        sees: Callable[[str], bool] = sees_all,
+    ) -> None:
         shard = self.shard_of(group_id)
         if request.api in _NEW_PROTOCOL and not level_of(self._image(), GROUP_VERSION):
             # Kafka does this (4.1) while the cluster has not agreed on the feature.
@@ -94,7 +101,7 @@ class GroupCoordinator:
         elif isinstance(shard, ErrorCode):
             answer(shard)
         else:
-            ask_shard(shard, request, call, answer)
+            ask_shard(shard, request, call, answer, sees)
 
     def _make(self, number: int, leader_epoch: int) -> Shard[TopicsDeleted]:  # noqa: ARG002
         """All are made alike."""

@@ -13,7 +13,12 @@ from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
-from headwater.security.authorization import Operation, Resource, ResourceKind
+from headwater.security.authorization import (
+    Operation,
+    Resource,
+    ResourceKind,
+    operations_allowed,
+)
 from headwater.wire.lifting import Message
 
 T = TypeVar("T")
@@ -21,6 +26,12 @@ T = TypeVar("T")
 
 def may_group(broker: Broker, call: Call, operation: Operation, group_id: str) -> bool:
     return broker.may(call, operation, Resource(ResourceKind.GROUP, group_id))
+
+
+def operations_on_group(broker: Broker, call: Call, group_id: str) -> int:
+    """The bit field of "authorized operations" (AC-6)."""
+    resource = Resource(ResourceKind.GROUP, group_id)
+    return operations_allowed(broker.authorizer, call.requester, resource)
 
 
 def ask_member(
@@ -34,7 +45,8 @@ def ask_member(
     if not may_group(broker, call, Operation.READ, group_id):
         call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    broker.groups.ask(group_id, request, call, answering(call, refused))
+    sees = partial(broker.could_topic, call, Operation.DESCRIBE)
+    broker.groups.ask(group_id, request, call, answering(call, refused), sees)
     return None
 
 

@@ -45,6 +45,9 @@ class InwardConnection:
     def mute(self, until_ms: int) -> None:
         """Whoever is to be slowed down is slowed down where the request came in."""
 
+    def unmute(self, now_ms: int) -> None:
+        """It never was."""
+
     def close(self) -> None:
         if not self._is_cut:
             self._is_cut = True

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from headwater.broker.call import Call
 from headwater.cluster.image import ClusterImage
+from headwater.coordinator.effects import sees_all
 from headwater.coordinator.hosted_shard import HostedShard, ShardTools
 from headwater.coordinator.partition_of_key import partition_of_key
 from headwater.coordinator.pending_answers import Answer
@@ -87,7 +88,13 @@ class LedShards(Generic[Told]):
         return lambda: PartitionShardLog(hosted, self._codec, self._executor)
 
 
-def ask_shard(shard: HostedShard[Told], request: Message, call: Call, answer: Answer) -> None:
+def ask_shard(
+    shard: HostedShard[Told],
+    request: Message,
+    call: Call,
+    answer: Answer,
+    sees: Callable[[str], bool] = sees_all,
+) -> None:
     """Pass on what a client asks."""
     shard.ask(
         request,
@@ -96,4 +103,5 @@ def ask_shard(shard: HostedShard[Told], request: Message, call: Call, answer: An
         # Kafka does this: its addresses print with a slash before them.
         client_host=f"/{call.host}",
         answer=answer,
+        sees=sees,
     )

@@ -5,8 +5,10 @@ from dataclasses import fields
 from typing import Final
 
 from headwater.cluster import image
+from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import InvalidSetting
+from headwater.model.security_protocol import SecurityProtocol
 from headwater.net.admission import parse_overrides
 from headwater.net.endpoint import Endpoint, parse_endpoints
 from headwater.net.settings import NetworkSettings
@@ -25,6 +27,11 @@ def own_endpoints(settings: BrokerSettings) -> list[Endpoint]:
                 f"listener.security.protocol.map as {endpoint.name}:PLAINTEXT"
             )
     return endpoints
+
+
+def protocol_of(settings: BrokerSettings, listener: str) -> SecurityProtocol:
+    """What a listener speaks, by the map or by its own name."""
+    return protocols_by_listener(settings).get(listener.upper()) or SecurityProtocol(listener)
 
 
 def listener_of_brokers(settings: BrokerSettings, endpoints: Sequence[Endpoint]) -> str:
@@ -67,6 +74,7 @@ def advertised(
             listener=endpoint.name,
             host=host_name() if endpoint.host in _EVERYWHERE else endpoint.host,
             port=endpoint.port or ports[endpoint.name],
+            security_protocol=protocol_of(settings, endpoint.name),
         )
         for endpoint in told
     )

@@ -57,7 +57,7 @@ class LoneNode(Node):
         image = await self._read_image()
         self._controller.take_over(image)
         self._partitions.changed(image, ())
-        self._live_settings.tell(image)
+        self._take_up_duties(image)
         if not all(each.was_clean for each in self._directories.serving()):
             await self._renew_leaderships()
         self._coordinators.groups.changed(self._controller.image, ())

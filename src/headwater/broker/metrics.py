@@ -7,8 +7,8 @@ the broker knows anyway, and it is asked only when somebody scrapes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.exposition import Family, Number, Sample, counter, gauge
@@ -21,6 +21,9 @@ from headwater.storage.partition_log import PartitionLog
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 
+if TYPE_CHECKING:
+    from headwater.broker.sasl_listener import LoginCounters, SaslListener
+
 _NS_PER_S: Final = 1_000_000_000
 
 
@@ -32,6 +35,7 @@ class Watched:
     requests: Mapping[ApiKey, RequestCounters]
     server: SocketServer
     cleaner: LogCleaner | None
+    logins: "Mapping[str, SaslListener]" = field(default_factory=dict)
 
 
 def broker_families(watched: Watched) -> list[Family]:
@@ -44,7 +48,43 @@ def broker_families(watched: Watched) -> list[Family]:
         *_of_waiting(watched.broker),
         *_of_cleaner(watched.cleaner),
         *_of_connections(watched.server),
+        *_of_logins(watched.logins),
     ]
+
+
+def _of_logins(listeners: "Mapping[str, SaslListener]") -> Iterator[Family]:
+    def family(name: str, doc: str, read: "Callable[[LoginCounters], int]") -> Family:
+        def samples() -> Iterator[Sample]:
+            for listener in listeners.values():
+                label = ("listener", listener.name)
+                yield Sample(value=read(listener.counters), labels=(label,))
+
+        return Family(
+            name=f"kafka_server_socketservermetrics_{name}_total",
+            kind="counter",
+            doc=doc,
+            samples=samples,
+        )
+
+    if not listeners:
+        return
+    yield family(
+        "successful_authentication", "Logins that were taken.", lambda each: each.succeeded
+    )
+    yield family("failed_authentication", "Logins that were refused.", lambda each: each.failed)
+    yield family(
+        "successful_reauthentication", "Logins that were renewed.", lambda each: each.renewed
+    )
+    yield family(
+        "failed_reauthentication",
+        "Logins that could not be renewed.",
+        lambda each: each.not_renewed,
+    )
+    yield family(
+        "expired_connections_killed",
+        "Connections that were closed because their login had run out.",
+        lambda each: each.expired,
+    )
 
 
 def _of_requests(requests: Mapping[ApiKey, RequestCounters]) -> Iterator[Family]:
@@ -280,6 +320,18 @@ def _of_connections(server: SocketServer) -> Iterator[Family]:
         kind="gauge",
         doc="Open connections of clients.",
         samples=connections,
+    )
+
+    def failed_handshakes() -> Iterator[Sample]:
+        for name in (endpoint.name for endpoint in server.endpoints):
+            count = server.failed_handshakes.get(name, 0)
+            yield Sample(value=count, labels=(("listener", name),))
+
+    yield Family(
+        name="kafka_server_socketserver_failed_handshakes_total",
+        kind="counter",
+        doc="Connections that did not come to agree on TLS.",
+        samples=failed_handshakes,
     )
     yield gauge(
         "kafka_server_socketserver_unansweredrequests",

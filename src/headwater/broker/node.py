@@ -14,10 +14,11 @@ import asyncio
 import base64
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.coordinators import new_coordinators
@@ -35,13 +36,18 @@ from headwater.broker.metrics import Watched, broker_families
 from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
+from headwater.broker.quota_metrics import quota_families
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls
 from headwater.broker.standing import Standing
+from headwater.broker.throttling import Throttling
+from headwater.broker.tls_listeners import TlsListeners
 from headwater.broker.upkeep import Upkeep
 from headwater.cluster.colleagues import Colleagues
 from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import Fact, FeatureFinalized
 from headwater.cluster.image import ClusterImage
 from headwater.cluster.store import Registration
+from headwater.model.broker_properties import protocols_by_listener
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import HeadwaterError, StorageError
 from headwater.model.ports import Dice
@@ -54,7 +60,6 @@ from headwater.replication.deadlines import Deadlines
 from headwater.replication.fetch_sessions import FetchSessions
 from headwater.replication.hosted_partitions import HostedPartitions
 from headwater.replication.replicas import Replicas
-from headwater.security.authorization import AllowAll
 from headwater.storage import meta_properties
 from headwater.storage.cold_read import OsColdRead
 from headwater.storage.compaction.process import CleaningProcess
@@ -68,6 +73,10 @@ from headwater.storage.os_disk import OsDisk
 from headwater.storage.range_reader import RangeReader
 from headwater.storage.residency import Glance, Residency, probe_glance, probe_residency
 from headwater.storage.thread_executor import ThreadExecutor
+
+if TYPE_CHECKING:
+    from headwater.broker.sasl_listener import SaslListener
+    from headwater.net.service import Guard
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +104,9 @@ class Node(ABC):
         # What is wrong with an address must be known before a directory is made and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
+        self._tls = TlsListeners(settings, self._endpoints)
+        self._sasl = self._sasl_listeners()
+        self._authorizer = authorizer_of(settings)
         self._held = ExitStack()
         self._upkeep: Upkeep | None = None
 
@@ -197,7 +209,9 @@ class Node(ABC):
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
-        self._open_logs(await self._open_store())
+        image = await self._open_store()
+        know_acls(self._authorizer, image)
+        self._open_logs(image)
         bound = self._bind()
         settings = self._static.settings
         await self._join(
@@ -269,7 +283,7 @@ class Node(ABC):
             ),
             sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._dice),
             deadlines=self._deadlines,
-            authorizer=AllowAll(),
+            authorizer=self._authorizer,
             metadata=MetadataAnswers(),
             producer_ids=producer_ids,
             groups=self._coordinators.groups,
@@ -278,12 +292,15 @@ class Node(ABC):
             markers=self._coordinators.markers,
             soon=self._loop.call_soon,
         )
+        self._throttling = Throttling(settings, self._clock, self._deadlines)
         self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
         self.server = SocketServer(
             self._loop,
             network_settings(settings),
             self.dispatch,
             now_ms=self._clock.steady_ms(),
+            tls=self._tls.by_name,
+            guards=self._guards(),
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])
@@ -293,6 +310,33 @@ class Node(ABC):
         if self._metrics_port is not None:
             self._held.callback(self._metrics_port.close)
         return self.server.bind(self._endpoints)
+
+    def _sasl_listeners(self) -> Mapping[str, SaslListener]:
+        """Those that ask for a login. What that takes is loaded only where there is one."""
+        protocols = protocols_by_listener(self._static.settings)
+        if not any(protocols[each.name].is_sasl for each in self._endpoints):
+            return {}
+        from headwater.broker.sasl_listeners import sasl_listeners
+        from headwater.cluster.scram_users import credential
+
+        return sasl_listeners(
+            self._static.settings,
+            self._endpoints,
+            clock=self._clock,
+            dice=self._dice,
+            deadlines=self._deadlines,
+            scram_users=lambda mechanism, user: credential(self._standing.image, mechanism, user),
+        )
+
+    def _guards(self) -> Mapping[str, Guard]:
+        if not self._sasl:
+            return {}
+        from headwater.broker.sasl_gate import guard
+
+        return {
+            name: partial(guard, listener=listener, dispatch=self.dispatch)
+            for name, listener in self._sasl.items()
+        }
 
     def _keep_house(self) -> None:
         """Do from now on what goes by the clock."""
@@ -315,16 +359,30 @@ class Node(ABC):
 
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
+        obey_acls(self._authorizer, facts)
         self._partitions.changed(image, facts)
         self._coordinators.groups.changed(image, facts)
         self._coordinators.transactions.changed(image)
         if any(isinstance(fact, FeatureFinalized) for fact in facts):
             self.dispatch.announce(image)
         self._live_settings.changed(image, facts)
+        if self._throttling.changed(facts):
+            self._put_quotas_in_force()
+
+    def _take_up_duties(self, image: ClusterImage) -> None:
+        """Settings and quotas as they are at the start; `_changed` tells of all later ones."""
+        self._live_settings.tell(image)
+        self._throttling.tell(image)
+        self._put_quotas_in_force()
+
+    def _put_quotas_in_force(self) -> None:
+        self.broker.quotas = self._throttling.in_force
+        self.server.connection_quota = self._throttling.connections or None
 
     def _obey(self, settings: BrokerSettings) -> None:
         """Take settings that may have changed."""
         self.server.configure(network_settings(settings))
+        self._tls.configure(settings)
         self._directories.configure(settings.storage())
         self._coordinators.questions.configure(settings)
         self._partitions.configure(settings)
@@ -338,8 +396,10 @@ class Node(ABC):
             requests=self.dispatch.counters,
             server=self.server,
             cleaner=self._cleaner,
+            logins=self._sasl,
         )
-        return [*broker_families(watched), *process_families()]
+        of_quotas = quota_families(self._throttling, self.server.held_off)
+        return [*broker_families(watched), *of_quotas, *process_families()]
 
     def _new_cleaner(self) -> LogCleaner:
         return LogCleaner(

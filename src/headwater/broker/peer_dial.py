@@ -6,12 +6,19 @@ from collections.abc import Callable
 from headwater.cluster.image import Endpoint
 from headwater.model.failures import ConnectionLost
 from headwater.net.peer import Peer, PeerSettings, SocketAddress, resolve
+from headwater.net.tls import ClientTls
 
 
 class PeerDial:
     """`headwater.broker.colleague_link.Dial` over real sockets."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: PeerSettings) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: PeerSettings,
+        tls: ClientTls | None = None,
+    ) -> None:
+        self._tls = tls
         self._loop = loop
         self._settings = settings
         # A task that nobody holds may be collected before it has run.
@@ -24,7 +31,7 @@ class PeerDial:
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
     ) -> Peer:
-        peer = Peer(self._loop, self._settings, up=up, down=down)
+        peer = Peer(self._loop, self._settings, up=up, down=down, tls=self._tls, host=endpoint.host)
         looking = self._loop.create_task(self._connect(peer, endpoint, deadline_ms, down))
         self._looking.add(looking)
         looking.add_done_callback(self._looking.discard)

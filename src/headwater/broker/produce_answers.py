@@ -15,7 +15,7 @@ from headwater.broker.transaction_requests import may_transact
 from headwater.broker.transactional_produce import TransactionalProduce
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import StorageError
-from headwater.records.header import CODEC_MASK, FLAGS_POSITION, TRANSACTIONAL_FLAG, Codec
+from headwater.records.header import CODEC_MASK, FLAGS_POSITION, Codec
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.storage.partition_log import PartitionLog
 from headwater.wire.messages.produce import (
@@ -102,8 +102,6 @@ class ProduceAnswers:
         if not records:
             return ErrorCode.INVALID_RECORD
         flags = records[FLAGS_POSITION] if len(records) > FLAGS_POSITION else 0
-        if flags & TRANSACTIONAL_FLAG and self.transaction is None:
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if flags & CODEC_MASK == Codec.ZSTD and self._call.version < _ZSTD_SINCE:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return None

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from headwater.cli.terminal import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, admin_of, show
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    admin_of,
+    show,
+)
 
 if TYPE_CHECKING:
     from headwater.client import Admin
@@ -22,9 +29,13 @@ def cluster() -> None:
 
 
 @app.command()
-def describe(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def describe(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """The brokers, which of them is the controller, and how much they hold."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_cluster()
         log_dirs = {each.node_id: _log_dirs(admin, each.node_id) for each in found.brokers}
     rows = [

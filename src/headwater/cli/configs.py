@@ -10,6 +10,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     pairs,
     show,
@@ -35,11 +36,12 @@ def describe(
     group: Group = None,
     every: Annotated[bool, typer.Option("--all", help="Defaults too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Configs and where their values come from."""
     resource = _resource(topic, broker, all_brokers, group)
-    with admin_of(bootstrap) as admin, _named(resource):
+    with admin_of(bootstrap, command_config) as admin, _named(resource):
         configs = admin.describe_configs([resource])[resource]
     rows = [
         {
@@ -70,6 +72,7 @@ def alter(
         bool, typer.Option("--dry-run", help="Only ask whether it would do.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Change some configs and leave the others."""
@@ -78,7 +81,7 @@ def alter(
     changes |= dict.fromkeys(delete or [])
     if not changes:
         raise typer.BadParameter("nothing is to be altered")
-    with admin_of(bootstrap) as admin, _named(resource):
+    with admin_of(bootstrap, command_config) as admin, _named(resource):
         if not all_brokers:
             expect_configs(admin, resource, delete or [])
         admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
@@ -19,8 +20,10 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     binary_output,
+    client_settings,
     expect_partitions,
     failing_clearly,
     is_terminal,
@@ -91,6 +94,7 @@ def consume(
         typer.Option("--setting", "-s", help="A setting of the consumer, as name=value."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Print records. Without --from-beginning, those that come from now on."""
@@ -104,7 +108,7 @@ def consume(
     # An offset beyond the end must not send it back to the beginning.
     begins_early = offset is None and (from_beginning or from_time is not None)
     settings: dict[str, object] = {
-        "bootstrap.servers": bootstrap,
+        **client_settings(bootstrap, command_config),
         "client.id": "headwater-cli",
         "auto.offset.reset": "earliest" if begins_early else "latest",
         **({} if group is None else {"group.id": group}),
@@ -112,7 +116,7 @@ def consume(
     }
     write = _as_json if as_json else _formatted(fmt)
     output = binary_output()
-    _expect_topic(bootstrap, topic, partition or [])
+    _expect_topic(bootstrap, command_config, topic, partition or [])
     with failing_clearly(), Consumer(settings) as consumer:
         if group is not None:
             consumer.subscribe([topic])
@@ -150,11 +154,13 @@ def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _expect_topic(bootstrap: str, topic: str, numbers: list[int]) -> None:
+def _expect_topic(
+    bootstrap: str, command_config: Path | None, topic: str, numbers: list[int]
+) -> None:
     """End where there is nothing to wait for. A consumer would wait, or even make the topic."""
     from headwater.client import TopicPartition
 
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         expect_partitions(admin, [TopicPartition(topic, each) for each in numbers or [0]])
 
 

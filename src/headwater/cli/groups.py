@@ -13,6 +13,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     errors_of,
     show,
@@ -28,9 +29,13 @@ Group = Annotated[str, typer.Argument(help="The group's id.", show_default=False
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def list_(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """All groups, with their types and states."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         groups = admin.list_groups()
     rows = [{"group": each.group_id, "type": each.type, "state": each.state} for each in groups]
     show(rows, as_json=as_json, columns=["group", "type", "state"])
@@ -41,10 +46,11 @@ def describe(
     group: Group,
     members: Annotated[bool, typer.Option("--members", help="Members, not offsets.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """How far a group is in each partition, and who reads it."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         described = admin.describe_groups([group])[group]
         if members:
             rows: list[dict[str, object]] = [
@@ -166,11 +172,12 @@ def reset_offsets(
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Where a group would go on; with --execute it does. The group must have no members."""
     rule = _Rule(to_earliest, to_latest, to_offset, to_time, shift_by)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         places = _partitions(admin, topic)
         before = {
             place: found.offset for place, found in admin.list_group_offsets(group, places).items()
@@ -197,10 +204,11 @@ def reset_offsets(
 def delete(
     groups: Annotated[list[str], typer.Argument(help="Groups.", show_default=False)],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete groups without members, and their offsets."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         errors = errors_of(lambda: admin.delete_groups(groups))
     deleted = [{"group": group} for group in groups if group not in errors]
     tell_done(deleted, as_json=as_json, errors=errors)

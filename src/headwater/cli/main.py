@@ -10,10 +10,12 @@ import typer
 
 import headwater
 from headwater.cli import (
+    acls,
     cluster,
     cluster_start,
     configs,
     connect,
+    console,
     consume,
     groups,
     log_dump,
@@ -22,10 +24,12 @@ from headwater.cli import (
     perf,
     pipeline,
     produce,
+    quotas,
     records,
     registry,
     topics,
     transactions,
+    users,
     zookeeper,
 )
 from headwater.cli.entry import start_broker
@@ -57,9 +61,12 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
+app.add_typer(quotas.app, name="quotas")
+app.add_typer(acls.app, name="acls")
 app.add_typer(records.app, name="records")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(transactions.app, name="transactions")
+app.add_typer(users.app, name="users")
 cluster.app.command("start")(cluster_start.start)
 app.add_typer(cluster.app, name="cluster")
 app.command("zookeeper")(zookeeper.zookeeper)
@@ -68,6 +75,7 @@ app.add_typer(connect.app, name="connect")
 app.add_typer(perf.app, name="perf")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
+app.add_typer(console.app, name="console")
 
 
 def _show_version(wanted: bool) -> None:

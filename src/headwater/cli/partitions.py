@@ -8,6 +8,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     errors_of,
     show,
@@ -29,6 +30,7 @@ def reassign(
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Call a move off.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Move partitions to other brokers."""
@@ -39,7 +41,7 @@ def reassign(
     except ValueError:
         raise typer.BadParameter(f"{to!r} is no list of broker ids") from None
     places = [topic_partition(each) for each in partitions]
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         errors = errors_of(
             lambda: admin.alter_partition_reassignments(dict.fromkeys(places, brokers))
         )
@@ -52,9 +54,13 @@ def reassign(
 
 
 @app.command()
-def moving(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def moving(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Which partitions are on the move."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         found = admin.list_partition_reassignments()
     rows = [
         {
@@ -76,13 +82,14 @@ def elect_leader(
         bool, typer.Option("--unclean", help="Any that lives, even if it lost records.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Have the preferred replicas lead."""
     from headwater.model.errors import ErrorCode
 
     places = [topic_partition(each) for each in partitions]
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         found = admin.elect_leaders(places, is_unclean=unclean)
     rows = [
         {

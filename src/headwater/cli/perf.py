@@ -16,7 +16,9 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
+    client_settings,
     expect_broker,
     expect_partitions,
     failing_clearly,
@@ -49,6 +51,7 @@ def produce(
     throughput: Annotated[int, typer.Option(help="Records a second at most; -1 for all.")] = -1,
     setting: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Send records as fast as they go, and tell rate and latencies."""
@@ -57,8 +60,8 @@ def produce(
     value = bytes(size)
     latencies = array("d")
     failures: list[BaseException] = []
-    settings = {"bootstrap.servers": bootstrap, **pairs(setting or [], "--setting")}
-    expect_broker(bootstrap)
+    settings = {**client_settings(bootstrap, command_config), **pairs(setting or [], "--setting")}
+    expect_broker(bootstrap, command_config)
     with failing_clearly(), Producer(settings) as producer:
         producer.partitions_for(topic)
         began = time.perf_counter()
@@ -87,18 +90,19 @@ def consume(
     timeout: Annotated[float, typer.Option(help="Give up when nothing comes for so long.")] = 10.0,
     setting: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Read records from the beginning as fast as they come, and tell the rate."""
     from headwater.client import Consumer, TopicPartition
 
     settings: dict[str, object] = {
-        "bootstrap.servers": bootstrap,
+        **client_settings(bootstrap, command_config),
         "auto.offset.reset": "earliest",
         **pairs(setting or [], "--setting"),
     }
     count = size_bytes = 0
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         # Else it would be made, and found to be empty.
         expect_partitions(admin, [TopicPartition(topic, 0)])
     with failing_clearly(), Consumer(settings) as consumer:
@@ -135,6 +139,7 @@ def end_to_end(
     size: Size = 100,
     setting: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Send one record after the other, each when the last one was read, and tell latencies."""
@@ -143,10 +148,10 @@ def end_to_end(
     value = bytes(size)
     latencies = array("d")
     settings: dict[str, object] = {
-        "bootstrap.servers": bootstrap,
+        **client_settings(bootstrap, command_config),
         **pairs(setting or [], "--setting"),
     }
-    expect_broker(bootstrap)
+    expect_broker(bootstrap, command_config)
     with (
         failing_clearly(),
         Producer({"linger.ms": 0, **settings}) as producer,

@@ -12,8 +12,10 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     binary_input,
+    client_settings,
     expect_partitions,
     failing_clearly,
     is_terminal,
@@ -60,6 +62,7 @@ def produce(
         typer.Option("--setting", "-s", help="A setting of the producer, as name=value."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Send lines as records. Exits with 1 if a record could not be sent."""
@@ -67,7 +70,7 @@ def produce(
 
     headers = [(name, value.encode()) for name, value in pairs(header or [], "--header").items()]
     settings: dict[str, object] = {
-        "bootstrap.servers": bootstrap,
+        **client_settings(bootstrap, command_config),
         "client.id": "headwater-cli",
         "linger.ms": 5,
         # A topic or partition that does not exist is waited for as long as this.
@@ -81,7 +84,7 @@ def produce(
         if error is not None:
             failures.append(error)
 
-    _expect_partition(bootstrap, topic, partition)
+    _expect_partition(bootstrap, command_config, topic, partition)
     separator = None if key_separator is None else key_separator.encode()
     null = None if null_marker is None else null_marker.encode()
     count = 0
@@ -113,12 +116,14 @@ def produce(
     tell_done([{"topic": topic, "records": count}], as_json=as_json)
 
 
-def _expect_partition(bootstrap: str, topic: str, number: int | None) -> None:
+def _expect_partition(
+    bootstrap: str, command_config: Path | None, topic: str, number: int | None
+) -> None:
     """End where a producer would wait: without a broker, or with no such partition."""
     from headwater.client import TopicPartition
     from headwater.client.errors import UnknownTopicOrPartition
 
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         if number is not None:
             # A topic that is not there may be made by the first record.
             with suppress(UnknownTopicOrPartition):

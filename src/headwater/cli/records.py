@@ -8,6 +8,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     expect_partitions,
     outcomes_of,
@@ -30,11 +31,12 @@ def delete(
     ],
     before: Annotated[int, typer.Option(help="The first offset that stays; -1 deletes all.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete all records before an offset."""
     places = [topic_partition(each) for each in partitions]
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         expect_partitions(admin, places)
         found, errors = outcomes_of(lambda: admin.delete_records(dict.fromkeys(places, before)))
     rows = [

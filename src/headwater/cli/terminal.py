@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, TypeVar
 
 import typer
@@ -48,6 +49,16 @@ Bootstrap = Annotated[
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
         help="Brokers to begin with, as host:port, parted by commas.",
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="HEADWATER_COMMAND_CONFIG",
+        exists=True,
+        dir_okay=False,
+        help="A properties file of client settings, such as those of TLS and of a login.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
@@ -91,19 +102,37 @@ def failing_clearly() -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
+def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
+    """What a client of this command begins with. What the file says of brokers gives way."""
+    from headwater.model.java_properties import parse_properties
+
+    found: dict[str, str] = {}
+    if command_config is not None:
+        try:
+            found = parse_properties(command_config.read_bytes())
+        except (OSError, ValueError) as error:
+            raise typer.BadParameter(f"{command_config} cannot be read: {error}") from error
+    return {**found, "bootstrap.servers": bootstrap}
+
+
 @contextmanager
-def admin_of(bootstrap: str) -> Iterator["Admin"]:
+def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Admin"]:
     """An admin client, whose errors are told clearly."""
     from headwater.client import Admin
+    from headwater.client.settings import ClientSettings
 
-    with failing_clearly(), Admin(bootstrap_servers=bootstrap, client_id="headwater-cli") as admin:
+    # A file that is shared with a producer has settings that are of no use here.
+    shared = {each.replace("_", ".") for each in ClientSettings.__dataclass_fields__}
+    settings = client_settings(bootstrap, command_config)
+    known = {name: value for name, value in settings.items() if name in shared}
+    with failing_clearly(), Admin({"client.id": "headwater-cli", **known}) as admin:
         _await_answer(admin)
         yield admin
 
 
-def expect_broker(bootstrap: str) -> None:
+def expect_broker(bootstrap: str, command_config: Path | None = None) -> None:
     """For commands that go on without an admin client: end clearly where no broker answers."""
-    with admin_of(bootstrap):
+    with admin_of(bootstrap, command_config):
         pass
 
 

@@ -9,6 +9,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     errors_of,
     failing_clearly,
@@ -50,6 +51,7 @@ def create(
         bool, typer.Option("--if-not-exists", help="Be content if it is there.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Make topics."""
@@ -67,7 +69,7 @@ def create(
         for name in dict.fromkeys(names)
     ]
     errors: dict[str, KafkaError] = {}
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         try:
             made = admin.create_topics(topics)
         except SomeFailed as error:
@@ -86,10 +88,11 @@ def create(
 def list_(
     internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """The names of all topics."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         names = admin.list_topics(include_internal=internal)
     if as_json:
         show([{"topic": name} for name in names], as_json=True, columns=["topic"])
@@ -105,10 +108,11 @@ def describe(
         list[str] | None, typer.Argument(help="Topics; all, if none.", show_default=False)
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Partitions, leaders and replicas."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         described, errors = outcomes_of(lambda: admin.describe_topics(names or admin.list_topics()))
     rows = [
         {
@@ -140,6 +144,7 @@ def alter(
         list[str] | None, typer.Option(help="A config that goes back to its default.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a topic grow, or change its configs."""
@@ -149,7 +154,7 @@ def alter(
     changes |= dict.fromkeys(delete_config or [])
     if partitions is None and not changes:
         raise typer.BadParameter("nothing is to be altered")
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         expect_configs(admin, ConfigResource.topic(name), delete_config or [])
         if partitions is not None:
             admin.create_partitions({name: partitions})
@@ -159,9 +164,14 @@ def alter(
 
 
 @app.command()
-def delete(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def delete(
+    names: Names,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete topics with all their records."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         errors = errors_of(lambda: admin.delete_topics(names))
     deleted = [{"topic": name} for name in names if name not in errors]
     tell_done(deleted, as_json=as_json, errors=errors)

@@ -8,6 +8,7 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     expect_partitions,
     show,
@@ -19,9 +20,13 @@ app = typer.Typer(no_args_is_help=True, help="Look at transactions, and abort th
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def list_(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """All transactional ids."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         found = admin.list_transactions()
     rows = [
         {"id": each.transactional_id, "producer": each.producer_id, "state": each.state}
@@ -34,10 +39,11 @@ def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> 
 def describe(
     transactional_id: Annotated[str, typer.Argument(show_default=False)],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """One transactional id, and what its transaction has touched."""
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_transactions([transactional_id])[transactional_id]
     row = {
         "id": transactional_id,
@@ -57,11 +63,12 @@ def abort(
     partition: Annotated[str, typer.Argument(help="topic:partition", show_default=False)],
     producer_id: Annotated[int, typer.Option(help="Whose transaction hangs there.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """End a transaction that its coordinator has forgotten."""
     place = topic_partition(partition)
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         expect_partitions(admin, [place])
         open_ones = [
             each

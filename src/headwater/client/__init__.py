@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from headwater.client.admin.blocking_admin import Admin
     from headwater.client.admin.config_calls import ConfigChange
     from headwater.client.admin.descriptions import Acl, ConfigResource, NewTopic
+    from headwater.client.admin.quota_calls import QUOTA_ANY, QUOTA_DEFAULT
+    from headwater.client.admin.user_calls import ScramDeletion, ScramUpsertion
     from headwater.client.consumer.blocking_consumer import Consumer
     from headwater.client.consumer.offsets import OffsetAndTimestamp
     from headwater.client.consumer.subscription import RebalanceListener
@@ -25,8 +27,13 @@ if TYPE_CHECKING:
     from headwater.client.producer.record_future import RecordFuture, RecordMetadata
     from headwater.model.ids import TopicPartition
     from headwater.records.consumed import ConsumedRecord
+    from headwater.security.acls.bindings import PatternType, Permission
+    from headwater.security.authorization import Operation, ResourceKind
+    from headwater.security.quotas.entities import QuotaEntity
 
 __all__ = [
+    "QUOTA_ANY",
+    "QUOTA_DEFAULT",
     "Acl",
     "Admin",
     "ConfigChange",
@@ -38,11 +45,18 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Operation",
     "ParallelConsumer",
+    "PatternType",
+    "Permission",
     "Producer",
+    "QuotaEntity",
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
+    "ResourceKind",
+    "ScramDeletion",
+    "ScramUpsertion",
     "TopicPartition",
 ]
 
@@ -58,11 +72,20 @@ _HOMES = {
     "NewTopic": "headwater.client.admin.descriptions",
     "OffsetAndMetadata": "headwater.client.group_metadata",
     "OffsetAndTimestamp": "headwater.client.consumer.offsets",
+    "Operation": "headwater.security.authorization",
     "ParallelConsumer": "headwater.client.parallel.parallel_consumer",
+    "PatternType": "headwater.security.acls.bindings",
+    "Permission": "headwater.security.acls.bindings",
     "Producer": "headwater.client.producer.blocking_producer",
+    "QUOTA_ANY": "headwater.client.admin.quota_calls",
+    "QUOTA_DEFAULT": "headwater.client.admin.quota_calls",
+    "QuotaEntity": "headwater.security.quotas.entities",
     "RebalanceListener": "headwater.client.consumer.subscription",
     "RecordFuture": "headwater.client.producer.record_future",
     "RecordMetadata": "headwater.client.producer.record_future",
+    "ScramDeletion": "headwater.client.admin.user_calls",
+    "ScramUpsertion": "headwater.client.admin.user_calls",
+    "ResourceKind": "headwater.security.authorization",
     "TopicPartition": "headwater.model.ids",
 }
 

@@ -22,12 +22,16 @@ from headwater.client.conversation import Conversation, Otherwise, Request, Then
 from headwater.client.errors import (
     KafkaError,
     NetworkException,
+    SslAuthenticationFailed,
+    error_for,
+    is_about_login,
 )
 from headwater.client.settings import ClientSettings
 from headwater.client.versions import BrokerVersions
-from headwater.model.failures import ConnectionLost
+from headwater.model.failures import ConnectionLost, TlsRefused
 from headwater.model.ports import Clock, Dice
 from headwater.net.peer import SocketAddress, resolve
+from headwater.net.tls import ClientTls
 from headwater.wire.lifting import Message
 from headwater.wire.translation import response_shape
 
@@ -48,7 +52,9 @@ class BrokerConnection:
         dice: Dice,
         settings: ClientSettings,
         address: Address,
+        tls: ClientTls | None = None,
     ) -> None:
+        self._tls = tls
         self._loop = loop
         self._clock = clock
         self._dice = dice
@@ -222,7 +228,14 @@ class BrokerConnection:
 
     def _open(self, where: SocketAddress) -> None:
         self._conversation = Conversation(
-            self._loop, self._clock, self._settings, self.address, up=self._ready, down=self._lost
+            self._loop,
+            self._clock,
+            self._dice,
+            self._settings,
+            self.address,
+            up=self._ready,
+            down=self._lost,
+            tls=self._tls,
         )
         self._conversation.connect(where)
         self._arm()
@@ -239,15 +252,22 @@ class BrokerConnection:
         self._conversation = None
         if self._is_closed:
             return
-        if not was_ready and self._addresses:
+        if not was_ready and self._addresses and not is_about_login(lost):
             # The host has another address, which needs no back-off.
             self._open(self._addresses.pop(0))
             return
         self.failures += 1
         now_ms = self._clock.steady_ms()
         self._not_before_ms = now_ms + self._backoff.after(self.failures, self._dice)
-        self._refuse_waiting(NetworkException(f"{self.address}: {lost}"))
+        self._refuse_waiting(self._told(lost))
         self._tell_change()
+
+    def _told(self, lost: ConnectionLost) -> KafkaError:
+        if isinstance(lost, TlsRefused):
+            return SslAuthenticationFailed(f"{self.address}: {lost}")
+        if is_about_login(lost):
+            return error_for(lost.code, f"{self.address}: {lost}")
+        return NetworkException(f"{self.address}: {lost}")
 
     def _refuse_waiting(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()

@@ -7,7 +7,7 @@ does not stand in line behind a fetch that waits for records.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from headwater.client.addresses import Address, parse_bootstrap
@@ -22,10 +22,11 @@ from headwater.client.errors import (
     KafkaError,
     KafkaTimeout,
     error_for,
+    is_about_login,
 )
 from headwater.client.metadata_schedule import MetadataSchedule
 from headwater.client.retrying import Retrying
-from headwater.client.settings import ClientSettings
+from headwater.client.settings import ClientSettings, tls_of
 from headwater.model.errors import ErrorCode
 from headwater.model.ports import Clock, Dice
 from headwater.wire.lifting import Message
@@ -73,6 +74,7 @@ class ClusterClient:
             max_idle_ms=metadata_max_idle_ms,
         )
         self.is_closed = False
+        self._tls = tls_of(settings)
         self._connections: dict[_Way, BrokerConnection] = {}
         # Bootstrap servers have negative ids until they say who they are.
         self._bootstrap = {
@@ -102,6 +104,12 @@ class ClusterClient:
         if self.schedule.use(topic, self.clock.steady_ms()):
             self._plan()
         return self.metadata.topics.get(topic)
+
+    def use_topics(self, topics: Iterable[str]) -> None:
+        """Have what is not known of topics asked for at once, and not topic by topic."""
+        for name in topics:
+            topic_name(name)
+            self.use_topic(name)
 
     async def refresh(self, *, deadline_ms: int) -> ClusterMetadata:
         """Wait for an answer that was asked for from now on."""
@@ -226,8 +234,17 @@ class ClusterClient:
     def _metadata_failed(self, error: KafkaError) -> None:
         self._is_asking = False
         self._last_error = error
+        if is_about_login(error):
+            self._tell_waiters(error)
         self.schedule.failed(self.clock.steady_ms(), self.dice)
         self._plan()
+
+    def _tell_waiters(self, error: KafkaError) -> None:
+        """As Java's clients do: to wait for somebody who does not let us in would be in vain."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
 
     # Connections.
 
@@ -242,7 +259,7 @@ class ClusterClient:
         found = self._connections.get(way)
         if found is None:
             found = self._connections[way] = BrokerConnection(
-                self.loop, self.clock, self.dice, self.settings, self._address(node_id)
+                self.loop, self.clock, self.dice, self.settings, self._address(node_id), self._tls
             )
         return found
 
@@ -355,7 +372,4 @@ class ClusterClient:
         for connection in list(self._connections.values()):
             connection.close()
         self._connections.clear()
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_exception(ClientClosed("the client is closed"))
+        self._tell_waiters(ClientClosed("the client is closed"))

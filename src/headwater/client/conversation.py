@@ -1,9 +1,9 @@
 """Requests and answers over one connection, each in the highest version that both sides know.
 
-It begins with ApiVersions, and can be used when that is answered. Like the peer below it, it is
-used up when it is lost; connecting again is `broker_connection`'s business. What a reader would get
-wrong: a request that cannot be said in a version that the broker knows is told so later, as any
-other failure is, and not from within `send`.
+It begins with ApiVersions and, where settings say so, a login, and can be used after that. Like the
+peer below it, it is used up when it is lost; connecting again is `broker_connection`'s business.
+What a reader would get wrong: a request that cannot be said in a version that the broker knows is
+told so later, as any other failure is, and not from within `send`.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater import __version__
 from headwater.client.addresses import Address
@@ -22,12 +22,18 @@ from headwater.client.errors import (
     UnsupportedVersion,
     from_failure,
 )
-from headwater.client.settings import ClientSettings
+from headwater.client.settings import ClientSettings, login_of
 from headwater.client.versions import BrokerVersions, broker_versions
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import ConnectionLost, ProtocolError, UnsupportedInVersion
-from headwater.model.ports import Clock
+from headwater.model.failures import (
+    ConnectionLost,
+    LoginRefused,
+    ProtocolError,
+    UnsupportedInVersion,
+)
+from headwater.model.ports import Clock, Dice
 from headwater.net.peer import Peer, PeerSettings, SocketAddress
+from headwater.net.tls import ClientTls
 from headwater.records.header import Buffer
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
@@ -37,7 +43,13 @@ from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersions
 from headwater.wire.parts import Part
 from headwater.wire.translation import read, response_shape, write
 
+if TYPE_CHECKING:
+    from headwater.security.sasl.client_login import ClientLogin
+    from headwater.security.sasl.credentials import Credentials
+
 _CORRELATION_LIMIT: Final = 2**31 - 1
+# How soon to look again whether there is room to renew a login.
+_ROOM_S: Final = 0.02
 _ERROR_CODE: Final = Struct(">h")
 
 Then = Callable[[Any], None]
@@ -62,17 +74,21 @@ class Conversation:
         self,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
+        dice: Dice,
         settings: ClientSettings,
         address: Address,
         *,
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
+        tls: ClientTls | None = None,
     ) -> None:
         self._loop = loop
         self._clock = clock
+        self._dice = dice
         self._settings = settings
         self._address = address
         self._up = up
+        self._down = down
         self._correlation_id = 0
         self._peer = Peer(
             loop,
@@ -85,14 +101,19 @@ class Conversation:
                 headwater_answer_max_bytes=settings.headwater_answer_max_bytes,
             ),
             up=self._negotiate,
-            down=down,
+            down=self._lost,
+            tls=tls,
+            host=address.host,
         )
+        self._login: ClientLogin | None = None
+        self._has_answered = False
+        self._renewal: asyncio.TimerHandle | None = None
         self.versions: BrokerVersions | None = None
         """Known as soon as it can be used."""
 
     @property
     def may_send(self) -> bool:
-        return self.versions is not None and self._peer.may_send
+        return self.versions is not None and self._login is None and self._peer.may_send
 
     @property
     def in_flight_count(self) -> int:
@@ -113,7 +134,7 @@ class Conversation:
                 version,
                 request.deadline_ms,
                 then,
-                lambda lost: request.otherwise(from_failure(lost)),
+                lambda lost: request.otherwise(from_failure(self._explained(lost))),
             )
         except (UnsupportedVersion, InvalidArgument) as error:
             self._loop.call_soon(request.otherwise, error)
@@ -167,8 +188,74 @@ class Conversation:
             return
         if response.error_code is not ErrorCode.NONE:
             raise ProtocolError(f"{response.error_code.name} to ApiVersions")
-        self.versions = broker_versions(response)
+        versions = broker_versions(response)
+        credentials = login_of(self._settings)
+        if credentials is None:
+            self.versions = versions
+            self._up()
+        else:
+            self._log_in(credentials, versions)
+
+    # The login, and that it is renewed before it ends.
+
+    def _log_in(self, credentials: "Credentials", versions: BrokerVersions) -> None:
+        """Nothing else is sent meanwhile; what is in flight is answered before.
+
+        A refusal is raised within the peer's callback, and so becomes the reason of its end.
+        """
+        self._login = login = credentials.login(self._dice)
+
+        def say(message: Message, version: int) -> None:
+            shape = response_shape(message.api)
+            api = APIS[message.api]
+
+            def heard(frame: memoryview) -> None:
+                body = frame[response_body_position(api, version, frame) :]
+                following = login.heard(read(shape, version, body))
+                if following is None:
+                    self._logged_in(credentials, versions, login)
+                else:
+                    say(following, _login_version(versions, following))
+
+            deadline_ms = self._clock.steady_ms() + self._settings.request_timeout_ms
+            self._transmit(message, version, deadline_ms, heard, lambda _: None)
+
+        def begin() -> None:
+            if self._peer.may_send:
+                self._renewal = None
+                say(login.begin(), login.handshake_version)
+            else:
+                # Others are in flight, as many as may be; none joins them meanwhile.
+                self._renewal = self._loop.call_later(_ROOM_S, begin)
+
+        begin()
+
+    def _logged_in(
+        self, credentials: "Credentials", versions: BrokerVersions, login: "ClientLogin"
+    ) -> None:
+        self._login = None
+        self.versions = versions
+        delay_ms = login.renewal_ms()
+        if delay_ms is not None:
+            self._renewal = self._loop.call_later(
+                delay_ms / 1000, self._log_in, credentials, versions
+            )
         self._up()
+
+    def _explained(self, lost: ConnectionLost) -> ConnectionLost:
+        """Who says hello and hangs up at the first request often wants a login before it."""
+        is_login_missing = type(lost) is ConnectionLost and login_of(self._settings) is None
+        if self._has_answered or not is_login_missing:
+            return lost
+        return ConnectionLost(
+            f"{lost} at the first request; if this listener asks for a login, "
+            "set security.protocol and sasl.mechanism"
+        )
+
+    def _lost(self, lost: ConnectionLost) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+        self._down(lost)
 
     # Saying and hearing.
 
@@ -207,9 +294,17 @@ class Conversation:
                 # Taken off the connection's list already, so it must be told here.
                 request.otherwise(NetworkException(f"{self._address} answered garbage: {error}"))
                 raise
+            self._has_answered = True
             hand_over(answer)
 
         return then
+
+
+def _login_version(versions: BrokerVersions, message: Message) -> int:
+    version = versions.highest(message.api)
+    if version is None:
+        raise LoginRefused("the broker is too old: it takes no SaslAuthenticate")
+    return version
 
 
 def _written(message: Message, version: int) -> list[Part]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from headwater.client.error_words import meaning
 from headwater.model.errors import ErrorCode
-from headwater.model.failures import HeadwaterError, RequestTimedOut
+from headwater.model.failures import HeadwaterError, RequestTimedOut, TlsRefused
 from headwater.model.failures import InvalidSetting as InvalidSetting
 from headwater.model.failures import UnknownSetting as UnknownSetting
 
@@ -197,6 +197,28 @@ class InvalidTimestamp(KafkaError):
     code = ErrorCode.INVALID_TIMESTAMP
 
 
+class UnsupportedSaslMechanism(KafkaError):
+    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class SaslAuthenticationFailed(KafkaError):
+    """The broker does not believe who this is, or has not shown that it is the right one."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class ResourceNotFound(KafkaError):
+    code = ErrorCode.RESOURCE_NOT_FOUND
+
+
+class DuplicateResource(KafkaError):
+    code = ErrorCode.DUPLICATE_RESOURCE
+
+
+class UnacceptableCredential(KafkaError):
+    code = ErrorCode.UNACCEPTABLE_CREDENTIAL
+
+
 class UnsupportedVersion(KafkaError):
     """The broker is too old, or too new, for what was asked of it."""
 
@@ -331,6 +353,13 @@ class InvalidRegularExpression(KafkaError):
     code = ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+class SslAuthenticationFailed(KafkaError):
+    """One end does not trust the other's certificate, or they share no version of TLS.
+
+    As in Java it is told at once, and trying again would be in vain.
+    """
+
+
 # What stands for no answer of a broker, and so is never made from a code.
 _OWN: Final = (
     KafkaTimeout,
@@ -343,6 +372,7 @@ _OWN: Final = (
     CommitFailed,
     WokenUp,
     SomeFailed,
+    SslAuthenticationFailed,
 )
 _BY_CODE: Final[dict[ErrorCode, type[KafkaError]]] = {
     each.code: each for each in KafkaError.__subclasses__() if each not in _OWN
@@ -359,10 +389,20 @@ def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
     return cls(message or meaning(code))
 
 
+_LOGIN: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+
+
+def is_about_login(error: HeadwaterError) -> bool:
+    """Whether nothing can be done before somebody corrects who we say we are."""
+    return error.code in _LOGIN or isinstance(error, TlsRefused | SslAuthenticationFailed)
+
+
 def from_failure(failure: HeadwaterError) -> KafkaError:
     """The exception for what a lower room raised."""
     if isinstance(failure, KafkaError):
         return failure
     if isinstance(failure, RequestTimedOut):
         return NetworkException(f"no answer in time: {failure}")
+    if isinstance(failure, TlsRefused):
+        return SslAuthenticationFailed(str(failure))
     return error_for(failure.code, str(failure))

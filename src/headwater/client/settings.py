@@ -12,9 +12,11 @@ that is known, because a misspelt setting that is silently ignored costs somebod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.model.failures import InvalidSetting, UnknownSetting
+from headwater.model.password import Password
+from headwater.model.security_protocol import SecurityProtocol
 from headwater.model.setting_kinds import (
     INT_MAX,
     SettingKind,
@@ -23,8 +25,16 @@ from headwater.model.setting_kinds import (
     long,
     names,
     one_of,
+    optional,
+    password,
     text,
+    upper_word,
 )
+from headwater.model.ssl_settings import ClientSslSettings
+from headwater.net.tls import ClientTls
+
+if TYPE_CHECKING:
+    from headwater.security.sasl.credentials import Credentials
 
 _KIND: Final = "kind"
 
@@ -43,7 +53,7 @@ def plugin(default: T) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings:
+class ClientSettings(ClientSslSettings):
     """What all clients share."""
 
     bootstrap_servers: tuple[str, ...] = setting(names(), ())
@@ -52,7 +62,13 @@ class ClientSettings:
     client_dns_lookup: str = setting(
         one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"), "use_all_dns_ips"
     )
-    security_protocol: str = setting(one_of("PLAINTEXT"), "PLAINTEXT")
+    security_protocol: str = setting(upper_word(*SecurityProtocol), "PLAINTEXT")
+    sasl_mechanism: str | None = setting(optional(text()), None)
+    # librdkafka's other name of it.
+    sasl_mechanisms: str | None = setting(optional(text()), None)
+    sasl_jaas_config: Password | None = setting(optional(password()), None)
+    sasl_username: str | None = setting(optional(text()), None)
+    sasl_password: Password | None = setting(optional(password()), None)
     metadata_max_age_ms: int = setting(long(0), 300_000)
     metadata_recovery_strategy: str = setting(one_of("none", "rebootstrap"), "rebootstrap")
     request_timeout_ms: int = setting(integer(1), 30_000)
@@ -100,7 +116,32 @@ def read_settings(
     }
     if not checked.get("bootstrap_servers"):
         raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
-    return cls(**checked)
+    settings = cls(**checked)
+    login_of(settings)
+    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
+    tls_of(settings)
+    return settings
+
+
+def tls_of(settings: ClientSettings) -> ClientTls | None:
+    """With what a client speaks TLS; None where it does not. `InvalidSetting` if it cannot."""
+    return ClientTls(settings) if SecurityProtocol(settings.security_protocol).is_tls else None
+
+
+def login_of(settings: ClientSettings) -> "Credentials | None":
+    """With what a client logs in; None where brokers do not ask. `InvalidSetting` if it cannot."""
+    if not SecurityProtocol(settings.security_protocol).is_sasl:
+        return None
+    # Loaded by those who log in: the others start sooner.
+    from headwater.security.sasl.credentials import credentials
+
+    jaas, password_ = settings.sasl_jaas_config, settings.sasl_password
+    return credentials(
+        settings.sasl_mechanism or settings.sasl_mechanisms,
+        jaas=jaas and jaas.reveal(),
+        user=settings.sasl_username,
+        password=password_ and password_.reveal(),
+    )
 
 
 def mapping(given: object) -> Mapping[str, object]:
@@ -140,4 +181,5 @@ def _checked(name: str, kind: SettingKind[object] | None, value: object) -> obje
     try:
         return kind.parse(format_value(value) or "")
     except ValueError as error:
-        raise InvalidSetting(f"{kafka_name(name)} {error}, and not {value!r}") from None
+        shown = "what was given" if kind.is_secret else repr(value)
+        raise InvalidSetting(f"{kafka_name(name)} {error}, and not {shown}") from None

@@ -13,9 +13,9 @@ from headwater.cluster.decision import Decision, Refusal
 from headwater.cluster.effective import StaticConfig, topic_defaults_for
 from headwater.cluster.facts import ConfigsReplaced, Fact, apply
 from headwater.cluster.image import ALL_BROKERS, ClusterImage, ConfigResource
-from headwater.model.broker_properties import known_settings, parse_broker_value
-from headwater.model.broker_settings import Reach
+from headwater.model.broker_properties import known_setting, parse_broker_value
 from headwater.model.config_terms import ConfigOperation, ConfigType, ResourceType
+from headwater.model.declared_settings import Reach
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.group_settings import GROUP_SETTINGS, GroupSettings
@@ -195,8 +195,8 @@ def _type_of(resource: ConfigResource, name: str) -> ConfigType | None:
         return KINDS[name].config_type if name in KINDS else None
     if resource.resource_type is ResourceType.GROUP:
         return GROUP_SETTINGS[name].kind.config_type if name in GROUP_SETTINGS else None
-    known = known_settings()
-    return known[name].kind.config_type if name in known else None
+    known = known_setting(name)
+    return known.kind.config_type if known is not None else None
 
 
 def _inherited(
@@ -206,7 +206,8 @@ def _inherited(
     if resource.resource_type is ResourceType.TOPIC:
         defaults = topic_defaults_for(image, static)
         return format_value(getattr(defaults, name.replace(".", "_"))) or ""
-    default = format_value(known_settings()[name].default) or ""
+    known = known_setting(name)
+    default = (known and format_value(known.default)) or ""
     all_brokers = image.configs_of(ResourceType.BROKER, ALL_BROKERS)
     return all_brokers.get(name) or static.texts.get(name, default)
 
@@ -246,7 +247,9 @@ def _judged(
 def _check_broker_values(resource: ConfigResource, values: Values, old: Mapping[str, str]) -> None:
     for name, value in values.items():
         parse_broker_value(name, value)
-        reach = known_settings()[name].reach
+        known = known_setting(name)
+        assert known is not None, "its value has been read"
+        reach = known.reach
         if reach is Reach.READ_ONLY and old.get(name) != value:
             raise InvalidSetting(f"{name} cannot change while a broker runs")
         if reach is Reach.PER_BROKER and resource.name == ALL_BROKERS:

@@ -11,11 +11,12 @@ from typing import Final
 from headwater.cluster.decision import Refusal
 from headwater.cluster.effective import StaticConfig, broker_texts, settings_for, topic_defaults_for
 from headwater.cluster.image import ALL_BROKERS, ClusterImage
-from headwater.model.broker_properties import known_settings, parse_broker_value
-from headwater.model.broker_settings import Reach
+from headwater.model.broker_properties import known_setting, known_settings, parse_broker_value
 from headwater.model.config_terms import ConfigSource, ResourceType
+from headwater.model.declared_settings import BrokerSetting, Reach
 from headwater.model.errors import ErrorCode
 from headwater.model.group_settings import GROUP_SETTINGS, GroupSettings
+from headwater.model.listener_settings import scoped_name, scoped_setting
 from headwater.model.setting_kinds import format_value
 from headwater.model.topic_names import why_illegal
 from headwater.model.topic_settings import KINDS, TopicSettings, parse_value
@@ -117,13 +118,15 @@ def _broker_entries(
 ) -> Iterator[DescribeConfigsResourceResult]:
     texts = broker_texts(image, static)
     places = _places(image, static)
-    for name, setting in sorted(known_settings().items()):
+    for name, setting in sorted({**known_settings(), **_settings_of_listeners(texts)}.items()):
         value = parse_broker_value(name, texts[name]) if name in texts else setting.default
-        synonyms = tuple(_found(name, [name], places))
+        scoped = scoped_name(name)
+        synonyms = tuple(_found(name, [name, scoped.setting] if scoped else [name], places))
         yield DescribeConfigsResourceResult(
             name=name,
             value=format_value(value),
             read_only=setting.reach is Reach.READ_ONLY,
+            is_sensitive=setting.kind.is_secret,
             config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
             synonyms=synonyms,
             config_type=setting.kind.config_type,
@@ -131,11 +134,18 @@ def _broker_entries(
         )
 
 
+def _settings_of_listeners(texts: Mapping[str, str]) -> dict[str, BrokerSetting]:
+    """What is set for single listeners, of which there may be any number."""
+    found = ((name, scoped_setting(name)) for name in texts)
+    return {name: setting for name, setting in found if setting is not None}
+
+
 def _all_brokers_entries(image: ClusterImage) -> Iterator[DescribeConfigsResourceResult]:
     """Only what was set for all brokers together: what each makes of it is its own affair."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     for name, value in sorted(image.configs_of(ResourceType.BROKER, ALL_BROKERS).items()):
-        setting = known_settings()[name]
+        setting = known_setting(name)
+        assert setting is not None, "it could not have been set"
         yield DescribeConfigsResourceResult(
             name=name,
             value=value,
@@ -201,18 +211,24 @@ def _topic_synonyms(
 def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeConfigsSynonym]:
     """All values of these names by strength, from the first value of the first name on."""
     found = [
-        DescribeConfigsSynonym(name=name, value=values[name], source=source)
+        DescribeConfigsSynonym(name=name, value=_shown(name, values[name]), source=source)
         for source, values in places
         for name in names
         if name in values
     ]
     source = ConfigSource.DEFAULT_CONFIG
     for name in names:
-        default = format_value(known_settings()[name].default)
+        # What is set for one listener has the default of what is set for all.
+        default = format_value(known_settings()[name].default) if name in known_settings() else None
         if default is not None and name not in _WITHOUT_DEFAULT:
             found.append(DescribeConfigsSynonym(name=name, value=default, source=source))
     start = next((index for index, each in enumerate(found) if each.name == first), len(found))
     return found[start:]
+
+
+def _shown(name: str, text: str) -> str | None:
+    setting = known_setting(name)
+    return None if setting is not None and setting.kind.is_secret else text
 
 
 def _asked_for(
@@ -225,6 +241,7 @@ def _asked_for(
             name=entry.name,
             value=entry.value,
             read_only=entry.read_only,
+            is_sensitive=entry.is_sensitive,
             config_source=entry.config_source,
             synonyms=entry.synonyms if request.include_synonyms else (),
             config_type=entry.config_type,

@@ -34,3 +34,15 @@ class Refusal(NamedTuple):
 
 
 DONE: Final = Refusal(ErrorCode.NONE, None)
+
+OVER_QUOTA: Final = Refusal(
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    "more partitions were made or deleted than controller_mutation_rate allows; try again later",
+)
+
+Spend = Callable[[int], bool]
+"""Asks whether so many partitions may be made or deleted now (QU-4)."""
+
+
+def unlimited(_: int) -> bool:
+    return True

@@ -5,7 +5,7 @@ over the default. A topic's own value wins over all of these, which reach it by 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from headwater.cluster.image import ALL_BROKERS, ClusterImage
@@ -21,7 +21,8 @@ from headwater.model.topic_settings import TopicSettings
 class StaticConfig:
     """What a broker was started with: the texts as they were given, and their values."""
 
-    texts: Mapping[str, str]
+    # Some of them are secrets.
+    texts: Mapping[str, str] = field(repr=False)
     settings: BrokerSettings
 
     @classmethod

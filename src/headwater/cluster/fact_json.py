@@ -11,7 +11,9 @@ facts are never written down (see `facts`).
 from collections.abc import Callable, Sequence
 from typing import Any, Final, assert_never
 
+from headwater.cluster.acl_json import acls_fields, read_acls
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerAdmitted,
     BrokerGone,
     BrokerRegistered,
@@ -86,6 +88,8 @@ def _fields(fact: Fact) -> Json:
             return [name, level]
         case ProducerIdsAllocated(next_producer_id):
             return [next_producer_id]
+        case AclsReplaced():
+            return acls_fields(fact)
         case (
             TopicKnown()
             | PartitionDropped()
@@ -184,4 +188,5 @@ _READERS: Final[dict[str, Callable[..., Fact]]] = {
     "BrokerAdmitted": lambda node_id, epoch: BrokerAdmitted(NodeId(int(node_id)), int(epoch)),
     "FeatureFinalized": lambda name, level: FeatureFinalized(name, int(level)),
     "ProducerIdsAllocated": lambda next_id: ProducerIdsAllocated(int(next_id)),
+    "AclsReplaced": read_acls,
 }

@@ -25,6 +25,7 @@ from headwater.cluster.image import (
 from headwater.cluster.topic_names import colliding_key
 from headwater.model.config_terms import ResourceType
 from headwater.model.ids import NodeId, TopicId, TopicPartition
+from headwater.security.acls.bindings import AclSet, ResourcePattern
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -163,6 +164,14 @@ class FeatureFinalized:
 
 
 @dataclass(frozen=True, slots=True)
+class AclsReplaced:
+    """All rules of a resource pattern; none are the end of it."""
+
+    pattern: ResourcePattern
+    acls: AclSet
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerIdsAllocated:
     """Producer ids below this one belong to somebody."""
 
@@ -188,7 +197,11 @@ Fact = (
     | ConfigsReplaced
     | FeatureFinalized
     | ProducerIdsAllocated
+    | AclsReplaced
 )
+
+KnownToAll = ConfigsReplaced | FeatureFinalized | AclsReplaced
+"""What every broker hears from the store, and not from the controller."""
 
 
 def apply(image: ClusterImage, facts: Iterable[Fact], version: Version) -> ClusterImage:
@@ -213,6 +226,8 @@ def facts_of(image: ClusterImage) -> Iterator[Fact]:
         yield FeatureFinalized(name, level)
     if image.next_producer_id:
         yield ProducerIdsAllocated(image.next_producer_id)
+    for pattern, acls in image.acls.items():
+        yield AclsReplaced(pattern, acls)
 
 
 class _Draft:
@@ -228,6 +243,7 @@ class _Draft:
         self._configs: dict[ConfigResource, Mapping[str, str] | None] = {}
         self._features: dict[str, int | None] = {}
         self._admitted: dict[NodeId, int | None] = {}
+        self._acls: dict[ResourcePattern, AclSet | None] = {}
         self._next_producer_id = image.next_producer_id
         # Lists while they are worked on: many changes to one large topic must not copy it each.
         self._partitions: dict[str, list[Partition]] = {}
@@ -270,6 +286,8 @@ class _Draft:
                 self._features[name] = level or None
             case ProducerIdsAllocated(next_producer_id):
                 self._next_producer_id = next_producer_id
+            case AclsReplaced(pattern, acls):
+                self._acls[pattern] = acls if acls.entries else None
             case _:
                 assert_never(fact)
 
@@ -289,6 +307,7 @@ class _Draft:
             features=_changed(image.features, self._features),
             admitted_epochs=_changed(image.admitted_epochs, self._admitted),
             next_producer_id=self._next_producer_id,
+            acls=image.acls.changed(self._acls),
         )
 
     def _broker(self, node_id: NodeId) -> Broker:

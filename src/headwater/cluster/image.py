@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from headwater.cluster.layered_map import LayeredMap
 from headwater.model.config_terms import ResourceType
 from headwater.model.ids import NodeId, TopicId, TopicPartition
+from headwater.security.acls.bindings import AclSet, ResourcePattern
 
 NO_LEADER: Final = NodeId(-1)
 NO_CONTROLLER: Final = NodeId(-1)
@@ -86,7 +87,10 @@ class Topic:
 
 
 class ConfigResource(NamedTuple):
-    """Whose configs: a topic's, one broker's by its id, or `ALL_BROKERS`'."""
+    """Whose configs: a topic's, one broker's by its id, or `ALL_BROKERS`'.
+
+    Those of users, clients and addresses have names of their own kind, see `config_entities`.
+    """
 
     resource_type: ResourceType
     name: str
@@ -115,6 +119,7 @@ class ClusterImage:
     features: Mapping[str, int] = field(default_factory=dict)
     admitted_epochs: Mapping[NodeId, int] = field(default_factory=dict)
     next_producer_id: int = 0
+    acls: LayeredMap[ResourcePattern, AclSet] = field(default_factory=LayeredMap)
 
     @property
     def staying_brokers(self) -> Mapping[NodeId, Broker]:

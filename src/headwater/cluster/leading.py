@@ -21,6 +21,7 @@ from headwater.cluster.controller import Controller
 from headwater.cluster.decision import Decision
 from headwater.cluster.effective import StaticConfig, settings_for, topic_defaults_for
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerGone,
     BrokerRegistered,
     BrokerStopping,
@@ -45,6 +46,7 @@ from headwater.model.errors import ErrorCode
 from headwater.model.failures import ControllerFenced, HeadwaterError
 from headwater.model.ids import NodeId, TopicPartition
 from headwater.model.topic_settings import TopicSettings
+from headwater.security.acls.bindings import NO_ACLS
 from headwater.wire.lifting import Message
 from headwater.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -158,6 +160,8 @@ class Leading:
                     self._decide(partial(_begin_deletion, name=name))
                 case ConfigsReplaced(resource, values):
                     self._take_configs(resource, values)
+                case AclsReplaced():
+                    self._take_acls(fact)
                 case _:
                     pass
 
@@ -193,6 +197,14 @@ class Leading:
         is_quiet = controller.proposed is controller.image
         if is_quiet and controller.image.configs.get(resource, {}) != values:
             controller.observe([ConfigsReplaced(resource, values)])
+
+    def _take_acls(self, fact: AclsReplaced) -> None:
+        """The same of rules. While changes are under way, a newer version is not its own."""
+        controller = self.controller
+        known = controller.proposed.acls.get(fact.pattern, NO_ACLS)
+        is_quiet = controller.proposed is controller.image
+        if fact.acls != known and (is_quiet or fact.acls.version > known.version):
+            controller.observe([fact])
 
     # Brokers.
 

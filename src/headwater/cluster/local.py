@@ -18,10 +18,9 @@ from typing import Final, Self, TypeVar
 from headwater.cluster.fact_file import Change, FactFile, decode, encode_changes, encode_snapshot
 from headwater.cluster.facts import (
     BrokerRegistered,
-    ConfigsReplaced,
     ControllerElected,
     Fact,
-    FeatureFinalized,
+    KnownToAll,
     apply,
     facts_of,
 )
@@ -169,7 +168,7 @@ class LocalStore:
 
     def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
         facts = facts_of(self._facts.image())
-        then([fact for fact in facts if isinstance(fact, ConfigsReplaced | FeatureFinalized)])
+        then([fact for fact in facts if isinstance(fact, KnownToAll)])
 
     def report_failed_directory(self, node_id: NodeId) -> None:
         """The controller lives in the broker that reports."""

@@ -22,7 +22,7 @@ from headwater.cluster.facts import (
     ControllerElected,
     ControllerGone,
     Fact,
-    FeatureFinalized,
+    KnownToAll,
     PartitionChanged,
     PartitionDropped,
     PartitionsAdded,
@@ -83,7 +83,7 @@ class Reception:
     def __init__(
         self, image: ClusterImage, told: Told, *, node_id: NodeId, trouble: Trouble = _no_trouble
     ) -> None:
-        """`image` is the store's, of which configs and features are taken.
+        """`image` is the store's, of which configs, features and rules are taken.
 
         `told` hears of every change. `trouble` is asked after it for each replica that a request
         was about, and says what keeps this broker from doing as it was told.
@@ -94,6 +94,7 @@ class Reception:
             controller_id=image.controller_id,
             configs=image.configs,
             features=image.features,
+            acls=image.acls,
         )
         self._told = told
         self._node_id = node_id
@@ -127,9 +128,7 @@ class Reception:
         heard = [
             fact
             for fact in facts
-            if isinstance(
-                fact, ConfigsReplaced | FeatureFinalized | ControllerElected | ControllerGone
-            )
+            if isinstance(fact, KnownToAll | ControllerElected | ControllerGone)
         ]
         self._agree(heard, self.image.version.controller_epoch)
 

@@ -43,9 +43,9 @@ class StoreListener(Protocol):
         """Facts that somebody else wrote, or that follow from a session's begin or end.
 
         Who the controller is, or that there is none, is told to everybody, first of all and with
-        every change. Configs and features are told with every change, also to the broker whose
-        controller wrote them; those of a deleted topic become empty. Who else is up, which log
-        directories failed, and which topics somebody wants deleted is news for the controller
+        every change. Configs, features and rules are told with every change, also to the broker
+        whose controller wrote them; configs of a deleted topic become empty. Who else is up, which
+        log directories failed, and which topics somebody wants deleted is news for the controller
         only, from its `read` on.
         """
 
@@ -99,7 +99,7 @@ class MetadataStore(FactWriter, Protocol):
         """
 
     def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
-        """Configs and features, as facts, once they are known. Changes are told from then on."""
+        """Configs, features and rules, as facts, once they are known; from then on, changes are."""
 
     def report_failed_directory(self, node_id: NodeId) -> None:
         """Tell the controller that this broker has lost a log directory."""

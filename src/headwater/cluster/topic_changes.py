@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from headwater.cluster.decision import Decision, Refusal
+from headwater.cluster.decision import OVER_QUOTA, Decision, Refusal, Spend, unlimited
 from headwater.cluster.facts import Fact, PartitionsAdded, TopicDeleted, TopicDeletionBegun
 from headwater.cluster.image import ClusterImage, Topic
 from headwater.cluster.placement import place, why_bad_assignment
@@ -34,7 +34,7 @@ class Rights:
 
 
 def delete_topics(
-    image: ClusterImage, request: DeleteTopicsRequest, rights: Rights
+    image: ClusterImage, request: DeleteTopicsRequest, rights: Rights, spend: Spend = unlimited
 ) -> Decision[tuple[DeletableTopicResult, ...]]:
     """By name or by id. A topic that is named twice, in whichever way, is not deleted.
 
@@ -46,7 +46,10 @@ def delete_topics(
     times = Counter(request.topics)
     found = {asked: _to_delete(image, asked, times[asked], rights) for asked in times}
     ways = Counter(each.name for each in found.values() if isinstance(each, Topic))
-    for asked, outcome in found.items():
+    for asked, judged in found.items():
+        outcome = judged
+        if isinstance(outcome, Topic) and ways[outcome.name] == 1:
+            outcome = found[asked] = _within_quota(outcome, spend)
         if isinstance(outcome, Refusal):
             results.append(
                 DeletableTopicResult(
@@ -71,7 +74,7 @@ def delete_topics(
 
 
 def create_partitions(
-    image: ClusterImage, request: CreatePartitionsRequest, dice: Dice
+    image: ClusterImage, request: CreatePartitionsRequest, dice: Dice, spend: Spend = unlimited
 ) -> Decision[tuple[CreatePartitionsTopicResult, ...]]:
     """Each topic of the request stands for itself, but together they are bounded."""
     facts: list[Fact] = []
@@ -85,6 +88,8 @@ def create_partitions(
             outcome = Refusal(ErrorCode.INVALID_REQUEST, reason)
         else:
             outcome = _more_partitions(image, asked, room, dice)
+        if isinstance(outcome, PartitionsAdded) and not request.validate_only:
+            outcome = outcome if spend(len(outcome.partitions)) else OVER_QUOTA
         if isinstance(outcome, Refusal):
             results.append(
                 CreatePartitionsTopicResult(
@@ -126,6 +131,11 @@ def _to_delete(
     if not rights.may_delete(topic.name):
         return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
     return topic
+
+
+def _within_quota(topic: Topic, spend: Spend) -> Topic | Refusal:
+    """What has begun already is not paid for again."""
+    return topic if topic.is_deleting or spend(len(topic.partitions)) else OVER_QUOTA
 
 
 def _named_and_by_id(topic: Topic) -> DeletableTopicResult:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.cluster.config_description import topic_entries
-from headwater.cluster.decision import Decision, Refusal
+from headwater.cluster.decision import OVER_QUOTA, Decision, Refusal, Spend, unlimited
 from headwater.cluster.effective import StaticConfig, topic_defaults_for
 from headwater.cluster.facts import ConfigsReplaced, Fact, TopicCreated
 from headwater.cluster.image import ClusterImage, ConfigResource, Partition, Topic
@@ -39,10 +39,14 @@ Results = tuple[CreatableTopicResult, ...]
 
 
 def create_topics(
-    image: ClusterImage, request: CreateTopicsRequest, static: StaticConfig, dice: Dice
+    image: ClusterImage,
+    request: CreateTopicsRequest,
+    static: StaticConfig,
+    dice: Dice,
+    spend: Spend = unlimited,
 ) -> Decision[Results]:
     """What CreateTopics does and answers. Only validating makes the same checks, and no facts."""
-    maker = _TopicMaker(image, static, dice)
+    maker = _TopicMaker(image, static, dice, unlimited if request.validate_only else spend)
     asked = Counter(topic.name for topic in request.topics)
     too_many = sum(_partitions_asked(topic, static) for topic in request.topics) > LARGEST_REQUEST
     results = []
@@ -80,6 +84,7 @@ class _TopicMaker:
     image: ClusterImage
     static: StaticConfig
     dice: Dice
+    spend: Spend
     facts: list[Fact] = field(default_factory=list)
     _names_by_key: dict[str, str] = field(default_factory=dict)
     _defaults: TopicSettings | None = None
@@ -93,6 +98,8 @@ class _TopicMaker:
         replicas = _by_hand(asked, self.image) if asked.assignments else self._placed(asked)
         if isinstance(replicas, Refusal):
             return replicas
+        if not self.spend(len(replicas)):
+            return OVER_QUOTA
         topic = Topic(
             name=asked.name,
             topic_id=fresh_topic_id(self.image.names_by_id, self.dice),

@@ -16,7 +16,7 @@ in their order. What a reader would get wrong:
 - A shard that is loaded anew hears nothing of what its predecessor ordered.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NewType, Protocol
@@ -31,6 +31,11 @@ Caller = NewType("Caller", int)
 TimerKey = tuple[Hashable, ...]
 
 
+def sees_all(topic: str) -> bool:  # noqa: ARG001
+    """Where nobody is kept from anything."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """A request, and what is known of who sent it."""
@@ -41,6 +46,8 @@ class Asked:
     client_id: str
     client_host: str
     now_ms: int
+    # Whether whoever sent it may know of a topic.
+    sees: Callable[[str], bool] = sees_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from headwater.coordinator.effects import (
     TimerFired,
     TimerKey,
     TransactionalProducer,
+    sees_all,
 )
 from headwater.coordinator.overdue import Overdue
 from headwater.coordinator.pending_answers import Answer, PendingAnswers
@@ -143,10 +144,12 @@ class HostedShard(Generic[Told]):
         client_host: str,
         answer: Answer,
         ticket: Ticket | None = None,
+        sees: Callable[[str], bool] = sees_all,
     ) -> None:
         """Have a request decided; it is answered once, with a response or with an error.
 
         A ticket lets it write into a producer's transaction that is not open here yet (TX-13).
+        `sees` says of which topics it may hear.
         """
         caller = self._pending.note(request.api, answer)
 
@@ -160,6 +163,7 @@ class HostedShard(Generic[Told]):
                     client_id=client_id,
                     client_host=client_host,
                     now_ms=self._tools.clock.now_ms(),
+                    sees=sees,
                 )
             )
             self._asking = self._ticket = None

@@ -1,23 +1,24 @@
 """A broker's settings from the texts of its `server.properties`, or of single options.
 
 What cannot be obeyed is refused and never ignored: a name that nobody knows, and everything about
-TLS, SASL and rights until these are built.
+security that is not built yet.
 """
 
 import difflib
 from collections.abc import Mapping
 from functools import cache
 
-from headwater.model.broker_settings import BrokerSetting, BrokerSettings, settings_of_brokers
+from headwater.model.broker_settings import BrokerSettings, settings_of_brokers
+from headwater.model.declared_settings import BrokerSetting
 from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.group_settings import GroupSettings
+from headwater.model.listener_settings import AllListenerTexts, scoped_setting, scoped_settings
 from headwater.model.security_protocol import SecurityProtocol
 from headwater.model.setting_kinds import Value
 from headwater.model.topic_settings import TopicSettings
 from headwater.model.topic_synonyms import TOPIC_SETTINGS, all_broker_settings, in_topic_text
 
 _NOT_YET = (
-    "allow.everyone.if.no.acl.found",
     "authorizer.",
     "connections.max.reauth.ms",
     "delegation.token.",
@@ -27,7 +28,6 @@ _NOT_YET = (
     "sasl.",
     "security.",
     "ssl.",
-    "super.users",
     "zookeeper.set.acl",
     "zookeeper.ssl.",
 )
@@ -43,24 +43,30 @@ _SECURITY_PROTOCOLS = tuple(SecurityProtocol)
 
 @cache
 def known_settings() -> Mapping[str, BrokerSetting]:
-    """Every broker setting by name, those included that topics inherit."""
-    return all_broker_settings()
+    """Every broker setting by name, those included that topics inherit or listeners may have."""
+    return {**all_broker_settings(), **scoped_settings()}
+
+
+def known_setting(name: str) -> BrokerSetting | None:
+    """One of these, or one of a listener alone: `listener.name.<listener>.<setting>`."""
+    return known_settings().get(name) or scoped_setting(name)
 
 
 def is_about_security(name: str) -> bool:
     """Whether a setting is about who may do what, which is never left aside."""
-    return name not in known_settings() and name.startswith(_NOT_YET + _RULES)
+    return known_setting(name) is None and name.startswith(_NOT_YET + _RULES)
 
 
 def parse_broker_value(name: str, text: str) -> Value | None:
     """One value from its text, or `InvalidSetting` that says what would be right."""
-    setting = known_settings().get(name)
+    setting = known_setting(name)
     if setting is None:
         raise UnknownSetting(_why_unknown(name))
     try:
         return setting.kind.parse(text.strip())
     except ValueError as error:
-        raise InvalidSetting(f"{name}={text}: {error}") from error
+        shown = name if setting.kind.is_secret else f"{name}={text}"
+        raise InvalidSetting(f"{shown}: {error}") from error
 
 
 def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
@@ -74,7 +80,7 @@ def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
     if "node.id" not in texts and "broker.id" in texts:
         values["node_id"] = values["broker_id"]
     # mypy cannot see that each kind returns its own field's type; the declaration ensures it.
-    settings = BrokerSettings(**values)  # type: ignore[arg-type]
+    settings = BrokerSettings(listener_texts=AllListenerTexts(texts), **values)  # type: ignore[arg-type]
     _check_together(settings, texts)
     return settings
 
@@ -92,7 +98,7 @@ def topic_defaults(texts: Mapping[str, str]) -> TopicSettings:
 def _check_together(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
     if "broker.id" in texts and settings.broker_id not in (-1, settings.node_id):
         raise InvalidSetting("node.id and broker.id are two names of one setting, and differ")
-    _check_protocols(settings)
+    _check_protocols(settings, texts)
     _check_groups(settings)
     topic_defaults(texts)
 
@@ -103,11 +109,52 @@ def _check_groups(settings: BrokerSettings) -> None:
     GroupSettings.of(settings).check(settings)
 
 
-def _check_protocols(settings: BrokerSettings) -> None:
-    """What is listened on must be plain; what a name would speak that nobody uses is no wish.
+def _check_protocols(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
+    """What is listened on must be served; what a name would speak that nobody uses is no wish."""
+    protocols = protocols_by_listener(settings)
+    listened_on = {}
+    for entry in (*settings.listeners, *(settings.advertised_listeners or ())):
+        written_name, is_endpoint, _ = entry.partition("://")
+        if not is_endpoint:
+            # Whoever opens the sockets will say so.
+            continue
+        name = written_name.upper()
+        listened_on[name] = protocols.get(name, name)
+        _check_served(name, listened_on[name])
+    _check_brokers_protocol(settings, texts, listened_on)
+    for name in settings.listener_texts.listeners():
+        if name.upper() not in (*listened_on, *protocols):
+            raise InvalidSetting(f"listener.name.{name}. is set, and there is no such listener")
 
-    Kafka's own example file maps SSL and SASL_SSL, and listens on neither.
-    """
+
+def _check_served(listener: str, protocol: str) -> None:
+    if protocol not in _SECURITY_PROTOCOLS:
+        raise InvalidSetting(
+            f"nobody says what listener {listener} speaks: "
+            f"add {listener}:PLAINTEXT to listener.security.protocol.map"
+        )
+
+
+def _check_brokers_protocol(
+    settings: BrokerSettings, texts: Mapping[str, str], listened_on: Mapping[str, str]
+) -> None:
+    """How brokers speak among themselves is said by a listener or by a protocol, not by both."""
+    if "security.inter.broker.protocol" not in texts:
+        return
+    if settings.inter_broker_listener_name is not None:
+        raise InvalidSetting(
+            "only one of inter.broker.listener.name and security.inter.broker.protocol can be set"
+        )
+    protocol = settings.security_inter_broker_protocol
+    if listened_on and protocol not in listened_on:
+        raise InvalidSetting(
+            f"security.inter.broker.protocol={protocol}: there is no listener {protocol}; "
+            "name another one by inter.broker.listener.name"
+        )
+
+
+def protocols_by_listener(settings: BrokerSettings) -> dict[str, SecurityProtocol]:
+    """`listener.security.protocol.map`, with names in capital letters."""
     protocols = {}
     for pair in settings.listener_security_protocol_map:
         listener, _, protocol = pair.partition(":")
@@ -116,28 +163,15 @@ def _check_protocols(settings: BrokerSettings) -> None:
                 f"listener.security.protocol.map={pair}: "
                 f"must be NAME: and one of {', '.join(_SECURITY_PROTOCOLS)}"
             )
-        protocols[listener.upper()] = protocol.upper()
-    for entry in (*settings.listeners, *(settings.advertised_listeners or ())):
-        written_name, is_endpoint, _ = entry.partition("://")
-        if not is_endpoint:
-            # Whoever opens the sockets will say so.
-            continue
-        name = written_name.upper()
-        protocol = protocols.get(name, name)
-        if protocol not in _SECURITY_PROTOCOLS:
-            raise InvalidSetting(
-                f"nobody says what listener {name} speaks: "
-                f"add {name}:PLAINTEXT to listener.security.protocol.map"
-            )
-        if protocol != "PLAINTEXT":
-            raise InvalidSetting(
-                f"listener {name} cannot speak {protocol}: TLS and SASL are not built yet"
-            )
+        protocols[listener.upper()] = SecurityProtocol(protocol.upper())
+    return protocols
 
 
 def _why_unknown(name: str) -> str:
+    if name.startswith("listener.name."):
+        return f"{name}: no listener can have this for itself, or not yet"
     if name.startswith(_NOT_YET):
-        return f"{name}: TLS, SASL and rights are not built yet"
+        return f"{name}: this part of security is not built yet"
     if name in _RULES:
         return f"{name}: rules that are written for the Java machine cannot be obeyed here"
     if name.startswith(_NO_QUORUM):

@@ -8,15 +8,16 @@ that something obeys it yet: docs/SETTINGS.md says which are.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from typing import Final, TypeVar
 
+from headwater.model.declared_settings import BrokerSetting, Reach, settings_in
+from headwater.model.declared_settings import setting as _setting
+from headwater.model.listener_settings import AllListenerTexts
 from headwater.model.setting_kinds import (
     INT_MAX,
     LONG_MAX,
     SHORT_MAX,
     SettingKind,
-    Value,
     boolean,
     counts_by_name,
     double,
@@ -24,15 +25,17 @@ from headwater.model.setting_kinds import (
     list_of,
     long,
     names,
+    one_class_of,
     one_of,
     optional,
+    principals,
     rate,
     some_of,
     text,
+    upper_word,
     word,
 )
 from headwater.model.storage_settings import StorageSettings
-from headwater.model.topic_settings import kafka_name
 
 T = TypeVar("T")
 
@@ -46,28 +49,15 @@ ASSIGNOR_CLASSES: Final[Mapping[str, str]] = {
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-
-class Reach(Enum):
-    """How far a change reaches while brokers run."""
-
-    READ_ONLY = "read only"
-    PER_BROKER = "per broker"
-    CLUSTER_WIDE = "cluster-wide"
+AUTHORIZER_CLASSES: Final = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""Both of Kafka's authorizers go by the same rules, and so does ours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSetting:
-    """What is known of one setting, apart from its value."""
-
-    name: str
-    kind: SettingKind[Value | None]
-    default: Value | None
-    reach: Reach
-    doc: str
-
-
-def _setting(kind: SettingKind[T], default: T, doc: str, reach: Reach = Reach.READ_ONLY) -> T:
-    return field(default=default, metadata={"kind": kind, "doc": doc, "reach": reach})
+# In the order in which Kafka writes its default.
+_PROTOCOLS: Final = ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
 
 
 def _wide(kind: SettingKind[T], default: T, doc: str) -> T:
@@ -91,14 +81,21 @@ class BrokerSettings:
         optional(names()), None, "The addresses that clients are told; null tells the listeners."
     )
     listener_security_protocol_map: tuple[str, ...] = _setting(
-        names(), ("PLAINTEXT:PLAINTEXT",), "Which protocol each listener speaks, as NAME:PROTOCOL."
+        names(),
+        tuple(f"{each}:{each}" for each in _PROTOCOLS),
+        "Which protocol each listener speaks, as NAME:PROTOCOL.",
     )
     inter_broker_listener_name: str | None = _setting(
         optional(text()), None, "The listener that brokers use among themselves."
     )
     security_inter_broker_protocol: str = _setting(
-        one_of("PLAINTEXT"), "PLAINTEXT", "What brokers speak when no listener is named for them."
+        upper_word(*_PROTOCOLS),
+        "PLAINTEXT",
+        "What brokers speak when no listener is named for them.",
     )
+
+    # Of TLS and SASL: what is set for all listeners or for one, to be read by classes of its own.
+    listener_texts: AllListenerTexts = field(default=AllListenerTexts({}))
 
     # Network.
     num_network_threads: int = _setting(
@@ -125,6 +122,9 @@ class BrokerSettings:
     socket_listen_backlog_size: int = _setting(
         integer(1), 50, "Connections that may wait to be accepted."
     )
+    headwater_tls_handshake_timeout_ms: int = _setting(
+        integer(1), 10_000, "How long a new connection may take to agree on TLS."
+    )
     max_connections: int = _wide(integer(0), INT_MAX, "Connections that a broker takes.")
     max_connections_per_ip: int = _wide(
         integer(0), INT_MAX, "Connections that a broker takes from one address."
@@ -134,6 +134,12 @@ class BrokerSettings:
     )
     connections_max_idle_ms: int = _setting(
         long(-1), 600_000, "After which idle time a connection is closed."
+    )
+    connection_failed_authentication_delay_ms: int = _setting(
+        integer(0), 100, "How long whoever could not log in waits for the answer."
+    )
+    sasl_mechanism_inter_broker_protocol: str | None = _setting(
+        optional(text()), None, "How brokers log in at each other."
     )
     max_incremental_fetch_session_cache_slots: int = _setting(
         integer(0), 1_000, "Fetch sessions that are kept."
@@ -397,6 +403,23 @@ class BrokerSettings:
         long(0), 5_000, "How long to wait before that is tried again."
     )
 
+    # Quotas.
+    quota_window_num: int = _setting(
+        integer(1), 11, "How many samples the rates of clients are measured over."
+    )
+    quota_window_size_seconds: int = _setting(
+        integer(1), 1, "How long one of these samples is, and the longest wait for time used."
+    )
+    controller_quota_window_num: int = _setting(
+        integer(1), 11, "The same for partitions that are made and deleted."
+    )
+    controller_quota_window_size_seconds: int = _setting(
+        integer(1), 1, "How long one of these samples is."
+    )
+    headwater_quota_entities_max: int = _setting(
+        integer(1), 10_000, "Of how many users, clients or addresses the use is remembered."
+    )
+
     # The home of a cluster's facts.
     zookeeper_connect: str | None = _setting(
         optional(text()), None, "The ZooKeeper of the cluster; null makes a broker that is alone."
@@ -408,6 +431,17 @@ class BrokerSettings:
         optional(integer(1)),
         None,
         "How long a start waits for ZooKeeper; null is a session's time.",
+    )
+
+    # Who may do what.
+    authorizer_class_name: str = _setting(
+        one_class_of(*AUTHORIZER_CLASSES),
+        "",
+        "Whether rights are asked for: one of Kafka's two class names, or none.",
+    )
+    super_users: str = _setting(principals(), "", "Who may do everything, as User:alice;User:bob.")
+    allow_everyone_if_no_acl_found: bool = _setting(
+        boolean(), False, "Whether what no rule is about is open to everybody, or closed."
     )
 
     headwater_refusing_brokers_fence: bool = _setting(
@@ -425,14 +459,4 @@ class BrokerSettings:
 
 def settings_of_brokers() -> dict[str, BrokerSetting]:
     """Every setting by its Kafka name, in the order above."""
-    defaults = BrokerSettings()
-    return {
-        kafka_name(each.name): BrokerSetting(
-            name=kafka_name(each.name),
-            kind=each.metadata["kind"],
-            default=getattr(defaults, each.name),
-            reach=each.metadata["reach"],
-            doc=each.metadata["doc"],
-        )
-        for each in fields(BrokerSettings)
-    }
+    return settings_in(BrokerSettings)

@@ -8,13 +8,23 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to. The broker resource without a name is all brokers' default."""
+    """What a config belongs to. The broker resource without a name is all brokers' default.
+
+    The last three have APIs of their own, and numbers that no request for configs can name.
+    """
 
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+    USER = 1_001
+    CLIENT = 1_002
+    IP = 1_003
+
+    @property
+    def is_named_by_requests(self) -> bool:
+        return self < ResourceType.USER
 
 
 class ConfigSource(IntEnum):
@@ -38,6 +48,7 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class ConfigOperation(IntEnum):

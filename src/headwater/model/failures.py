@@ -42,6 +42,32 @@ class PeerRefused(ConnectionLost):
     """Nobody listens at the address any more, or not yet: the host itself says so."""
 
 
+class TlsRefused(ConnectionLost):
+    """One end does not trust the other, or they share no way to speak; trying again is in vain."""
+
+
+class LoginRefused(ConnectionLost):
+    """The peer does not believe who we are; trying again would not help."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class MechanismRefused(ConnectionLost):
+    """The peer wants another way of logging in."""
+
+    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class SaslRefused(HeadwaterError):
+    """Somebody could not prove who they are. The text is for logs; `told` is for the peer."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    def __init__(self, reason: str, *, told: str | None = None) -> None:
+        super().__init__(reason)
+        self.told = told
+
+
 class CannotListen(HeadwaterError):
     """A listener's address is taken, unknown or not ours."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from headwater.model.config_terms import ConfigType
+from headwater.model.password import Password
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
@@ -17,7 +18,7 @@ SHORT_MAX = 2**15 - 1
 
 _REPLICA = re.compile(r"\d+:\d+", re.ASCII)
 
-Value = int | float | bool | str | tuple[str, ...]
+Value = int | float | bool | str | tuple[str, ...] | Password
 
 T = TypeVar("T", covariant=True)
 
@@ -28,6 +29,11 @@ class SettingKind(Generic[T]):
 
     config_type: ConfigType
     parse: Callable[[str], T]
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether nobody may be shown a value, not even a wrong one."""
+        return self.config_type is ConfigType.PASSWORD
 
 
 def integer(low: int, high: int = INT_MAX) -> SettingKind[int]:
@@ -80,10 +86,27 @@ def one_of(*choices: str) -> SettingKind[str]:
     return SettingKind(ConfigType.STRING, parse)
 
 
+def one_class_of(*choices: str) -> SettingKind[str]:
+    """The name of a class of Kafka's that we have a counterpart of, or nothing."""
+
+    def parse(text: str) -> str:
+        if text and text not in choices:
+            raise ValueError(f"classes of Java cannot be run here; known is {choices[0]}")
+        return text
+
+    return SettingKind(ConfigType.STRING, parse)
+
+
 def word(*choices: str) -> SettingKind[str]:
     """One of the choices, in letters of any case."""
     lower = one_of(*choices)
     return SettingKind(ConfigType.STRING, lambda text: lower.parse(text.lower()))
+
+
+def upper_word(*choices: str) -> SettingKind[str]:
+    """Like `word`, for choices in capital letters."""
+    upper = one_of(*choices)
+    return SettingKind(ConfigType.STRING, lambda text: upper.parse(text.upper()))
 
 
 def list_of(*choices: str) -> SettingKind[tuple[str, ...]]:
@@ -142,8 +165,29 @@ def throttled_replicas() -> SettingKind[tuple[str, ...]]:
     return SettingKind(ConfigType.LIST, parse)
 
 
+def principals() -> SettingKind[str]:
+    """Principals as `User:alice`, parted by semicolons, since their names may have commas."""
+
+    def parse(text: str) -> str:
+        for each in split_principals(text):
+            kind, colon, name = each.partition(":")
+            if not (kind and colon and name):
+                raise ValueError(f"must be a list as User:alice;User:bob, and not {each!r}")
+        return text
+
+    return SettingKind(ConfigType.STRING, parse)
+
+
+def split_principals(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(";") if each.strip())
+
+
 def text() -> SettingKind[str]:
     return SettingKind(ConfigType.STRING, str)
+
+
+def password() -> SettingKind[Password]:
+    return SettingKind(ConfigType.PASSWORD, Password)
 
 
 def optional(kind: SettingKind[T]) -> SettingKind[T | None]:
@@ -156,9 +200,9 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def format_value(value: Value | None) -> str | None:
-    """A value as Kafka writes it."""
+    """A value as Kafka writes it; a secret one is not written."""
     match value:
-        case None:
+        case None | Password():
             return None
         case bool():
             return str(value).lower()

@@ -7,7 +7,8 @@ first synonym, and of the others never: Kafka does this (4.1).
 
 from dataclasses import dataclass
 
-from headwater.model.broker_settings import BrokerSetting, Reach, settings_of_brokers
+from headwater.model.broker_settings import settings_of_brokers
+from headwater.model.declared_settings import BrokerSetting, Reach
 from headwater.model.setting_kinds import SettingKind, Value, integer, optional
 from headwater.model.topic_settings import KINDS, TopicSettings
 

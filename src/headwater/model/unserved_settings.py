@@ -9,7 +9,6 @@ here by its first words only where Headwater has no name that begins so.
 
 _ALONE = "this broker is alone and keeps its metadata itself"
 _REPLICAS = "there are no replicas on other brokers yet"
-_QUOTAS = "there are no quotas yet"
 _GROUPS = "this kind of group is not served yet"
 _TIERED = "records are kept on local disks only"
 _JVM = "it is about the Java machine"
@@ -20,14 +19,12 @@ _FAMILIES = {
     "controller.listener.names": _ALONE,
     "controller.performance.": _ALONE,
     "controller.quorum.": _ALONE,
-    "controller.quota.": _QUOTAS,
     "metadata.": _ALONE,
     "process.roles": _ALONE,
     "remote.": _TIERED,
     "log.local.retention.": _TIERED,
-    "quota.": _QUOTAS,
-    "replication.quota.": _QUOTAS,
-    "alter.log.dirs.replication.quota.": _QUOTAS,
+    "replication.quota.": _FIXED,
+    "alter.log.dirs.replication.quota.": _FIXED,
     "group.share.": _GROUPS,
     "group.streams.": _GROUPS,
     "share.coordinator.": _GROUPS,
@@ -41,7 +38,6 @@ _NAMES = {
     "broker.heartbeat.interval.ms": _ALONE,
     "broker.id.generation.enable": _ALONE,
     "broker.session.timeout.ms": _ALONE,
-    "connection.failed.authentication.delay.ms": "nobody has to prove who they are yet",
     "control.plane.listener.name": _ALONE,
     "delete.records.purgatory.purge.interval.requests": _FIXED,
     "early.start.listeners": _ALONE,
@@ -58,7 +54,7 @@ _NAMES = {
     "offsets.load.buffer.size": _FIXED,
     "offsets.topic.compression.codec": _FIXED,
     "producer.purgatory.purge.interval.requests": _FIXED,
-    "replica.alter.log.dirs.io.max.bytes.per.second": _QUOTAS,
+    "replica.alter.log.dirs.io.max.bytes.per.second": "moves between disks are not slowed down yet",
     "replica.socket.receive.buffer.bytes": _REPLICAS,
     "reserved.broker.max.id": _ALONE,
     "server.max.startup.time.ms": _FIXED,

@@ -1,9 +1,9 @@
 """What a connection does with its socket, as a port: receive, send, send a file, end, close.
 
-The seam where TLS will stand; a connection knows nothing of what is below it. What a reader would
-get wrong: "not now" and "the end" are different answers. `None` means that the call would have
-blocked; a receive of 0 bytes means that the peer will send no more. Every failure of the socket is
-`ConnectionLost`, never `OSError`.
+The seam where TLS stands, in `headwater.net.tls_channel`; a connection knows nothing of what is
+below it. What a reader would get wrong: "not now" and "the end" are different answers. `None` means
+that the call would have blocked; a receive of 0 bytes means that the peer will send no more. Every
+failure of the socket is `ConnectionLost`, never `OSError`.
 """
 
 import errno

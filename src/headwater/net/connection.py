@@ -144,16 +144,28 @@ class Connection:
         return not self._slots
 
     def mute(self, until_ms: int) -> None:
-        """Serve and read nothing before `sweep` is told of that time. Answers still leave."""
+        """Serve and read nothing before `sweep` or `unmute` is told of that time.
+
+        Answers still leave.
+        """
         if not self.is_closed:
-            self.muted_until_ms = until_ms
+            self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
             self._attentive[self] = None
 
-    def sweep(self, now_ms: int) -> None:
-        """Time has passed: what was muted speaks again, memory that nobody used is given back."""
+    def unmute(self, now_ms: int) -> None:
+        """Speak again, if the time is over."""
         if self.muted_until_ms is not None and now_ms >= self.muted_until_ms:
             self.muted_until_ms = None
             self._proceed_soon()
+
+    def guard(self, service: Service, *, frame_limit_bytes: int) -> None:
+        """Have another service serve it from now on, and frames up to that size only."""
+        self._service = service
+        self._buffer.limit_frames(frame_limit_bytes)
+
+    def sweep(self, now_ms: int) -> None:
+        """Time has passed: what was muted speaks again, memory that nobody used is given back."""
+        self.unmute(now_ms)
         # Whoever was active since the last sweep, when the clock was set, will need it again.
         if self.active_ms < self._clock.now_ms:
             self._trim()

@@ -25,6 +25,9 @@ from headwater.net.channel import Channel, PlainChannel
 from headwater.net.loop import Loop
 from headwater.net.receive_buffer import ReceiveBuffer
 from headwater.net.send_queue import Part, SendQueue
+from headwater.net.tls import ClientTls
+from headwater.net.tls_channel import TlsChannel
+from headwater.net.tls_watch import Handshake, TlsWatch
 
 _SENT_BYTES_PER_TURN = 1_048_576
 # A large answer is received in one turn as far as it has come; but others want their turn too.
@@ -101,7 +104,13 @@ class Peer:
         *,
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
+        tls: ClientTls | None = None,
+        host: str = "",
     ) -> None:
+        """With `tls`, the other end must have a certificate for `host`."""
+        self._tls = tls
+        self._host = host
+        self._handshake: Handshake | None = None
         self._loop = loop
         self._settings = settings
         self._up = up
@@ -239,9 +248,25 @@ class Peer:
             self._lose(_not_connected(code, f"cannot connect: {os.strerror(code)}"))
             return
         self._loop.remove_writer(connecting.fileno())
-        self._connecting = None
-        self.adopt(PlainChannel(connecting))
-        self._up()
+        if self._tls is None:
+            self._connecting = None
+            self.adopt(PlainChannel(connecting))
+            self._up()
+        else:
+            try:
+                self._shake_hands(self._tls.begin(connecting, self._host))
+            except ConnectionLost as lost:
+                self._lose(lost)
+
+    def _shake_hands(self, channel: TlsChannel) -> None:
+        def done() -> None:
+            self._connecting = self._handshake = None
+            self._loop = TlsWatch(self._loop, channel)
+            self.adopt(channel)
+            self._up()
+
+        self._handshake = Handshake(self._loop, channel, done=done, failed=self._lose)
+        self._handshake.begin()
 
     def _on_readable(self) -> None:
         try:
@@ -307,6 +332,8 @@ class Peer:
             return
         self.is_closed = True
         if self._connecting is not None:
+            if self._handshake is not None:
+                self._handshake.cancel()
             self._loop.remove_writer(self._connecting.fileno())
             self._connecting.close()
             self._connecting = None

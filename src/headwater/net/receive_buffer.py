@@ -50,6 +50,10 @@ class ReceiveBuffer:
     def capacity_bytes(self) -> int:
         return len(self._view)
 
+    def limit_frames(self, limit_bytes: int) -> None:
+        """Take frames up to that size from the next one on."""
+        self._limit_bytes = limit_bytes
+
     @property
     def is_empty(self) -> bool:
         return self._start == self._end

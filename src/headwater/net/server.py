@@ -8,22 +8,29 @@ listener that rests never wakes.
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
+from headwater.model.requester import Principal, Requester
 from headwater.net.admission import Admission
-from headwater.net.channel import PlainChannel
+from headwater.net.channel import Channel, PlainChannel
 from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
 from headwater.net.farewell import Farewells
+from headwater.net.handshakes import Handshakes
+from headwater.net.held_off import ConnectionQuota, HeldOff
 from headwater.net.idleness import CoarseClock, IdleWheel
 from headwater.net.intake import Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
 from headwater.net.loop import crowd_on
-from headwater.net.service import Address, Service
+from headwater.net.service import Address, Guard, Service
 from headwater.net.settings import NetworkSettings
+from headwater.net.tls import ListenerTls
+from headwater.net.tls_channel import TlsChannel
+from headwater.net.tls_watch import TlsWatch
 
 _FAREWELL_MS: Final = 500
 
@@ -40,7 +47,12 @@ class SocketServer:
         service: Service,
         *,
         now_ms: int,
+        tls: Mapping[str, ListenerTls] | None = None,
+        guards: Mapping[str, Guard] | None = None,
     ) -> None:
+        """`tls` has the listeners that speak it, `guards` those where peers are let in first."""
+        self._tls = tls or {}
+        self._guards = guards or {}
         self._loop = loop
         self._settings = settings
         self._clock = CoarseClock(now_ms)
@@ -52,7 +64,16 @@ class SocketServer:
         self._listeners: list[Listener] = []
         self._emptied: asyncio.Event = asyncio.Event()
         self._all_parted: asyncio.Event = asyncio.Event()
+        # None as long as no address has one.
+        self.connection_quota: ConnectionQuota | None = None
+        self.held_off = HeldOff()
         self._farewells = Farewells(loop, self._all_parted.set)
+        self._handshakes = Handshakes(
+            loop,
+            timeout_ms=settings.headwater_tls_handshake_timeout_ms,
+            agreed=self._agreed,
+            departed=lambda gone: self._admission.depart(gone.listener, gone.peer_host),
+        )
         self.intake = Intake(
             overlapping_requests=Bound(loop, settings.queued_max_requests),
             buffer_bytes=Bound(loop, settings.queued_max_request_bytes),
@@ -78,6 +99,11 @@ class SocketServer:
     @property
     def connections(self) -> Sequence[Connection]:
         return list(self._connections)
+
+    @property
+    def failed_handshakes(self) -> Mapping[str, int]:
+        """How many could not agree on TLS with us, by listener."""
+        return self._handshakes.failed_counts
 
     def bind(self, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         """Listen on all of them or none; the answer has the real ports.
@@ -106,6 +132,8 @@ class SocketServer:
             connection.sweep(now_ms)
         self._clock.now_ms = now_ms
         self._admission.refill(now_ms)
+        self._handshakes.sweep(now_ms)
+        self.held_off.sweep(now_ms)
         for listener in self._listeners:
             listener.sweep()
         for connection in self._idle.expired(now_ms):
@@ -116,6 +144,8 @@ class SocketServer:
     async def stop(self, *, drain_ms: int) -> None:
         """Accept no more, take no more requests, send what is owed or will be within the time."""
         self._close_listeners()
+        self._handshakes.close()
+        self.held_off.close()
         for connection in list(self._connections):
             connection.leave()
         self._emptied.clear()
@@ -160,22 +190,51 @@ class SocketServer:
         )
 
     def _welcome(self, accepted: socket.socket, address: Address) -> None:
+        if self.connection_quota is not None:
+            now_ms = self._clock.now_ms
+            throttle_ms = self.connection_quota.throttle_ms(address.peer_host, now_ms)
+            if throttle_ms > 0:
+                _log.info("%s: kept waiting by its connection_creation_rate", address)
+                self.held_off.add(accepted, now_ms + throttle_ms)
+                return
         refusal = self._admission.admit(address.listener, address.peer_host)
         if refusal is not None:
             _log.info("%s: refused by %s", address, refusal)
             accepted.close()
             return
+        tls = self._tls.get(address.listener)
         try:
             set_options(accepted, self._settings)
-            connection = Connection(PlainChannel(accepted), address, self._surroundings)
+            if tls is None:
+                self._serve(PlainChannel(accepted), address, self._surroundings)
+            else:
+                self._handshakes.begin(accepted, tls, address, self._clock.now_ms)
         except OSError as error:
             # The peer may have reset it already, or the loop can watch no more of them.
             _log.info("%s: could not be served: %s", address, error)
             self._admission.depart(address.listener, address.peer_host)
             accepted.close()
-            return
+
+    def _serve(self, channel: Channel, address: Address, surroundings: Surroundings) -> Connection:
+        connection = Connection(channel, address, surroundings)
+        guard = self._guards.get(address.listener)
+        if guard is not None:
+            guard(connection)
         self._connections[connection] = None
         self._idle.add(connection)
+        return connection
+
+    def _agreed(self, channel: TlsChannel, address: Address, principal: Principal) -> None:
+        """TLS is agreed on, so the peer is served."""
+        watched = replace(self._surroundings, loop=TlsWatch(self._loop, channel))
+        try:
+            connection = self._serve(channel, address, watched)
+        except OSError as error:
+            _log.info("%s: could not be served: %s", address, error)
+            self._admission.depart(address.listener, address.peer_host)
+            channel.close()
+            return
+        connection.requester = Requester(principal, address.peer_host)
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:

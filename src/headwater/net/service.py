@@ -14,7 +14,7 @@ wrong:
 All of it is for the loop's thread only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,7 +48,13 @@ class ServedConnection(Protocol):
     def is_closed(self) -> bool: ...
 
     def mute(self, until_ms: int) -> None:
-        """Serve and read nothing before that time. Answers still leave."""
+        """Serve and read nothing before that time. Answers still leave.
+
+        Who is muted already stays so for the longer of both times.
+        """
+
+    def unmute(self, now_ms: int) -> None:
+        """Serve again, if the time is over."""
 
     def close(self) -> None:
         """End it now, whatever is under way. May be called again."""
@@ -58,6 +64,16 @@ class ServedConnection(Protocol):
 
     def note_hold(self, slot: "ReplySlot") -> None:
         """For the slot: nothing is to be served beside it."""
+
+
+class GuardedConnection(ServedConnection, Protocol):
+    """What somebody may do besides who stands between a connection and the service of all."""
+
+    def guard(self, service: "Service", *, frame_limit_bytes: int) -> None:
+        """Have another service serve it from now on, and frames up to that size only."""
+
+    def leave(self) -> None:
+        """Take no further request; close when all answers are sent."""
 
 
 class ReplySlot:
@@ -90,6 +106,10 @@ class ReplySlot:
     def hold(self) -> None:
         """Serve no further request of this connection until this one is answered."""
         self.connection.note_hold(self)
+
+
+Guard = Callable[[GuardedConnection], None]
+"""Puts somebody between a new connection and the service of all, by the connection's `guard`."""
 
 
 class Service(Protocol):

@@ -29,5 +29,6 @@ class NetworkSettings:
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     max_connection_creation_rate: int = UNLIMITED
     max_connections_of_listeners: Mapping[str, int] = field(default_factory=dict)
+    headwater_tls_handshake_timeout_ms: int = 10_000
     headwater_connection_unsent_bytes_max: int = 1_048_576
     headwater_connection_requests_max: int = 100

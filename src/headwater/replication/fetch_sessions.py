@@ -156,6 +156,10 @@ class FetchSessions:
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
+    def drop(self, session: FetchSession) -> None:
+        """Its client will not come back to it."""
+        self._close(self._sessions.pop(session.session_id, None))
+
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 

@@ -116,14 +116,17 @@ def _read(
     *,
     at_least_one: bool,
 ) -> PartitionRead:
+    # By its name even if it is not there, so that nobody hears whether it is.
+    if wanted.topic_id is None and not limits.may_read(wanted.topic):
+        return PartitionRead(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     hosted = find_wanted(wanted, partitions)
     if isinstance(hosted, ErrorCode):
         return PartitionRead(wanted, hosted, aborted=[])
+    if wanted.topic_id is not None and not limits.may_read(hosted.topic.name):
+        return PartitionRead(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     refusal = hosted.refuse(wanted.current_leader_epoch, may_follow=limits.may_follow)
     if refusal is not None:
         return PartitionRead(wanted, refusal)
-    if not limits.may_read(hosted.topic.name):
-        return PartitionRead(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         log = hosted.opened()
         diverging = divergence(log, wanted)

@@ -17,6 +17,7 @@ from tests.peers.scenarios import (
     metadata,
     offsets,
     produce,
+    quotas,
     topics,
     transactions,
 )
@@ -26,6 +27,7 @@ _MODULES = (
     metadata,
     topics,
     configs,
+    quotas,
     group_configs,
     group_migration,
     groups,

@@ -1,5 +1,6 @@
 """One errand's way to one broker: versions, order, failures, and the wait after them."""
 
+import random
 from collections.abc import Callable
 
 from headwater.broker.colleague_link import (
@@ -8,28 +9,42 @@ from headwater.broker.colleague_link import (
     SHORTEST_REST_MS,
     WAITING_MAX,
     ColleagueLink,
+    LogIn,
 )
 from headwater.broker.outgoing import Buffer, Outgoing
 from headwater.cluster.image import Endpoint
+from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
     ConnectionLost,
     HeadwaterError,
+    LoginRefused,
     RequestTimedOut,
     TooMuchWork,
     UnsupportedInVersion,
 )
+from headwater.security.sasl.client_login import ClientLogin
+from headwater.security.sasl.plain import PlainClient
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import read_request_header, response_frame
 from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from headwater.wire.messages.fetch import FetchRequest, FetchResponse
+from headwater.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from headwater.wire.messages.sasl_handshake import SaslHandshakeResponse
 from headwater.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from headwater.wire.translation import write
 from tests.sim.broker_lab import ScriptedClock
+from tests.sim.loaded_dice import LoadedDice
 
 SIZE_BYTES = 4
-THEIRS = {ApiKey.API_VERSIONS: (0, 4), ApiKey.FETCH: (4, 18), ApiKey.STOP_REPLICA: (4, 4)}
+THEIRS = {
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.STOP_REPLICA: (4, 4),
+    ApiKey.SASL_HANDSHAKE: (0, 1),
+    ApiKey.SASL_AUTHENTICATE: (0, 2),
+}
 
 
 class Line:
@@ -90,7 +105,7 @@ class Line:
 class Lab:
     """A link, the lines that it opened, and what became of requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, log_in: LogIn | None = None) -> None:
         self.clock = ScriptedClock()
         self.endpoint: Endpoint | None = Endpoint(listener="PLAINTEXT", host="h", port=1)
         self.lines: list[Line] = []
@@ -102,6 +117,7 @@ class Lab:
             clock=self.clock,
             soon=self._soon.append,
             client_id="broker-1-control",
+            log_in=log_in,
         )
 
     @property
@@ -268,3 +284,68 @@ def test_a_link_that_is_closed_fails_what_waits_and_may_be_used_again() -> None:
     assert lab.line.is_closed
     lab.ask()
     assert len(lab.lines) == 2
+
+
+def logging_in() -> Lab:
+    """A link to brokers that ask for a login."""
+    dice = LoadedDice(random.Random(1))
+    return Lab(lambda: ClientLogin("PLAIN", PlainClient("b1", "secret"), dice))
+
+
+def apis_asked(line: Line) -> list[ApiKey]:
+    return [read_request_header(memoryview(frame)).api.key for _, frame, _ in line.asked]
+
+
+def test_requests_wait_for_the_login() -> None:
+    lab = logging_in()
+    lab.ask()
+    lab.greet()
+    assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE]
+    assert lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",))) == 1
+    assert apis_asked(lab.line) == [ApiKey.SASL_AUTHENTICATE]
+    assert lab.line.answer(SaslAuthenticateResponse()) == 2
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA]
+
+
+def test_a_login_that_is_refused_is_told_and_the_link_rests() -> None:
+    lab = logging_in()
+    lab.ask()
+    lab.greet()
+    lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    response = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    try:
+        lab.line.answer(response)
+    except LoginRefused as refused:
+        # The real line ends for what its callback raises.
+        lab.line.lose(refused)
+    (outcome,) = lab.outcomes
+    assert isinstance(outcome, LoginRefused)
+    lab.ask()
+    assert len(lab.lines) == 1, "it is not knocked at again at once"
+
+
+def test_a_login_is_renewed_in_time_and_requests_wait_for_that_too() -> None:
+    lab = logging_in()
+    lab.ask()
+    lab.greet()
+    lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    lab.line.answer(SaslAuthenticateResponse(session_lifetime_ms=10_000))
+    lab.line.room = 1
+    lab.clock.move(8_499)
+    lab.link.sweep(lab.clock.steady_ms())
+    lab.ask()
+    lab.line.answer(StopReplicaResponse())
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA], "it is too early"
+    lab.clock.move(1_000)
+    lab.link.sweep(lab.clock.steady_ms())
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA], "there is no room for it yet"
+    lab.line.answer(StopReplicaResponse())
+    assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE]
+    lab.line.room = 5
+    lab.ask()
+    assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE], "whatever room there is"
+    lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    lab.line.answer(SaslAuthenticateResponse(session_lifetime_ms=10_000))
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA]
+    lab.line.answer(StopReplicaResponse())
+    assert len(lab.outcomes) == 3

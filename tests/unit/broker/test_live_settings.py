@@ -6,8 +6,9 @@ from headwater.cluster.effective import StaticConfig
 from headwater.cluster.facts import ConfigsReplaced
 from headwater.cluster.image import ConfigResource
 from headwater.model.broker_properties import known_settings
-from headwater.model.broker_settings import BrokerSettings, Reach
+from headwater.model.broker_settings import BrokerSettings
 from headwater.model.config_terms import ResourceType
+from headwater.model.declared_settings import Reach
 from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_synonyms import TOPIC_SETTINGS
 from headwater.net.admission import Admission

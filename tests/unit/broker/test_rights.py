@@ -1,4 +1,4 @@
-"""Nobody is refused today; but everybody is asked, and each API has its own word for no."""
+"""Everybody is asked for their rights, and each API has its own word for no."""
 
 import pytest
 
@@ -40,8 +40,11 @@ REFUSALS = [
     (ApiKey.METADATA, [Operation.DESCRIBE, Operation.CREATE], {TOPIC, ErrorCode.NONE}),
     (ApiKey.FIND_COORDINATOR, [Operation.DESCRIBE], {GROUP}),
     (ApiKey.DELETE_RECORDS, [Operation.DELETE], {TOPIC}),
-    (ApiKey.INIT_PRODUCER_ID, [Operation.IDEMPOTENT_WRITE], {CLUSTER}),
+    (ApiKey.INIT_PRODUCER_ID, [Operation.IDEMPOTENT_WRITE, Operation.WRITE], {CLUSTER}),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, [Operation.CLUSTER_ACTION, Operation.DESCRIBE], {TOPIC}),
+    (ApiKey.DESCRIBE_ACLS, [Operation.DESCRIBE], {CLUSTER}),
+    (ApiKey.CREATE_ACLS, [Operation.ALTER], {CLUSTER}),
+    (ApiKey.DELETE_ACLS, [Operation.ALTER], {CLUSTER}),
     (ApiKey.DESCRIBE_CONFIGS, [Operation.DESCRIBE_CONFIGS], {TOPIC}),
     (ApiKey.ALTER_CONFIGS, [Operation.ALTER_CONFIGS], {TOPIC}),
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, [Operation.ALTER_CONFIGS], {TOPIC}),

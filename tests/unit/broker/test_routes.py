@@ -16,16 +16,22 @@ from headwater.wire.lifting import Message
 from headwater.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -33,6 +39,7 @@ from headwater.wire.messages import (
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     fetch,
@@ -55,6 +62,8 @@ from headwater.wire.messages import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -161,9 +170,28 @@ REQUESTS: list[Message] = [
             ),
         )
     ),
+    describe_acls.DescribeAclsRequest(
+        resource_type_filter=2, resource_name_filter="no", operation=3, permission_type=3
+    ),
+    create_acls.CreateAclsRequest(
+        creations=(
+            create_acls.AclCreation(
+                resource_type=2, resource_name="no", operation=3, permission_type=3
+            ),
+        )
+    ),
+    delete_acls.DeleteAclsRequest(
+        filters=(
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=2, resource_name_filter="no", operation=3, permission_type=3
+            ),
+        )
+    ),
     describe_configs.DescribeConfigsRequest(
         resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t"),)
     ),
+    describe_client_quotas.DescribeClientQuotasRequest(),
+    alter_client_quotas.AlterClientQuotasRequest(entries=(alter_client_quotas.EntryData(),)),
     alter_configs.AlterConfigsRequest(
         resources=(alter_configs.AlterConfigsResource(resource_type=2, resource_name="t"),)
     ),
@@ -206,6 +234,12 @@ REQUESTS: list[Message] = [
     unregister_broker.UnregisterBrokerRequest(),
     get_telemetry_subscriptions.GetTelemetrySubscriptionsRequest(),
     push_telemetry.PushTelemetryRequest(),
+    describe_user_scram_credentials.DescribeUserScramCredentialsRequest(),
+    alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+        deletions=(alter_user_scram_credentials.ScramCredentialDeletion(name="alice"),)
+    ),
+    sasl_authenticate.SaslAuthenticateRequest(),
+    sasl_handshake.SaslHandshakeRequest(),
     list_config_resources.ListConfigResourcesRequest(),
     describe_topic_partitions.DescribeTopicPartitionsRequest(
         topics=(describe_topic_partitions.TopicRequest(name="t"),)

@@ -156,6 +156,48 @@ def test_configs_are_read_and_changed(shell: Shell, topic: str) -> None:
     assert shell.tells("configs", "describe", "--broker", "0", "--all")
 
 
+def test_quotas_are_set_listed_and_taken_away(shell: Shell) -> None:
+    alice = ["--user", "alice", "--default-client-id"]
+    shell.does("quotas", "set", "producer_byte_rate=1048576", "request_percentage=12.5", *alice)
+    shell.does("quotas", "set", "connection_creation_rate=50", "--ip", "10.0.0.1")
+    shell.does("quotas", "set", "consumer_byte_rate=5", "--default-user", "--dry-run")
+    named = {"user": "alice", "client_id": "<default>", "ip": None}
+    assert shell.tells("quotas", "list", "--user", "alice") == [
+        {**named, "quota": "producer_byte_rate", "value": 1048576.0},
+        {**named, "quota": "request_percentage", "value": 12.5},
+    ]
+    assert len(shell.tells("quotas", "list")) == 3
+    assert "10.0.0.1" in shell.does("quotas", "list")
+    shell.does("quotas", "unset", "producer_byte_rate", *alice)
+    again = shell.run("quotas", "unset", "producer_byte_rate", *alice)
+    assert again.exit_code == 1
+    assert "no quota producer_byte_rate" in again.output
+    shell.does("quotas", "unset", "--all", *alice)
+    shell.does("quotas", "unset", "--all", "--ip", "10.0.0.1")
+    assert shell.tells("quotas", "list") == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "set producer_byte_rate=1",
+        "set producer_byte_rate=many --user a",
+        "set producer_byte_rate --user a",
+        "set producer_byte_rate=1 --user a --default-user",
+        "unset --user a",
+        "unset producer_byte_rate --all --user a",
+    ],
+)
+def test_a_quota_that_makes_no_sense_is_a_wrong_argument(shell: Shell, words: str) -> None:
+    assert shell.run("quotas", *words.split()).exit_code == 2
+
+
+def test_a_quota_that_the_broker_refuses_is_told_with_whose_it_is(shell: Shell) -> None:
+    refused = shell.run("quotas", "set", "producer_byte_rate=1.5", "--user", "alice")
+    assert refused.exit_code == 1
+    assert "user alice: producer_byte_rate must be a whole number" in refused.output
+
+
 def test_records_are_deleted(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="1\n2\n3\n")
@@ -248,7 +290,13 @@ def test_every_command_about_a_cluster_speaks_json() -> None:
         for name, made in commands.items()
         if "as_json" not in inspect.signature(made).parameters
     ]
-    assert sorted(without) == ["cluster start", "registry start", "start", "zookeeper"]
+    assert sorted(without) == [
+        "cluster start",
+        "console start",
+        "registry start",
+        "start",
+        "zookeeper",
+    ]
 
 
 def test_what_was_done_is_told_to_scripts_only(shell: Shell, topic: str) -> None:

@@ -32,7 +32,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
         ("request.timeout.ms", "soon"),
         ("request.timeout.ms", 1.5),
         ("request.timeout.ms", None),
-        ("security.protocol", "SSL"),
+        ("security.protocol", "TLS"),
         ("bootstrap.servers", ""),
         ("bootstrap.servers", []),
     ],

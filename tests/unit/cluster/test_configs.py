@@ -262,6 +262,19 @@ def test_a_broker_shows_itself_and_what_all_brokers_share(image: ClusterImage) -
     assert described(image, (16, "m")).error_code is ErrorCode.INVALID_REQUEST
 
 
+def test_no_secret_is_shown_neither_as_a_value_nor_as_a_synonym(image: ClusterImage) -> None:
+    """Kafka answers null and calls the config sensitive."""
+    own = "listener.name.plaintext.ssl.key.password"
+    static = StaticConfig.parse({"ssl.key.password": "tops3cret", own: "tops3cret"})
+    found = {each.name: each for each in described(image, BROKER_0, static=static).configs}
+    assert "tops3cret" not in repr((found, static))
+    for name in (own, "ssl.key.password"):
+        assert (found[name].value, found[name].is_sensitive) == (None, True)
+        assert found[name].config_type == ConfigType.PASSWORD
+    assert [each.name for each in found[own].synonyms] == [own, "ssl.key.password"]
+    assert not found["ssl.client.auth"].is_sensitive
+
+
 def test_a_group_that_is_not_there_yet_has_configs_which_the_broker_bounds(
     image: ClusterImage,
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from headwater.cluster.fact_file import Change, decode, encode_changes, encode_snapshot
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerAdmitted,
     BrokerGone,
     BrokerRegistered,
@@ -32,6 +33,14 @@ from headwater.cluster.topic_creation import new_partition
 from headwater.model.config_terms import ResourceType
 from headwater.model.failures import CorruptFile
 from headwater.model.ids import NodeId, TopicId
+from headwater.security.acls.bindings import (
+    AclEntry,
+    AclSet,
+    PatternType,
+    Permission,
+    ResourcePattern,
+)
+from headwater.security.authorization import Operation, ResourceKind
 
 MOVING = Partition(
     replicas=(NodeId(1), NodeId(0)),
@@ -58,6 +67,10 @@ ALL_KINDS: list[Fact] = [
     ControllerGone(),
     BrokerAdmitted(NodeId(2), 7),
     TopicDeletionBegun("a"),
+    AclsReplaced(
+        ResourcePattern(ResourceKind.GROUP, "gr/üppe", PatternType.PREFIXED),
+        AclSet((AclEntry("User:ä", "*", Operation.READ, Permission.DENY),), 3),
+    ),
 ]
 EMPTY = ClusterImage(cluster_id="c", is_standalone=True)
 SNAPSHOT = encode_snapshot(EMPTY)

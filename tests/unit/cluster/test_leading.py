@@ -6,6 +6,7 @@ import pytest
 
 from headwater.cluster.config_changes import incremental_alter_configs
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerGone,
     ConfigsReplaced,
     LogDirectoryFailed,
@@ -21,6 +22,14 @@ from headwater.cluster.topic_creation import Results, create_topics
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NodeId, TopicPartition
+from headwater.security.acls.bindings import (
+    NO_ACLS,
+    AclEntry,
+    AclSet,
+    Permission,
+    ResourcePattern,
+)
+from headwater.security.authorization import Operation, ResourceKind
 from headwater.wire.lifting import Message
 from headwater.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -356,6 +365,16 @@ def test_what_a_tool_configures_past_the_controller_is_heard(world: ControllerWo
     world.leading.store_changed([ConfigsReplaced(of_topic, {"retention.ms": "1"})])
     assert world.leading.image.configs[of_topic] == {"retention.ms": "1"}
     assert world.leading.controller.proposed.configs[of_topic] == {"retention.ms": "1"}
+
+
+def test_rules_that_somebody_writes_past_the_controller_are_heard(world: ControllerWorld) -> None:
+    """What it decides next rests on them, and is written only if they are still so."""
+    pattern = ResourcePattern(ResourceKind.TOPIC, "t")
+    rule = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
+    for acls in (AclSet((rule,), 4), AclSet((rule,), 0), AclSet(())):
+        world.leading.store_changed([AclsReplaced(pattern, acls)])
+        known = world.leading.controller.proposed.acls.get(pattern, NO_ACLS)
+        assert known == acls
 
 
 def test_a_reassignment_goes_on_under_the_next_controller(world: ControllerWorld) -> None:

@@ -17,12 +17,14 @@ from headwater.cluster.announcements import (
     stop_states,
 )
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerGone,
     BrokerRegistered,
     ConfigsReplaced,
     ControllerElected,
     ControllerGone,
     Fact,
+    FeatureFinalized,
     PartitionChanged,
     PartitionDropped,
     PartitionsAdded,
@@ -30,6 +32,7 @@ from headwater.cluster.facts import (
     TopicCreated,
     TopicDeleted,
     TopicKnown,
+    apply,
 )
 from headwater.cluster.image import (
     NO_CONTROLLER,
@@ -47,6 +50,8 @@ from headwater.cluster.topic_creation import new_partition
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_EPOCH, NodeId, TopicId, TopicPartition
+from headwater.security.acls.bindings import AclEntry, AclSet, Permission, ResourcePattern
+from headwater.security.authorization import Operation, ResourceKind
 from headwater.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from headwater.wire.messages.stop_replica import StopReplicaRequest
 from headwater.wire.messages.update_metadata import UpdateMetadataRequest
@@ -211,6 +216,19 @@ def test_the_store_tells_which_epoch_is_old_before_any_controller_does() -> None
     reception = Reception(image, lambda _image, _facts: None, node_id=ME)
     old = UpdateMetadataRequest(controller_epoch=6, broker_epoch=0)
     assert reception.update_metadata(old).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+def test_what_the_store_alone_tells_is_known_from_the_start_and_changes_with_its_word() -> None:
+    """A broker that forgot the rules it began with would describe none, and decide on none."""
+    pattern = ResourcePattern(ResourceKind.TOPIC, "t")
+    rule = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
+    facts = (FeatureFinalized("group.version", 1), AclsReplaced(pattern, AclSet((rule,))))
+    known = apply(ClusterImage(cluster_id=CLUSTER_ID), facts, Version(1, 1))
+    reception = Reception(known, lambda _image, _facts: None, node_id=ME)
+    assert reception.image.features == known.features
+    assert dict(reception.image.acls) == {pattern: AclSet((rule,))}
+    reception.store_changed([AclsReplaced(pattern, AclSet(()))])
+    assert not reception.image.acls
 
 
 def test_after_registering_anew_a_broker_waits_to_be_told_all() -> None:

@@ -5,11 +5,14 @@ import pytest
 from headwater.model.broker_properties import (
     known_settings,
     parse_broker_settings,
+    protocols_by_listener,
     topic_defaults,
 )
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.failures import InvalidSetting
+from headwater.model.password import Password
 from headwater.model.setting_kinds import format_value
+from headwater.model.ssl_settings import ListenerSslSettings
 from headwater.model.storage_settings import StorageSettings
 from headwater.model.topic_settings import TopicSettings
 
@@ -62,18 +65,22 @@ def test_of_several_synonyms_the_finest_unit_wins() -> None:
         ("num.partitions", "0", "between 1"),
         ("num.partitions", "many", "whole number"),
         ("log.cleaner.io.buffer.load.factor", "2", "between 0 and 1"),
-        ("ssl.keystore.location", "/k", "not built yet"),
-        ("sasl.enabled.mechanisms", "PLAIN", "not built yet"),
-        ("listener.name.inside.ssl.client.auth", "none", "not built yet"),
-        ("authorizer.class.name", "x", "not built yet"),
-        ("listener.security.protocol.map", "PLAINTEXT:SSL", "PLAINTEXT cannot speak SSL"),
+        ("sasl.kerberos.service.name", "kafka", "not built yet"),
+        ("listener.name.inside.ssl.client.auth", "none", "no such listener"),
+        ("listener.name.ssl.ssl.client.auth", "maybe", "one of none, requested, required"),
+        ("listener.name.plaintext.num.partitions", "3", "no listener can have this"),
+        ("listener.name..ssl.client.auth", "none", "no listener can have this"),
+        ("ssl.enabled.protocols", "TLSv1.1,TLSv1.2", "list of TLSv1.2, TLSv1.3"),
+        ("ssl.truststore.type", "BKS", "one of JKS, PKCS12, PEM"),
+        ("ssl.provider", "x", "not built yet"),
+        ("authorizer.class.name", "x", "known is org.apache.kafka.*StandardAuthorizer"),
+        ("super.users", "User:alice;bob", "User:alice;User:bob, and not 'bob'"),
         ("listener.security.protocol.map", "PLAINTEXT", "one of PLAINTEXT, SSL"),
-        ("listeners", "PLAINTEXT://:9092,ssl://:9093", "SSL cannot speak SSL: .* not built yet"),
-        ("advertised.listeners", "SASL_SSL://here:9092", "cannot speak SASL_SSL"),
         ("listeners", "INSIDE://:9092", "add INSIDE:PLAINTEXT to listener.security.protocol.map"),
         ("security.providers", "x", "not built yet"),
         ("create.topic.policy.class.name", "x", "Java machine"),
-        ("security.inter.broker.protocol", "SASL_SSL", "one of PLAINTEXT"),
+        ("security.inter.broker.protocol", "SASL_SSL", "there is no listener SASL_SSL"),
+        ("security.inter.broker.protocol", "TLS", "one of SASL_SSL, PLAINTEXT, SSL"),
         ("process.roles", "broker", "leave it out"),
         ("log.retention.hours", "x", "whole number"),
     ],
@@ -90,3 +97,27 @@ def test_every_default_is_read_back_from_its_own_text() -> None:
         text = format_value(setting.default)
         if text is not None:
             assert setting.kind.parse(text) == setting.default, setting.name
+
+
+def test_a_listener_and_a_protocol_for_brokers_exclude_each_other() -> None:
+    with pytest.raises(InvalidSetting, match="only one of"):
+        parse_broker_settings(
+            {
+                "inter.broker.listener.name": "PLAINTEXT",
+                "security.inter.broker.protocol": "PLAINTEXT",
+            }
+        )
+
+
+def test_the_four_protocols_are_mapped_to_themselves() -> None:
+    protocols = protocols_by_listener(BrokerSettings())
+    assert protocols == {name: name for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
+
+
+def test_a_password_is_shown_in_no_message_and_no_repr() -> None:
+    settings = parse_broker_settings(
+        {"ssl.key.password": "tops3cret", "listener.name.ssl.ssl.keystore.key": "tops3cret"}
+    )
+    read = settings.listener_texts.of("SSL").read(ListenerSslSettings)
+    assert read.ssl_key_password == read.ssl_keystore_key == Password("tops3cret")
+    assert "tops3cret" not in f"{settings!r}{read!r}{read.ssl_key_password}"

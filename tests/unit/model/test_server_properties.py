@@ -86,7 +86,7 @@ def test_an_interval_of_its_own_survives_the_setting_that_it_is_a_default_of() -
 
 @pytest.mark.parametrize(
     "name",
-    ["ssl.keystore.location", "sasl.enabled.mechanisms", "authorizer.class.name", "super.users"],
+    ["ssl.engine.factory.class", "sasl.kerberos.service.name"],
 )
 def test_a_wish_for_security_is_never_put_aside(name: str) -> None:
     properties = served_properties({name: "x"})
@@ -103,9 +103,17 @@ def test_nor_is_one_that_hides_in_a_family_that_is_put_aside(name: str) -> None:
     assert served_properties({name: "true"}).put_aside == {}
 
 
+@pytest.mark.parametrize("name", ["authorizer.class.name", "super.users"])
+def test_nor_is_a_wish_for_rights_that_cannot_be_obeyed(name: str) -> None:
+    properties = served_properties({name: "x"})
+    assert properties.put_aside == {}
+    with pytest.raises(InvalidSetting, match=name):
+        parse_broker_settings(properties.texts)
+
+
 def test_an_empty_authorizer_is_no_wish() -> None:
     properties = served_properties({"authorizer.class.name": ""})
-    assert properties.texts == {}
+    assert parse_broker_settings(properties.texts).authorizer_class_name == ""
 
 
 def test_the_protocol_of_clients_is_put_aside_only_when_it_is_plain() -> None:

@@ -12,6 +12,7 @@ from headwater.net.endpoint import Endpoint
 from headwater.net.server import SocketServer
 from headwater.net.service import ReplySlot, ServedConnection
 from headwater.net.settings import NetworkSettings
+from headwater.net.tls import ListenerTls
 from tests.sim.connection_lab import echo, framed
 
 # Generous: it only ends a test that would otherwise hang.
@@ -123,10 +124,15 @@ async def running(
     settings: NetworkSettings | None = None,
     behave: Callable[[ReplySlot, memoryview], None] = echo,
     host: str = "127.0.0.1",
+    tls: ListenerTls | None = None,
 ) -> AsyncIterator[Running]:
     service = RecordedService(behave)
     server = SocketServer(
-        asyncio.get_running_loop(), settings or NetworkSettings(), service, now_ms=0
+        asyncio.get_running_loop(),
+        settings or NetworkSettings(),
+        service,
+        now_ms=0,
+        tls={} if tls is None else {"PLAINTEXT": tls},
     )
     (bound,) = server.bind([Endpoint(name="PLAINTEXT", host=host, port=0)])
     server.start()

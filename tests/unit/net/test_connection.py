@@ -374,6 +374,20 @@ def test_a_muted_connection_is_served_when_its_time_has_come() -> None:
     assert lab.attentive == {}
 
 
+def test_a_connection_is_muted_for_the_longer_of_two_times_and_needs_no_sweep_to_speak() -> None:
+    lab = ConnectionLab()
+    connection, channel = lab.connect()
+    connection.mute(until_ms=500)
+    connection.mute(until_ms=300)
+    channel.feed(framed(b"1"))
+    connection.unmute(499)
+    lab.loop.run()
+    assert lab.frames == []
+    connection.unmute(500)
+    lab.loop.run()
+    assert lab.frames == [b"1"]
+
+
 def test_a_connection_muted_while_it_is_served_still_gets_that_answer() -> None:
     def answer_and_mute(slot: ReplySlot, frame: memoryview) -> None:
         echo(slot, frame)
@@ -577,3 +591,22 @@ def test_where_few_wait_an_answer_leaves_at_once() -> None:
     channel.feed(framed(b"now"))
     lab.loop.turn()
     assert channel.sent == framed(b"now")
+
+
+def test_a_guard_serves_in_the_place_of_the_service_and_bounds_frames() -> None:
+    lab = ConnectionLab()
+    guard = ConnectionLab()
+    connection, channel = lab.connect()
+    connection.guard(guard, frame_limit_bytes=10)
+    channel.feed(framed(b"0123456789"))
+    lab.loop.run()
+    assert (guard.frames, lab.frames) == ([b"0123456789"], [])
+    connection.guard(lab, frame_limit_bytes=20)
+    channel.feed(framed(b"0123456789ABCDEF"))
+    lab.loop.run()
+    assert lab.frames == [b"0123456789ABCDEF"]
+    connection.guard(guard, frame_limit_bytes=10)
+    channel.feed(framed(b"0123456789A"))
+    lab.loop.run()
+    assert connection.is_closed
+    assert guard.closed_ones == [connection]

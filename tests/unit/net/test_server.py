@@ -14,6 +14,7 @@ import pytest
 
 from headwater.model.failures import CannotListen
 from headwater.net.endpoint import Endpoint, parse_endpoints
+from headwater.net.held_off import HeldOff
 from headwater.net.loop import CountingLoop, crowd_on, new_loop, posting_to
 from headwater.net.receive_buffer import SMALL_BYTES
 from headwater.net.server import SocketServer
@@ -299,6 +300,52 @@ def test_connections_above_the_rate_wait_for_their_turn() -> None:
             assert await clients[3].receive(5) == framed(b"r")
 
     asyncio.run(run())
+
+
+class _EverySecondOne:
+    """`headwater.net.held_off.ConnectionQuota` that lets every second one in."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def throttle_ms(self, host: str, now_ms: int) -> int:
+        self.asked.append((host, now_ms))
+        return 0 if len(self.asked) % 2 else 700
+
+
+def test_a_connection_that_comes_too_soon_is_kept_without_an_answer_and_then_closed() -> None:
+    """KIP-612: whoever is cut off at once is back at once."""
+
+    async def run() -> None:
+        async with running() as broker:
+            quota = broker.server.connection_quota = _EverySecondOne()
+            welcome, early = await broker.connect(), await broker.connect()
+            assert await welcome.ask(b"1") == b"1"
+            await early.send(framed(b"2"))
+            late = await broker.connect()
+            assert await late.ask(b"3") == b"3"
+            assert quota.asked == [("127.0.0.1", 0)] * 3
+            assert len(broker.server.held_off) == 1
+            broker.server.sweep(699)
+            assert len(broker.server.held_off) == 1
+            broker.server.sweep(700)
+            assert await early.sees_the_end()
+            assert len(broker.server.connections) == 2
+
+    asyncio.run(run())
+
+
+def test_no_more_than_a_few_are_kept_waiting() -> None:
+    held = HeldOff(most=2)
+    pairs = [socket.socketpair() for _ in range(3)]
+    for number, (mine, _) in enumerate(pairs):
+        held.add(mine, until_ms=100 + number)
+    assert [mine.fileno() >= 0 for mine, _ in pairs] == [False, True, True]
+    held.close()
+    assert len(held) == 0
+    assert held.count == 3
+    for _, other in pairs:
+        other.close()
 
 
 def test_idle_connections_are_closed_and_others_are_not() -> None:

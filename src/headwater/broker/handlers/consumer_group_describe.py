@@ -2,10 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.broker.group_requests import EachGroup, ask_each, serves_consumer_groups
+from headwater.broker.group_requests import (
+    EachGroup,
+    ask_each,
+    operations_on_group,
+    serves_consumer_groups,
+)
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import Operation
@@ -24,7 +30,7 @@ def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) ->
     each = EachGroup(
         operation=Operation.DESCRIBE,
         ask=lambda group_id: replace(request, group_ids=(group_id,)),
-        result=_described,
+        result=partial(_described, broker, request, call),
         refused=_refused,
         respond=_respond,
     )
@@ -41,9 +47,30 @@ def _respond(groups: Sequence[DescribedGroup]) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
 
-def _described(answer: Message) -> DescribedGroup:
+def _described(
+    broker: Broker, request: ConsumerGroupDescribeRequest, call: Call, answer: Message
+) -> DescribedGroup:
     assert isinstance(answer, ConsumerGroupDescribeResponse)
-    return answer.groups[0]
+    (group,) = answer.groups
+    if not all(broker.may_topic(call, Operation.DESCRIBE, name) for name in _topics_of(group)):
+        # Less than the whole would look as if it were.
+        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        hidden = _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return replace(hidden, error_message="the group has topics that you may not describe")
+    if not request.include_authorized_operations or group.error_code:
+        return group
+    operations = operations_on_group(broker, call, group.group_id)
+    return replace(group, authorized_operations=operations)
+
+
+def _topics_of(group: DescribedGroup) -> dict[str, None]:
+    """Those that its members have or shall have."""
+    return {
+        each.topic_name: None
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
 
 
 def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:

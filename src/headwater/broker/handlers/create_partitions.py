@@ -7,6 +7,7 @@ from functools import partial
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.decisions import submit
+from headwater.broker.mutations import Mutations
 from headwater.cluster.decision import Refusal
 from headwater.cluster.topic_changes import create_partitions
 from headwater.model.errors import ErrorCode
@@ -28,15 +29,23 @@ def handle(broker: Broker, request: CreatePartitionsRequest, call: Call) -> None
         if count == 1 and not broker.may_topic(call, Operation.ALTER, name)
     ]
     allowed = tuple(each for each in request.topics if each.name not in unauthorized)
+    mutations = Mutations(broker, call)
 
     def respond(results: tuple[CreatePartitionsTopicResult, ...]) -> CreatePartitionsResponse:
         refused = (_refused(name, _UNAUTHORIZED) for name in unauthorized)
-        return CreatePartitionsResponse(results=(*results, *refused))
+        return CreatePartitionsResponse(
+            throttle_time_ms=mutations.throttle_ms, results=(*results, *refused)
+        )
 
     submit(
         broker,
         call,
-        partial(create_partitions, request=replace(request, topics=allowed), dice=broker.dice),
+        partial(
+            create_partitions,
+            request=replace(request, topics=allowed),
+            dice=broker.dice,
+            spend=mutations.spend,
+        ),
         respond=respond,
         refuse=partial(refuse, request),
         timeout_ms=request.timeout_ms,

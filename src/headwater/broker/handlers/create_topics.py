@@ -7,6 +7,7 @@ from functools import partial
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.decisions import submit
+from headwater.broker.mutations import Mutations
 from headwater.cluster.decision import Refusal
 from headwater.cluster.topic_creation import Results, create_topics
 from headwater.model.errors import ErrorCode
@@ -25,13 +26,15 @@ _UNAUTHORIZED = Refusal(
 def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
     unauthorized = _unauthorized(broker, request, call)
     allowed = tuple(each for each in request.topics if each.name not in unauthorized)
+    mutations = Mutations(broker, call)
 
     def respond(results: Results) -> CreateTopicsResponse:
         return CreateTopicsResponse(
+            throttle_time_ms=mutations.throttle_ms,
             topics=(
                 *(_without_secrets(broker, each, call) for each in results),
                 *(_refused(name, _UNAUTHORIZED) for name in unauthorized),
-            )
+            ),
         )
 
     submit(
@@ -42,6 +45,7 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
             request=replace(request, topics=allowed),
             static=broker.static,
             dice=broker.dice,
+            spend=mutations.spend,
         ),
         respond=respond,
         refuse=partial(refuse, request),
@@ -57,7 +61,7 @@ def refuse(request: CreateTopicsRequest, refusal: Refusal) -> CreateTopicsRespon
 
 def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
     """Names that may not be made; a name that stands there twice is refused for that instead."""
-    if broker.may(call, Operation.CREATE, CLUSTER):
+    if broker.could(call, Operation.CREATE, CLUSTER):
         return []
     times = Counter(each.name for each in request.topics)
     return [
@@ -71,7 +75,7 @@ def _without_secrets(
     broker: Broker, result: CreatableTopicResult, call: Call
 ) -> CreatableTopicResult:
     """Who may make a topic may still not see its configs."""
-    if result.error_code or broker.may_topic(call, Operation.DESCRIBE_CONFIGS, result.name):
+    if result.error_code or broker.could_topic(call, Operation.DESCRIBE_CONFIGS, result.name):
         return result
     return CreatableTopicResult(
         name=result.name,

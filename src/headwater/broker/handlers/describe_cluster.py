@@ -4,10 +4,10 @@ from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
+from headwater.broker.cluster_rights import operations_on_cluster
 from headwater.broker.metadata_answers import UNASKED, brokers_on
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
-from headwater.security.authorization import CLUSTER, Operation, operations_allowed
 from headwater.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -16,7 +16,6 @@ from headwater.wire.messages.describe_cluster import (
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
-_NOTHING_ALLOWED: Final = 0
 
 
 def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
@@ -27,6 +26,9 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
         reason = f"there is no endpoint type {request.endpoint_type}"
         return refuse(request, Refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, reason))
     image = broker.image
+    operations = UNASKED
+    if request.include_cluster_authorized_operations:
+        operations = operations_on_cluster(broker, call)
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
@@ -36,17 +38,9 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
             )
             for each in brokers_on(image, call.listener)
         ),
-        cluster_authorized_operations=_operations(broker, request, call),
+        cluster_authorized_operations=operations,
     )
 
 
 def refuse(_: DescribeClusterRequest, refusal: Refusal) -> DescribeClusterResponse:
     return DescribeClusterResponse(error_code=refusal.code, error_message=refusal.reason)
-
-
-def _operations(broker: Broker, request: DescribeClusterRequest, call: Call) -> int:
-    if not request.include_cluster_authorized_operations:
-        return UNASKED
-    if not broker.may(call, Operation.DESCRIBE, CLUSTER):
-        return _NOTHING_ALLOWED
-    return operations_allowed(broker.authorizer, call.requester, CLUSTER)

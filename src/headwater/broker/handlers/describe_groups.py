@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.broker.group_requests import EachGroup, ask_each
+from headwater.broker.group_requests import EachGroup, ask_each, operations_on_group
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
 from headwater.security.authorization import Operation
@@ -21,7 +22,7 @@ def handle(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Messag
     each = EachGroup(
         operation=Operation.DESCRIBE,
         ask=lambda group_id: replace(request, groups=(group_id,)),
-        result=_described,
+        result=partial(_described, broker, request, call),
         refused=_refused,
         respond=_respond,
     )
@@ -36,9 +37,15 @@ def _respond(groups: Sequence[DescribedGroup]) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(groups=tuple(groups))
 
 
-def _described(answer: Message) -> DescribedGroup:
+def _described(
+    broker: Broker, request: DescribeGroupsRequest, call: Call, answer: Message
+) -> DescribedGroup:
     assert isinstance(answer, DescribeGroupsResponse)
-    return answer.groups[0]
+    (group,) = answer.groups
+    if not request.include_authorized_operations or group.error_code:
+        return group
+    operations = operations_on_group(broker, call, group.group_id)
+    return replace(group, authorized_operations=operations)
 
 
 def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:

@@ -58,12 +58,7 @@ def refuse(
     request: DescribeTopicPartitionsRequest, refusal: Refusal
 ) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
-        topics=tuple(
-            DescribeTopicPartitionsResponseTopic(
-                error_code=refusal.code, name=each.name, topic_authorized_operations=UNASKED
-            )
-            for each in request.topics
-        )
+        topics=tuple(_hidden(each.name, refusal.code) for each in request.topics)
     )
 
 
@@ -82,7 +77,12 @@ class _Page:
         """Put a topic on the page, as far as there is room; False when the page is full."""
         image = self._broker.image
         topic = image.topics.get(name)
-        error = self._refuse(name, topic)
+        may = self._broker.may_topic if is_named else self._broker.could_topic
+        if not may(self._call, Operation.DESCRIBE, name):
+            if is_named:
+                self.topics.append(_hidden(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            return True
+        error = _refuse(name, topic)
         if error is not None:
             # Who asks for all topics hears of those that they may see, and of no others.
             if is_named:
@@ -101,15 +101,6 @@ class _Page:
             self.next_cursor = Cursor(topic_name=name, partition_index=end)
             return False
         return True
-
-    def _refuse(self, name: str, topic: Topic | None) -> ErrorCode | None:
-        if not self._broker.may_topic(self._call, Operation.DESCRIBE, name):
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if topic is not None:
-            return None
-        if why_illegal(name):
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _put(
         self,
@@ -132,6 +123,21 @@ class _Page:
         if topic is not None:
             described = replace(described, topic_id=topic.topic_id)
         self.topics.append(described)
+
+
+def _refuse(name: str, topic: Topic | None) -> ErrorCode | None:
+    if topic is not None:
+        return None
+    if why_illegal(name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _hidden(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    """Nothing but the name that was asked for."""
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_authorized_operations=UNASKED
+    )
 
 
 def _described(

@@ -64,7 +64,7 @@ def _putting(
 def _visible(broker: Broker, call: Call, state: TransactionState) -> TransactionState:
     """Without the topics that the caller may not know of."""
     topics = (
-        each for each in state.topics if broker.may_topic(call, Operation.DESCRIBE, each.topic)
+        each for each in state.topics if broker.could_topic(call, Operation.DESCRIBE, each.topic)
     )
     return replace(state, topics=tuple(topics))
 

@@ -14,11 +14,12 @@ from headwater.broker.call import Call
 from headwater.broker.fetch_delivery import FetchDelivery
 from headwater.broker.follower_fetch import handle_follower, replica_of
 from headwater.broker.leader_hints import FETCH_SINCE, hint_consumer
+from headwater.broker.metered_call import MeteredCall
 from headwater.broker.waiting_fetch import WaitingFetch
 from headwater.cluster.decision import Refusal
 from headwater.model.broker_settings import RACK_AWARE_SELECTOR
 from headwater.model.ids import NO_TOPIC_ID, NodeId
-from headwater.replication.fetch_sessions import Fetching
+from headwater.replication.fetch_sessions import NO_SESSION, Fetching
 from headwater.replication.fetching import Limits, Reads, read_partitions
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.replica_selection import nearest_replica
@@ -110,6 +111,8 @@ class _Fetch(WaitingFetch):
         self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
     ) -> None:
         max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
+        if broker.quotas is not None and isinstance(call, MeteredCall):
+            max_bytes = call.most_fetched_bytes(max_bytes)
         committed_only = request.isolation_level == _READ_COMMITTED
         super().__init__(broker, call, fetching, min(request.min_bytes, max_bytes))
         self._limits = Limits(
@@ -144,5 +147,20 @@ class _Fetch(WaitingFetch):
 
     def _answer(self, reads: Reads) -> None:
         call, broker = self._call, self._broker
+        if broker.quotas is not None and isinstance(call, MeteredCall):
+            throttle_ms = call.throttle_fetch(reads.size_bytes)
+            if throttle_ms > 0:
+                self._answer_nothing(throttle_ms)
+                return
         hint = partial(hint_consumer, broker, call) if call.version >= FETCH_SINCE else None
         FetchDelivery(call, self._fetching, reads.partitions, hint).begin(broker.ranges)
+
+    def _answer_nothing(self, throttle_ms: int) -> None:
+        """The client has to wait, and asks again then. Kafka does this (KIP-219)."""
+        session = self._fetching.session
+        if session is not None and not self._fetching.is_incremental:
+            # Its client takes an empty answer to a full request for the end of the session.
+            self._broker.sessions.drop(session)
+            session = None
+        session_id = NO_SESSION if session is None else session.session_id
+        self._call.answer(FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id))

@@ -44,7 +44,12 @@ def handle(
     if topic is None:
         reason = f"nobody coordinates keys of type {request.key_type}"
         return refuse(request, Refusal(ErrorCode.INVALID_REQUEST, reason))
-    if topic in broker.image.topics or not request.coordinator_keys:
+    kind, _ = _RIGHTS[request.key_type]
+    is_wanted = any(
+        broker.could(call, Operation.DESCRIBE, Resource(kind, key))
+        for key in request.coordinator_keys
+    )
+    if topic in broker.image.topics or not is_wanted:
         return _found(broker, request, call)
 
     def created(_: Results) -> None:

@@ -14,7 +14,7 @@ from headwater.coordinator.transactions.initialising import refusal as refused_w
 from headwater.coordinator.transactions.initialising import refuse_request
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_EPOCH, NO_PRODUCER, ProducerId
-from headwater.security.authorization import CLUSTER, Operation
+from headwater.security.authorization import CLUSTER, Operation, ResourceKind
 from headwater.wire.lifting import Message
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -60,7 +60,10 @@ def _initialise(
 
 
 def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
-    if not broker.may(call, Operation.IDEMPOTENT_WRITE, CLUSTER):
+    # Whoever may write anywhere may do so without repetitions (PV-8).
+    if not broker.could(call, Operation.IDEMPOTENT_WRITE, CLUSTER) and (
+        not broker.authorizer.authorize_any(call.requester, Operation.WRITE, ResourceKind.TOPIC)
+    ):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     has_id, has_epoch = request.producer_id >= 0, request.producer_epoch >= 0
     if has_id != has_epoch or request.producer_id < NO_PRODUCER:

@@ -20,7 +20,7 @@ from headwater.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-_KNOWN: Final = tuple(ResourceType)
+_KNOWN: Final = tuple(each for each in ResourceType if each.is_named_by_requests)
 
 
 def handle(

@@ -8,12 +8,12 @@ from functools import partial
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
-from headwater.broker.group_requests import Gathering, may_group
+from headwater.broker.group_requests import Gathering
 from headwater.broker.led_shards import ask_shard
 from headwater.cluster.decision import Refusal
 from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
-from headwater.security.authorization import CLUSTER, Operation
+from headwater.security.authorization import CLUSTER, Operation, Resource, ResourceKind
 from headwater.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
@@ -21,10 +21,11 @@ def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroups
     shards = broker.groups.shards()
     if not shards:
         return ListGroupsResponse()
-    sees_all = broker.may(call, Operation.DESCRIBE, CLUSTER)
+    sees_all = broker.could(call, Operation.DESCRIBE, CLUSTER)
 
-    def is_visible(group: ListedGroup) -> bool:
-        return sees_all or may_group(broker, call, Operation.DESCRIBE, group.group_id)
+    def is_visible(listed: ListedGroup) -> bool:
+        group = Resource(ResourceKind.GROUP, listed.group_id)
+        return sees_all or broker.could(call, Operation.DESCRIBE, group)
 
     def done(outcomes: Sequence[Outcome]) -> None:
         groups: list[ListedGroup] = []

@@ -1,6 +1,7 @@
 """ListOffsets: where a log begins and ends, and which record comes after a time (LO-1 to LO-4)."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -44,12 +45,7 @@ def handle(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffse
         topics=tuple(
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=tuple(
-                    _refused(asked.partition_index, ErrorCode.INVALID_REQUEST)
-                    if times[topic.name, asked.partition_index] > 1
-                    else _look_up(broker, topic, asked, request, call)
-                    for asked in {each.partition_index: each for each in topic.partitions}.values()
-                ),
+                partitions=tuple(_look_up_all(broker, topic, times, request, call)),
             )
             for topic in request.topics
         )
@@ -70,6 +66,23 @@ def refuse(request: ListOffsetsRequest, refusal: Refusal) -> ListOffsetsResponse
     )
 
 
+def _look_up_all(
+    broker: Broker,
+    topic: ListOffsetsTopic,
+    times: Mapping[tuple[str, int], int],
+    request: ListOffsetsRequest,
+    call: Call,
+) -> Iterator[ListOffsetsPartitionResponse]:
+    may = broker.may_topic(call, Operation.DESCRIBE, topic.name)
+    for number, asked in {each.partition_index: each for each in topic.partitions}.items():
+        if not may:
+            yield _refused(number, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif times[topic.name, number] > 1:
+            yield _refused(number, ErrorCode.INVALID_REQUEST)
+        else:
+            yield _look_up(broker, topic, asked, request, call)
+
+
 def _look_up(
     broker: Broker,
     topic: ListOffsetsTopic,
@@ -78,8 +91,6 @@ def _look_up(
     call: Call,
 ) -> ListOffsetsPartitionResponse:
     number = asked.partition_index
-    if not broker.may_topic(call, Operation.DESCRIBE, topic.name):
-        return _refused(number, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if asked.timestamp < 0 and call.version < _SINCE.get(asked.timestamp, call.version + 1):
         return _refused(number, ErrorCode.UNSUPPORTED_VERSION)
     hosted = broker.find_led(topic.name, number, asked.current_leader_epoch)

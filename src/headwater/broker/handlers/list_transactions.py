@@ -11,12 +11,11 @@ from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.group_requests import Gathering
 from headwater.broker.led_shards import ask_shard
-from headwater.broker.transaction_requests import may_transact
 from headwater.cluster.decision import Refusal
 from headwater.coordinator.pending_answers import Outcome
 from headwater.coordinator.transactions.listing import list_matching, merge_lists
 from headwater.model.errors import ErrorCode
-from headwater.security.authorization import Operation
+from headwater.security.authorization import Operation, Resource, ResourceKind
 from headwater.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -45,7 +44,11 @@ def handle(
         visible = (
             each
             for each in merged.transaction_states
-            if may_transact(broker, call, each.transactional_id, Operation.DESCRIBE)
+            if broker.could(
+                call,
+                Operation.DESCRIBE,
+                Resource(ResourceKind.TRANSACTIONAL_ID, each.transactional_id),
+            )
         )
         call.answer(replace(merged, transaction_states=tuple(visible)))
 

@@ -1,9 +1,11 @@
 """Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7)."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
+from headwater.broker.cluster_rights import operations_on_cluster
 from headwater.broker.metadata_answers import UNASKED, brokers_on, describe_topic
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
@@ -28,6 +30,7 @@ from headwater.wire.messages.metadata import (
 from headwater.wire.translation import Encoded
 
 _BY_ID_SINCE: Final = 12
+_HIDING: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(
@@ -44,13 +47,13 @@ def handle(
         reason = "a topic is asked for by its name or by its id"
         return refuse(request, Refusal(ErrorCode.INVALID_REQUEST, reason))
     missing = _missing(broker, asked, request, call)
+    may_all = broker.could(call, Operation.CREATE, CLUSTER)
     refused = {
         name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for name in missing
-        if not broker.may(call, Operation.CREATE, CLUSTER)
-        and not broker.may_topic(call, Operation.CREATE, name)
+        if not may_all and not broker.may_topic(call, Operation.CREATE, name)
     }
-    wanted = [name for name in missing if name not in refused]
+    wanted = [name for name in missing if name not in refused and not why_illegal(name)]
     if not wanted:
         return _about(broker, asked, request, call, refused)
 
@@ -87,19 +90,20 @@ def _each_once(topics: tuple[MetadataRequestTopic, ...]) -> tuple[MetadataReques
 
 def _about_all(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
     image = broker.image
+    seen = list(image.topics.values())
+    if not broker.authorizer.allows_everything:
+        seen = [each for each in seen if broker.could_topic(call, Operation.DESCRIBE, each.name)]
 
     def make() -> MetadataResponse:
-        topics = tuple(
-            describe_topic(image, topic, call.listener, call.version)
-            for topic in image.topics.values()
-            if broker.may_topic(call, Operation.DESCRIBE, topic.name)
-        )
-        return _response(broker, topics, request, call)
+        topics = (describe_topic(image, topic, call.listener, call.version) for topic in seen)
+        return _response(broker, _with_operations(broker, topics, request, call), request, call)
 
-    if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
-        response = make()
-        topics = tuple(_with_operations(broker, each, call) for each in response.topics)
-        return _response(broker, topics, request, call)
+    asks_for_operations = (
+        request.include_topic_authorized_operations or request.include_cluster_authorized_operations
+    )
+    if asks_for_operations or len(seen) < len(image.topics):
+        return make()
+    # The kept answer is for everybody who sees everything, and for nobody else.
     return broker.metadata.about_all(image, call.listener, call.version, make)
 
 
@@ -112,9 +116,7 @@ def _about(
 ) -> MetadataResponse:
     image = broker.image
     topics = [_about_one(broker, image, each, call, refused) for each in asked]
-    if request.include_topic_authorized_operations:
-        topics = [_with_operations(broker, each, call) for each in topics]
-    return _response(broker, tuple(topics), request, call)
+    return _response(broker, _with_operations(broker, topics, request, call), request, call)
 
 
 def _about_one(
@@ -128,15 +130,17 @@ def _about_one(
         return _about_id(broker, image, asked.topic_id, call)
     name = asked.name or ""
     topic = image.topics.get(name)
-    if why_illegal(name):
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     if not broker.may_topic(call, Operation.DESCRIBE, name):
         # Nor do they hear whether it is there.
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     if topic is not None:
         return describe_topic(image, topic, call.listener, call.version)
-    code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return MetadataResponseTopic(error_code=code, name=name)
+    unknown = (
+        ErrorCode.INVALID_TOPIC_EXCEPTION
+        if why_illegal(name)
+        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    return MetadataResponseTopic(error_code=refused.get(name, unknown), name=name)
 
 
 def _about_id(
@@ -158,7 +162,7 @@ def _missing(
     request: MetadataRequest,
     call: Call,
 ) -> list[str]:
-    """Topics that are asked for by name, could be made by that, and are not there."""
+    """Topics that are asked for by name, are not there, and would be made if names were right."""
     if not request.allow_auto_topic_creation or not broker.settings.auto_create_topics_enable:
         return []
     topics = broker.image.topics
@@ -168,22 +172,35 @@ def _missing(
         if each.name
         and each.topic_id == NO_TOPIC_ID
         and each.name not in topics
-        and not why_illegal(each.name)
-        and broker.may_topic(call, Operation.DESCRIBE, each.name)
+        and broker.could_topic(call, Operation.DESCRIBE, each.name)
     ]
 
 
 def _with_operations(
-    broker: Broker, topic: MetadataResponseTopic, call: Call
-) -> MetadataResponseTopic:
-    resource = Resource(ResourceKind.TOPIC, topic.name or "")
-    return MetadataResponseTopic(
-        error_code=topic.error_code,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=topic.partitions,
-        topic_authorized_operations=operations_allowed(broker.authorizer, call.requester, resource),
+    broker: Broker,
+    topics: Iterable[MetadataResponseTopic],
+    request: MetadataRequest,
+    call: Call,
+) -> tuple[MetadataResponseTopic, ...]:
+    """What somebody may do to each topic, where they asked for it and may see the topic."""
+    if not request.include_topic_authorized_operations:
+        return tuple(topics)
+    return tuple(
+        each
+        if each.error_code in _HIDING
+        else MetadataResponseTopic(
+            error_code=each.error_code,
+            name=each.name,
+            topic_id=each.topic_id,
+            is_internal=each.is_internal,
+            partitions=each.partitions,
+            topic_authorized_operations=operations_allowed(
+                broker.authorizer,
+                call.requester,
+                Resource(ResourceKind.TOPIC, each.name or ""),
+            ),
+        )
+        for each in topics
     )
 
 
@@ -196,7 +213,7 @@ def _response(
     image = broker.image
     operations = UNASKED
     if request.include_cluster_authorized_operations:
-        operations = operations_allowed(broker.authorizer, call.requester, CLUSTER)
+        operations = operations_on_cluster(broker, call)
     return MetadataResponse(
         brokers=brokers_on(image, call.listener),
         cluster_id=image.cluster_id,

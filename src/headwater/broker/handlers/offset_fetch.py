@@ -120,7 +120,7 @@ def _visible(
     broker: Broker, call: Call, topics: Sequence[OffsetFetchResponseTopics]
 ) -> tuple[OffsetFetchResponseTopics, ...]:
     """Those that the caller may see; where names are not told, those that have an id."""
-    seen = (each for each in topics if broker.may_topic(call, Operation.DESCRIBE, each.name))
+    seen = (each for each in topics if broker.could_topic(call, Operation.DESCRIBE, each.name))
     if call.version < _IDS_SINCE:
         return tuple(seen)
     known = broker.image.topics

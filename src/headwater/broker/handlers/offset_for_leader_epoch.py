@@ -24,7 +24,7 @@ from headwater.wire.messages.offset_for_leader_epoch import (
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, call: Call
 ) -> OffsetForLeaderEpochResponse:
-    may_all = broker.may(call, Operation.CLUSTER_ACTION, CLUSTER)
+    may_all = broker.could(call, Operation.CLUSTER_ACTION, CLUSTER)
     results = []
     for topic in request.topics:
         may = may_all or broker.may_topic(call, Operation.DESCRIBE, topic.topic)

@@ -93,7 +93,8 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS
         or hosted.topic.name in INTERNAL_TOPICS
-        or not broker.authorizer.authorize(requester, _WRITE, hosted.topic.resource)
+        # Who may not is refused by `handle`, and written down there.
+        or not broker.authorizer.allows(requester, _WRITE, hosted.topic.resource)
     ):
         return None
     try:
@@ -114,6 +115,10 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
     answers = ProduceAnswers(broker, request, call)
     if answers.transaction is not None:
         _look_for_producers(request, answers.transaction)
+    elif _has_transactional(request):
+        # The whole request, whatever else is in it (PV-8).
+        call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return refuse(request, Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None))
     for topic in request.topic_data:
         answers.begin(topic)
         partitions, refusal = _partitions_of(broker, topic, call)
@@ -160,6 +165,14 @@ def _look_for_producers(request: ProduceRequest, transaction: TransactionalProdu
                 transaction.look_at(data.records)
 
 
+def _has_transactional(request: ProduceRequest) -> bool:
+    return any(
+        data.records is not None and _is_transactional(data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
+
+
 def _is_transactional(records: memoryview) -> bool:
     return len(records) > FLAGS_POSITION and bool(records[FLAGS_POSITION] & TRANSACTIONAL_FLAG)
 
@@ -172,13 +185,14 @@ def _partitions_of(
         name = broker.image.names_by_id.get(topic.topic_id)
         found = broker.partitions.by_id(topic.topic_id)
     else:
-        name = topic.name if topic.name in broker.image.topics else None
+        name = topic.name
         found = broker.partitions.by_name(topic.name)
     if name is None:
         return _NONE_HERE, None
     if not broker.may_topic(call, Operation.WRITE, name):
+        # Nor do they hear whether it is there.
         return _NONE_HERE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if name in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT:
+    if name in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT and name in broker.image.topics:
         return _NONE_HERE, ErrorCode.INVALID_TOPIC_EXCEPTION
     return found or _NONE_HERE, None
 

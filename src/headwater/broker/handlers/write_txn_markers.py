@@ -5,7 +5,6 @@ the cluster. It is how a tool gets rid of a transaction that hangs (KIP-664).
 """
 
 from functools import partial
-from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
@@ -22,13 +21,12 @@ from headwater.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-_RIGHTS: Final = (Operation.ALTER, Operation.CLUSTER_ACTION)
-
 
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, call: Call
 ) -> WriteTxnMarkersResponse | None:
-    if not any(broker.may(call, each, CLUSTER) for each in _RIGHTS):
+    may = broker.could(call, Operation.ALTER, CLUSTER)
+    if not may and not broker.may(call, Operation.CLUSTER_ACTION, CLUSTER):
         call.note_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     answers = MarkerAnswers(request)

@@ -77,6 +77,8 @@ class Admin:
 
     describe_configs = _blocking(aio_admin.Admin.describe_configs)
     alter_configs = _blocking(aio_admin.Admin.alter_configs)
+    describe_client_quotas = _blocking(aio_admin.Admin.describe_client_quotas)
+    alter_client_quotas = _blocking(aio_admin.Admin.alter_client_quotas)
 
     list_groups = _blocking(aio_admin.Admin.list_groups)
     describe_groups = _blocking(aio_admin.Admin.describe_groups)
@@ -95,6 +97,9 @@ class Admin:
     describe_acls = _blocking(aio_admin.Admin.describe_acls)
     create_acls = _blocking(aio_admin.Admin.create_acls)
     delete_acls = _blocking(aio_admin.Admin.delete_acls)
+
+    describe_user_scram_credentials = _blocking(aio_admin.Admin.describe_user_scram_credentials)
+    alter_user_scram_credentials = _blocking(aio_admin.Admin.alter_user_scram_credentials)
 
     list_transactions = _blocking(aio_admin.Admin.list_transactions)
     describe_transactions = _blocking(aio_admin.Admin.describe_transactions)

@@ -213,7 +213,9 @@ class Calls:
     ) -> dict[int, list[TopicPartition]]:
         """Partitions by their leaders."""
         by_node: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
+        wanted = list(partitions)
+        self._cluster.use_topics(each.topic for each in wanted)
+        for partition in wanted:
 
             async def find(partition: TopicPartition = partition) -> int:
                 await self._cluster.topic(partition.topic, deadline_ms=deadline_ms)

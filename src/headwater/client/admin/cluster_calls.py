@@ -6,7 +6,6 @@ from headwater import __version__
 from headwater.client.addresses import Address
 from headwater.client.admin.calls import Calls, by_topic, checked, outcome, settle
 from headwater.client.admin.descriptions import (
-    Acl,
     ClusterDescription,
     FeatureRange,
     LogDir,
@@ -14,9 +13,7 @@ from headwater.client.admin.descriptions import (
 )
 from headwater.client.arguments import place, several
 from headwater.client.cluster_metadata import BrokerNode
-from headwater.client.errors import error_for
 from headwater.model.ids import TopicPartition
-from headwater.wire.messages import create_acls, delete_acls, describe_acls
 from headwater.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -198,97 +195,3 @@ class ClusterCalls(Calls):
         )
 
     # Rights.
-
-    async def describe_acls(self, matching: Acl, *, timeout: float | None = None) -> list[Acl]:
-        """The rights that match. A broker without rights says SECURITY_DISABLED."""
-        answer = await self._of_any(
-            describe_acls.DescribeAclsRequest(
-                resource_type_filter=matching.resource_type,
-                resource_name_filter=matching.resource_name,
-                pattern_type_filter=matching.pattern_type,
-                principal_filter=matching.principal,
-                host_filter=matching.host,
-                operation=matching.operation,
-                permission_type=matching.permission_type,
-            ),
-            describe_acls.DescribeAclsResponse,
-            self._deadline_ms(timeout),
-        )
-        checked(answer.error_code, answer.error_message, "rights")
-        return [
-            Acl(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                pattern_type=resource.pattern_type,
-                principal=each.principal,
-                host=each.host,
-                operation=each.operation,
-                permission_type=each.permission_type,
-            )
-            for resource in answer.resources
-            for each in resource.acls
-        ]
-
-    async def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
-        """Give rights, or take them with a denial."""
-        wanted = several(acls, "acls")
-        answer = await self._of_controller(
-            create_acls.CreateAclsRequest(
-                creations=tuple(
-                    create_acls.AclCreation(
-                        resource_type=each.resource_type,
-                        resource_name=each.resource_name or "",
-                        resource_pattern_type=each.pattern_type,
-                        principal=each.principal or "",
-                        host=each.host or "*",
-                        operation=each.operation,
-                        permission_type=each.permission_type,
-                    )
-                    for each in wanted
-                )
-            ),
-            create_acls.CreateAclsResponse,
-            self._deadline_ms(timeout),
-            lambda answer: [each.error_code for each in answer.results],
-        )
-        settle(
-            {
-                acl: error_for(each.error_code, each.error_message) if each.error_code else None
-                for acl, each in zip(wanted, answer.results, strict=False)
-            },
-            asked=wanted,
-        )
-
-    async def delete_acls(
-        self, matching: Iterable[Acl], *, timeout: float | None = None
-    ) -> dict[Acl, int]:
-        """Delete the rights that match each filter; how many there were."""
-        wanted = several(matching, "filters")
-        answer = await self._of_controller(
-            delete_acls.DeleteAclsRequest(
-                filters=tuple(
-                    delete_acls.DeleteAclsFilter(
-                        resource_type_filter=each.resource_type,
-                        resource_name_filter=each.resource_name,
-                        pattern_type_filter=each.pattern_type,
-                        principal_filter=each.principal,
-                        host_filter=each.host,
-                        operation=each.operation,
-                        permission_type=each.permission_type,
-                    )
-                    for each in wanted
-                )
-            ),
-            delete_acls.DeleteAclsResponse,
-            self._deadline_ms(timeout),
-            lambda answer: [each.error_code for each in answer.filter_results],
-        )
-        return settle(
-            {
-                acl: error_for(each.error_code, each.error_message)
-                if each.error_code
-                else len(each.matching_acls)
-                for acl, each in zip(wanted, answer.filter_results, strict=False)
-            },
-            asked=wanted,
-        )

@@ -7,6 +7,8 @@ from headwater.client.admin.config_texts import ConfigValue
 from headwater.client.cluster_metadata import BrokerNode, PartitionView
 from headwater.model.config_terms import ConfigSource, ResourceType
 from headwater.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from headwater.security.acls.bindings import PatternType, Permission, kafka_name
+from headwater.security.authorization import Operation, ResourceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,12 +192,17 @@ class FeatureRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """A right, or a filter for rights. The numbers are Kafka's; 1 means any."""
+    """A rule about rights, or a filter for rules, in which what is left out means anything."""
 
-    resource_type: int = 1
+    resource_type: ResourceKind = ResourceKind.ANY
     resource_name: str | None = None
-    pattern_type: int = 1
+    pattern_type: PatternType = PatternType.ANY
     principal: str | None = None
     host: str | None = None
-    operation: int = 1
-    permission_type: int = 1
+    operation: Operation = Operation.ANY
+    permission_type: Permission = Permission.ANY
+
+    def __str__(self) -> str:
+        whom = f"{self.principal or 'anybody'} from {self.host or 'any host'}"
+        what = f"{kafka_name(self.resource_type)}:{self.pattern_type.name}:{self.resource_name}"
+        return f"{self.permission_type.name} {self.operation.name} to {whom} on {what}"

@@ -132,6 +132,7 @@ class Offsets:
         self, asked: Mapping[TopicPartition, A], deadline_ms: int
     ) -> dict[int, dict[TopicPartition, A]]:
         by_node: dict[int, dict[TopicPartition, A]] = {}
+        self._cluster.use_topics(each.topic for each in asked)
         for partition, what in asked.items():
             await self._cluster.topic(partition.topic, deadline_ms=deadline_ms)
             view = self._cluster.metadata.partition(*partition)

@@ -3,12 +3,13 @@
 Several brokers may do it at the same time, each any number of times.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from headwater.cluster.store import Failed
 from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.gathering import Gathering
 from headwater.cluster.zookeeper.keeper import Create, Keeper, Problem, Refused, Stat
 from headwater.model.failures import CorruptFile, StoreUnreachable
 
@@ -24,32 +25,34 @@ class Founding:
     otherwise: Failed
 
     def begin(self) -> None:
-        self._make(0)
+        """Look for everything at once: nearly always it is all there."""
+        missing: dict[str, None] = {}
+        gathering = Gathering(
+            self.keeper,
+            then=lambda: self._make([path for path in paths.LASTING if path in missing]),
+            otherwise=self.otherwise,
+        )
+        for path in paths.LASTING:
+            gathering.existence(path, partial(_note_missing, missing, path))
+        gathering.seal()
 
-    def _make(self, index: int) -> None:
-        if index == len(paths.LASTING):
+    def _make(self, missing: Sequence[str]) -> None:
+        if not missing:
             self._look_for_id()
             return
-        path = paths.LASTING[index]
-        self.keeper.exists(
-            path, then=partial(self._looked, index), otherwise=partial(self._give_up, path)
-        )
-
-    def _looked(self, index: int, stat: Stat | None) -> None:
-        if stat is not None:
-            self._make(index + 1)
-            return
         self.keeper.multi(
-            [Create(path=paths.LASTING[index])],
-            then=partial(self._make, index + 1),
-            otherwise=partial(self._refused, index),
+            [Create(path=missing[0])],
+            then=partial(self._make, missing[1:]),
+            otherwise=partial(self._refused, missing),
         )
 
-    def _refused(self, index: int, refused: Refused) -> None:
-        if refused.problem in (Problem.NODE_EXISTS, Problem.UNKNOWN):
-            self._make(index)
+    def _refused(self, missing: Sequence[str], refused: Refused) -> None:
+        if refused.problem is Problem.NODE_EXISTS:
+            self._make(missing[1:])
+        elif refused.problem is Problem.UNKNOWN:
+            self._make(missing)
         else:
-            self._give_up(paths.LASTING[index], refused.problem)
+            self._give_up(missing[0], refused.problem)
 
     def _look_for_id(self) -> None:
         self.keeper.get(paths.CLUSTER_ID, then=self._found_id, otherwise=self._no_id)
@@ -80,3 +83,8 @@ class Founding:
 
     def _give_up(self, path: str, problem: Problem) -> None:
         self.otherwise(StoreUnreachable(f"{path} cannot be made: {problem.value}"))
+
+
+def _note_missing(missing: dict[str, None], path: str, is_there: bool) -> None:
+    if not is_there:
+        missing[path] = None

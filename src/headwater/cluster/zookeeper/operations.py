@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
+from headwater.cluster.config_entities import owning_user
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerAdmitted,
     BrokerGone,
     BrokerRegistered,
@@ -35,7 +37,7 @@ from headwater.cluster.facts import (
     apply,
 )
 from headwater.cluster.image import ClusterImage, ConfigResource, Partition, Topic
-from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper import acl_nodes, contents, paths
 from headwater.cluster.zookeeper.keeper import Create, Delete, Operation, Set
 from headwater.model.config_terms import ResourceType
 from headwater.model.ids import NodeId
@@ -52,6 +54,8 @@ class KnownNodes:
 
     # Nodes of configs; these may be empty.
     configs: dict[ConfigResource, None] = field(default_factory=dict)
+    # Users that have a folder for their clients.
+    client_folders: dict[ConfigResource, None] = field(default_factory=dict)
     # Folders of partitions that have no state and no folder yet.
     missing: dict[str, None] = field(default_factory=dict)
     has_features: bool = False
@@ -74,6 +78,7 @@ class Drafting:
         self._node_id = node_id
         self._controller_epoch = controller_epoch
         self._config_nodes = dict(nodes.configs)
+        self._client_folders = dict(nodes.client_folders)
         self._missing = dict(nodes.missing)
         self._has_features = nodes.has_features
         self._deletions = dict(nodes.deletions)
@@ -84,6 +89,13 @@ class Drafting:
         fresh = [name for name in names if name in topics and not topics[name].is_deleting]
         self._deletions.update(dict.fromkeys(fresh))
         return fresh
+
+    def note_config(self, resource: ConfigResource) -> None:
+        """Somebody has made a node of configs, this controller or a tool of Kafka's."""
+        self._config_nodes[resource] = None
+        user = owning_user(resource)
+        if user is not None:
+            self._config_nodes[user] = self._client_folders[user] = None
 
     def operations(self, facts: Sequence[Fact]) -> list[Operation]:
         """What makes these facts true, in an order that ZooKeeper takes."""
@@ -131,6 +143,8 @@ class Drafting:
                 return [Set(path=paths.PRODUCER_IDS, data=data)]
             case BrokerAdmitted(node_id, epoch):
                 return [self._admitted(node_id, epoch)]
+            case AclsReplaced():
+                return acl_nodes.operations_of(fact)
             case BrokerRegistered() | BrokerGone() | ControllerElected() | ControllerGone():
                 return ()
             case FeatureFinalized():
@@ -208,9 +222,22 @@ class Drafting:
         if resource in self._config_nodes:
             yield Set(path=path, data=data)
         else:
+            yield from self._folders_of(resource)
             self._config_nodes[resource] = None
             yield Create(path=path, data=data)
         yield _announcement(resource)
+
+    def _folders_of(self, resource: ConfigResource) -> Iterator[Operation]:
+        """A client of a user lies below the user's own node."""
+        user = owning_user(resource)
+        if user is None:
+            return
+        if user not in self._config_nodes:
+            self._config_nodes[user] = None
+            yield Create(path=paths.config(user), data=contents.configs({}))
+        if user not in self._client_folders:
+            self._client_folders[user] = None
+            yield Create(path=paths.client_folder(user))
 
     def _admitted(self, node_id: NodeId, epoch: int) -> Operation:
         path, data = paths.admitted(node_id), contents.admitted(epoch)

@@ -3,7 +3,9 @@
 from typing import Final
 from urllib.parse import quote, unquote
 
+from headwater.cluster.config_entities import is_entity_name
 from headwater.cluster.image import ALL_BROKERS, ConfigResource
+from headwater.cluster.zookeeper import acl_nodes
 from headwater.model.config_terms import ResourceType
 from headwater.model.ids import NodeId
 
@@ -44,6 +46,7 @@ LASTING: Final = (
     "/isr_change_notification",
     DIRECTORY_EVENTS,
     PRODUCER_IDS,
+    *acl_nodes.LASTING,
     # Ours: Kafka has no place for what is below, and overlooks it.
     "/headwater",
     ADMITTED,
@@ -55,6 +58,9 @@ CONFIG_KINDS: Final = {
     ResourceType.BROKER: "brokers",
     ResourceType.GROUP: "groups",
     ResourceType.CLIENT_METRICS: "client-metrics",
+    ResourceType.USER: "users",
+    ResourceType.CLIENT: "clients",
+    ResourceType.IP: "ips",
 }
 """The folders of configs that an image has; Kafka 3.x has no groups there, and overlooks ours."""
 
@@ -97,16 +103,26 @@ def config(resource: ConfigResource) -> str:
 def config_entity(resource: ConfigResource) -> str:
     """A config's path below /config, which is how a change of it is announced."""
     kind = CONFIG_KINDS[resource.resource_type]
+    if not resource.resource_type.is_named_by_requests:
+        return f"{kind}/{resource.name}"
     if resource.resource_type is ResourceType.BROKER and resource.name == ALL_BROKERS:
         return f"{kind}/{_DEFAULT}"
     # Names of topics and brokers have no letter that this changes.
     return f"{kind}/{quote(resource.name, safe='-_.~')}"
 
 
+def client_folder(user: ConfigResource) -> str:
+    """Where the clients of a user are that have configs."""
+    return f"{config(user)}/clients"
+
+
 def resource_at(entity: str) -> ConfigResource | None:
     """Whose configs lie at a path below /config; None for those that no image has."""
     kind, _, name = entity.partition("/")
     resource_type = _TYPES_BY_KIND.get(kind)
+    if resource_type is not None and not resource_type.is_named_by_requests:
+        resource = ConfigResource(resource_type, name)
+        return resource if is_entity_name(resource) else None
     if resource_type is None or not name or "/" in name:
         return None
     if name == _DEFAULT:

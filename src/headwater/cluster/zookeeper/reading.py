@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headwater.cluster.facts import (
+    AclsReplaced,
     BrokerAdmitted,
     ConfigsReplaced,
     Fact,
@@ -19,11 +20,12 @@ from headwater.cluster.facts import (
     TopicDeletionBegun,
 )
 from headwater.cluster.image import ConfigResource
-from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper import acl_nodes, contents, paths
 from headwater.cluster.zookeeper.contents import Assignment, PartitionState
 from headwater.cluster.zookeeper.gathering import Gathering
 from headwater.cluster.zookeeper.keeper import Keeper, Stat
 from headwater.cluster.zookeeper.operations import KnownNodes
+from headwater.model.config_terms import ResourceType
 from headwater.model.failures import HeadwaterError
 from headwater.model.ids import NodeId
 
@@ -40,6 +42,7 @@ class Findings:
     next_producer_id: int = 0
     deletions: Sequence[str] = ()
     admitted: dict[NodeId, int] = field(default_factory=dict)
+    acls: acl_nodes.Found = field(default_factory=dict)
 
     def facts(self) -> list[Fact]:
         """Facts that lead from an empty image to this, apart from who is up and who controls."""
@@ -54,6 +57,7 @@ class Findings:
         facts += self.config_facts()
         if self.next_producer_id:
             facts.append(ProducerIdsAllocated(self.next_producer_id))
+        facts += [AclsReplaced(pattern, acls) for pattern, acls in sorted(self.acls.items())]
         return facts
 
     def config_facts(self) -> list[Fact]:
@@ -81,6 +85,7 @@ def read_all(
     gathering.children(paths.DELETE_TOPICS, partial(_take_deletions, findings))
     gathering.children(paths.ADMITTED, partial(_ask_for_admitted, gathering, findings))
     gathering.data(paths.PRODUCER_IDS, partial(_take_producer_id, findings), missing=_ignore)
+    acl_nodes.ask_for_acls(gathering, findings.acls)
     gathering.seal()
 
 
@@ -163,11 +168,34 @@ def _ask_for_kind(gathering: Gathering, findings: Findings, kind: str, names: li
     for name in names:
         resource = paths.resource_at(f"{kind}/{name}")
         if resource is not None:
-            gathering.data(
-                f"/config/{kind}/{name}",
-                partial(_take_config, findings, resource),
-                missing=_ignore,
-            )
+            _ask_for_config(gathering, findings, resource)
+            if resource.resource_type is ResourceType.USER:
+                folder = paths.client_folder(resource)
+                gathering.existence(
+                    folder, partial(_ask_for_clients, gathering, findings, resource)
+                )
+
+
+def _ask_for_config(gathering: Gathering, findings: Findings, resource: ConfigResource) -> None:
+    gathering.data(
+        paths.config(resource), partial(_take_config, findings, resource), missing=_ignore
+    )
+
+
+def _ask_for_clients(
+    gathering: Gathering, findings: Findings, user: ConfigResource, is_there: bool
+) -> None:
+    """The clients of a user, whose nodes are below the user's."""
+    if not is_there:
+        return
+    findings.nodes.client_folders[user] = None
+
+    def found(names: list[str]) -> None:
+        for name in names:
+            resource = ConfigResource(ResourceType.USER, f"{user.name}/clients/{name}")
+            _ask_for_config(gathering, findings, resource)
+
+    gathering.children(paths.client_folder(user), found)
 
 
 def _take_config(findings: Findings, resource: ConfigResource, data: bytes, _: Stat) -> None:

@@ -19,6 +19,7 @@ from headwater.cluster.facts import ControllerElected, ControllerGone, Fact
 from headwater.cluster.image import FIRST_VERSION, Broker, ClusterImage, Version
 from headwater.cluster.store import Failed, Registration, StoreListener
 from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.acls_known import AclsKnown
 from headwater.cluster.zookeeper.configs_known import ConfigsKnown
 from headwater.cluster.zookeeper.electing import Electing
 from headwater.cluster.zookeeper.ending import end_control
@@ -50,7 +51,8 @@ class ZooKeeperStore:
         self._term: Term | None = None
         self._controller: NodeFollowed | None = None
         self._registered: NodeFollowed | None = None
-        self._configs = ConfigsKnown(keeper, told=self._tell, complained=self._complain)
+        self._configs = ConfigsKnown(keeper, told=self._configs_changed, complained=self._complain)
+        self._acls = AclsKnown(keeper, told=self._tell, complained=self._complain)
         keeper.listen(self)
 
     def found(self, proposed_id: str, *, then: Callable[[str], None], otherwise: Failed) -> None:
@@ -130,7 +132,7 @@ class ZooKeeperStore:
             self._term.read(then=then, otherwise=otherwise)
 
     def read_configs(self, *, then: Callable[[Sequence[Fact]], None]) -> None:
-        self._configs.all(then)
+        self._configs.all(lambda facts: self._acls.all(lambda acls: then([*facts, *acls])))
 
     def write(
         self,
@@ -175,6 +177,7 @@ class ZooKeeperStore:
         self._end_term("the store is closed")
         self._leave_registration()
         self._configs.stop()
+        self._acls.stop()
         if self._controller is not None:
             self._controller.stop()
         self._keeper.close()
@@ -189,6 +192,7 @@ class ZooKeeperStore:
         self._end_term("the session with ZooKeeper is over")
         self._leave_registration()
         self._configs.stop()
+        self._acls.stop()
         if self._controller is not None:
             self._controller.stop()
             self._controller = None
@@ -199,6 +203,7 @@ class ZooKeeperStore:
 
     def _follow(self) -> None:
         self._configs.begin()
+        self._acls.begin()
         if self._controller is not None:
             self._controller.stop()
         self._controller = NodeFollowed(
@@ -239,6 +244,11 @@ class ZooKeeperStore:
         if fact != self._told_controller:
             self._told_controller = fact
             self._tell([fact])
+
+    def _configs_changed(self, facts: Sequence[Fact]) -> None:
+        if self._term is not None:
+            self._term.note_configs(facts)
+        self._tell(facts)
 
     def _tell(self, facts: Sequence[Fact]) -> None:
         assert self._listener is not None

@@ -13,6 +13,7 @@ from typing import Final
 from headwater.cluster.facts import (
     BrokerGone,
     BrokerRegistered,
+    ConfigsReplaced,
     ControllerElected,
     Fact,
     LogDirectoryFailed,
@@ -21,7 +22,7 @@ from headwater.cluster.facts import (
 )
 from headwater.cluster.image import Broker, ClusterImage, Version
 from headwater.cluster.store import Failed
-from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper import acl_nodes, contents, paths
 from headwater.cluster.zookeeper.ending import end_registration
 from headwater.cluster.zookeeper.following import (
     BrokersFollowed,
@@ -112,12 +113,30 @@ class Term:
         """The process of a broker is gone, but not its session."""
         end_registration(self._keeper, broker, fence=self._writing.fence)
 
+    def note_configs(self, facts: Sequence[Fact]) -> None:
+        """Kafka's tools give users configs past the controller, which makes nodes.
+
+        Those of users, clients and addresses are never removed, so whoever hears of one late errs
+        no more than whoever hears of it in time.
+        """
+        if self._drafting is None:
+            return
+        changed = [fact.resource for fact in facts if isinstance(fact, ConfigsReplaced)]
+        for resource in changed:
+            if not resource.resource_type.is_named_by_requests:
+                self._drafting.note_config(resource)
+
     def purge_notes(self, now_ms: int) -> None:
-        """Remove notes of changed configs that everybody has had time to read."""
+        """Remove notes of what has changed that everybody has had time to read."""
         gathering = Gathering(self._keeper, then=_pass, otherwise=self._complained)
-        gathering.children(
-            paths.CONFIG_CHANGES, partial(self._purge, gathering, now_ms - NOTE_LIFE_MS)
-        )
+        for folder in (
+            paths.CONFIG_CHANGES,
+            acl_nodes.LITERAL_CHANGES,
+            acl_nodes.EXTENDED_CHANGES,
+        ):
+            gathering.children(
+                folder, partial(self._purge, gathering, folder, now_ms - NOTE_LIFE_MS)
+            )
         gathering.seal()
 
     # How it is done.
@@ -189,9 +208,9 @@ class Term:
         found[contents.read_directory_event(data)] = None
         self._remove(path)
 
-    def _purge(self, gathering: Gathering, oldest_ms: int, names: list[str]) -> None:
+    def _purge(self, gathering: Gathering, folder: str, oldest_ms: int, names: list[str]) -> None:
         for name in names:
-            path = f"{paths.CONFIG_CHANGES}/{name}"
+            path = f"{folder}/{name}"
             gathering.data(path, partial(self._purge_one, path, oldest_ms), missing=_pass)
 
     def _purge_one(self, path: str, oldest_ms: int, _: bytes, stat: Stat) -> None:

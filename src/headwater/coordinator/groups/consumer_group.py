@@ -21,6 +21,7 @@ from headwater.coordinator.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    sees_all,
 )
 from headwater.coordinator.groups import consumer_group_facts as facts
 from headwater.coordinator.groups.consumer_group_checks import (
@@ -122,7 +123,7 @@ class ConsumerGroup(ConsumerGroupQuestions):
         owned: Partitions | None = None
         if request.topic_partitions is not None:
             owned = facts.partitions_of(request.topic_partitions)
-        draft = self.draft(asked.now_ms)
+        draft = self.draft(asked.now_ms, asked.sees)
         before = self._identify(draft, request, owned)
         if isinstance(before, Refusal):
             return _refused(asked, before)
@@ -294,13 +295,14 @@ class ConsumerGroup(ConsumerGroupQuestions):
     def key(self, kind: str, member_id: str) -> TimerKey:
         return (GROUP_TIMER, self.state.group_id, kind, member_id)
 
-    def draft(self, now_ms: int) -> GroupDraft:
+    def draft(self, now_ms: int, sees: Callable[[str], bool] = sees_all) -> GroupDraft:
         return GroupDraft(
             state=self.state,
             image=self.image(),
             settings=self.settings,
             now_ms=now_ms,
             epoch=self.state.epoch,
+            sees=sees,
         )
 
     def _answer(

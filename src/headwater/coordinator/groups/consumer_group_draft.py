@@ -6,11 +6,12 @@ steps are taken on a draft, which lies over the group's state and collects the r
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from headwater.cluster.image import ClusterImage
 from headwater.coordinator.assignors.spec import MemberSpec, Partitions
+from headwater.coordinator.effects import sees_all
 from headwater.coordinator.groups import consumer_group_facts as facts
 from headwater.coordinator.groups.consumer_group_settings import (
     ASSIGNORS,
@@ -41,6 +42,8 @@ class GroupDraft:
     settings: ConsumerGroupSettings
     now_ms: int
     epoch: int
+    # Which topics an expression may match, for who has it looked up.
+    sees: Callable[[str], bool] = sees_all
     records: list[ConsumerGroupRecord] = field(default_factory=list)
     _members: dict[str, ConsumerMember | None] = field(default_factory=dict)
     _targets: dict[str, Partitions] = field(default_factory=dict)
@@ -128,8 +131,8 @@ class GroupDraft:
     def match(self, regex: str) -> None:
         """Find the topics of an expression that is new here; InvalidPattern, if it is none."""
         pattern = TopicPattern(regex)
-        found = tuple(sorted(name for name in self.image.topics if pattern.matches(name)))
-        self._matched[regex] = found
+        found = (name for name in self.image.topics if pattern.matches(name))
+        self._matched[regex] = tuple(sorted(filter(self.sees, found)))
 
     def _matching(self, regex: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """What was taken by another coordinator, or for other topics, may be too much for us now.

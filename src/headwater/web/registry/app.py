@@ -1,27 +1,32 @@
 """The registry over HTTP, with the paths, fields and codes of Confluent's.
 
-What a reader would get wrong: names of subjects may have slashes, which clients send as `%2F`. So
-a path is cut before it is decoded, and Starlette's own routing, which decodes first, is not used.
+What a reader would get wrong: names of subjects may have slashes, which clients send as `%2F`; see
+`headwater.web.requests`.
 """
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote
 
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.web.registry.refusals import INVALID_VERSION, Refusal
 from headwater.web.registry.store import SchemaStore
+from headwater.web.requests import (
+    BodyBrokeOff,
+    BodyTooLarge,
+    BodyTooSlow,
+    match_path,
+    path_parts,
+    read_body,
+)
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
 BODY_BYTES_MAX: Final = 1_000_000
-BODY_S_MAX: Final = 30.0
 REQUESTS_MAX: Final = 256
 
 _JSON_TYPES: Final = (V1, "application/vnd.schemaregistry+json", "application/json")
@@ -92,17 +97,6 @@ class Path:
     parts: tuple[str | None, ...]
     handlers: dict[str, Handler]
 
-    def match(self, given: Sequence[str]) -> list[str] | None:
-        if len(given) != len(self.parts):
-            return None
-        found = []
-        for wanted, part in zip(self.parts, given, strict=True):
-            if wanted is None:
-                found.append(unquote(part))
-            elif wanted != part:
-                return None
-        return found
-
 
 def application(store: SchemaStore, paths: Sequence[Path]) -> Starlette:
     """An ASGI application that answers from a store."""
@@ -135,11 +129,10 @@ class _Door:
             return _response(refusal.status, told, media_type)
 
     async def _answered(self, request: Request) -> Any:
-        raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
-        given = raw_path.decode("latin-1").partition("?")[0].strip("/").split("/")
+        given = path_parts(request)
         method = "GET" if request.method == "HEAD" else request.method
         for path in self._paths:
-            parts = path.match(given)
+            parts = match_path(path.parts, given)
             if parts is None:
                 continue
             handler = path.handlers.get(method)
@@ -166,18 +159,14 @@ async def _body(request: Request) -> Any:
     kind = request.headers.get("content-type", V1).partition(";")[0].strip().lower()
     if kind not in (*_JSON_TYPES, _GENERIC):
         raise Refusal(415, "HTTP 415 Unsupported Media Type")
-    raw = bytearray()
     try:
-        # Who sends no end holds one of the places for requests, but not for ever.
-        async with asyncio.timeout(BODY_S_MAX):
-            async for chunk in request.stream():
-                raw += chunk
-                if len(raw) > BODY_BYTES_MAX:
-                    raise Refusal(413, f"A body has at most {BODY_BYTES_MAX} bytes")
-    except TimeoutError:
+        raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
+    except BodyTooLarge as error:
+        raise Refusal(413, str(error)) from None
+    except BodyTooSlow:
         raise Refusal(408, "HTTP 408 Request Timeout") from None
-    except ClientDisconnect:
-        raise Refusal(400, "The request broke off") from None
+    except BodyBrokeOff as error:
+        raise Refusal(400, str(error)) from None
     if not raw:
         return None
     try:

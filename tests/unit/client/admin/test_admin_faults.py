@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 import headwater.client.admin
-from headwater.client import Acl, Admin, ConfigResource, Producer, TopicPartition
+from headwater.client import (
+    Acl,
+    Admin,
+    ConfigResource,
+    Producer,
+    ScramUpsertion,
+    TopicPartition,
+)
 from headwater.client.errors import KafkaError, KafkaTimeout
 from headwater.model.errors import ErrorCode
 from headwater.wire.api_key import ApiKey
@@ -133,6 +140,16 @@ CALLS = [
     Call(api=ApiKey.DESCRIBE_ACLS, make=lambda admin, _: admin.describe_acls(Acl())),
     Call(api=ApiKey.CREATE_ACLS, make=lambda admin, _: admin.create_acls([Acl()])),
     Call(api=ApiKey.DELETE_ACLS, make=lambda admin, _: admin.delete_acls([Acl()])),
+    Call(
+        api=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        make=lambda admin, topic: admin.describe_user_scram_credentials([topic]),
+    ),
+    Call(
+        api=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        make=lambda admin, topic: admin.alter_user_scram_credentials(
+            [ScramUpsertion(user=topic, password="pw")]
+        ),
+    ),
     Call(
         api=ApiKey.LIST_TRANSACTIONS,
         make=lambda admin, topic: (

@@ -409,6 +409,56 @@ def test_everybody_hears_of_configs_that_change_and_of_features() -> None:
     assert other.told() == [ConfigsReplaced(OF_ORDERS, {})]
 
 
+APP_OF_ALICE = ConfigResource(ResourceType.USER, "alice/clients/app")
+
+
+def test_a_client_of_a_user_lies_below_the_user_where_kafkas_tools_look_for_it() -> None:
+    lab, image = writing_lab()
+    other = StoreLab(1, lab.server)
+    other.found()
+    other.told()
+    image = write(lab, image, ConfigsReplaced(APP_OF_ALICE, {"producer_byte_rate": "1"}))
+    assert other.told() == [ConfigsReplaced(APP_OF_ALICE, {"producer_byte_rate": "1"})]
+    node = lab.server.data("/config/users/alice/clients/app")
+    assert json.loads(node) == {"version": 1, "config": {"producer_byte_rate": "1"}}
+    alice = ConfigResource(ResourceType.USER, "alice")
+    image = write(lab, image, ConfigsReplaced(alice, {"a": "b"}))
+    web = ConfigResource(ResourceType.USER, "alice/clients/web")
+    write(lab, image, ConfigsReplaced(web, {"c": "d"}), ConfigsReplaced(APP_OF_ALICE, {}))
+    lab.store.resign()
+    third = StoreLab(2, lab.server)
+    assert third.lead().configs == {alice: {"a": "b"}, web: {"c": "d"}}
+
+
+def test_the_next_controller_finds_the_folders_of_users_whoever_made_them() -> None:
+    """Kafka's tools make a user's node without content on the way to the client's."""
+    lab = StoreLab()
+    lab.found()
+    lab.server.put("/config/users/alice")
+    lab.server.put("/config/users/alice/clients")
+    lab.server.put(
+        "/config/users/alice/clients/web", b'{"version":1,"config":{"consumer_byte_rate":"2"}}'
+    )
+    image = lab.lead()
+    web = ConfigResource(ResourceType.USER, "alice/clients/web")
+    assert image.configs == {web: {"consumer_byte_rate": "2"}}
+    write(lab, image, ConfigsReplaced(APP_OF_ALICE, {"producer_byte_rate": "1"}))
+    assert "/config/users/alice/clients/app" in lab.server.nodes
+
+
+def test_what_a_tool_gives_a_user_past_the_controller_does_not_end_its_term() -> None:
+    lab, image = writing_lab()
+    lab.server.put("/config/users/bob", b'{"version":1,"config":{"a":"b"}}')
+    lab.server.put(
+        "/config/changes/config_change_0000000000", b'{"version":2,"entity_path":"users/bob"}'
+    )
+    bob = ConfigResource(ResourceType.USER, "bob")
+    assert lab.told()[-1:] == [ConfigsReplaced(bob, {"a": "b"})]
+    write(lab, image, ConfigsReplaced(bob, {"a": "b", "c": "d"}))
+    node = json.loads(lab.server.data("/config/users/bob"))
+    assert node["config"] == {"a": "b", "c": "d"}
+
+
 def test_with_a_new_session_only_what_has_changed_meanwhile_is_told() -> None:
     lab, image = writing_lab()
     image = write(lab, image, ConfigsReplaced(OF_ORDERS, {"a": "b"}))

@@ -1,0 +1,135 @@
+"""A request of a client that has a quota.
+
+What it has used is known when it is answered, and then its client may have to wait. What a reader
+would get wrong: a request that waits, for other replicas or for the controller, uses no time
+meanwhile. It is charged for what it took until it began to wait.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter_ns
+from typing import Any, Final, cast
+
+from headwater.broker.call import Account, Call
+from headwater.broker.throttling import LONGEST_MS, QuotaKind, Throttling
+from headwater.net.service import ReplySlot
+from headwater.security.quotas.rate_quota import Who
+from headwater.wire import parts as wire_parts
+from headwater.wire.api_key import ApiKey
+from headwater.wire.headers import RequestHeader, response_body_position, response_frame
+from headwater.wire.lifting import Message
+from headwater.wire.translation import Encoded, read, response_shape, write_response
+
+# Their handlers say what is to be charged, or that nothing is.
+_BY_HANDLERS: Final = (ApiKey.FETCH,)
+
+
+class MeteredCall(Call):
+    """See the module."""
+
+    __slots__ = ("_is_charged", "_size_bytes", "_throttling", "_work_ns", "who")
+
+    def __init__(
+        self,
+        header: RequestHeader,
+        slot: ReplySlot,
+        account: Account,
+        started_ns: int,
+        *,
+        throttling: Throttling,
+        who: Who,
+        size_bytes: int,
+    ) -> None:
+        super().__init__(header, slot, account, started_ns)
+        self.who = who
+        self._throttling = throttling
+        self._size_bytes = size_bytes
+        self._work_ns: int | None = None
+        self._is_charged = header.api.key in _BY_HANDLERS
+
+    def waits(self) -> None:
+        """Its handler has returned; if it is not answered yet, it takes no more time."""
+        self._work_ns = perf_counter_ns() - self._started_ns
+
+    def most_fetched_bytes(self, max_bytes: int) -> int:
+        """What the quota allows of what a consumer asks for (FT-1)."""
+        most = self._throttling.clients.fetch.most_at_once(self.who)
+        return max_bytes if most is None else min(max_bytes, int(most))
+
+    def throttle_fetch(self, size_bytes: int) -> int:
+        """For a consumer that would get so much: 0 if it may, else for how long it must wait.
+
+        The answer to one that must wait has to say so, and nothing else.
+        """
+        now_ms = self._throttling.now_ms()
+        quotas = self._throttling.clients
+        of_bytes_ms = quotas.fetch.charge_if_within(self.who, size_bytes, now_ms)
+        return self._worst(QuotaKind.FETCH, of_bytes_ms, now_ms)
+
+    def answer(self, response: Message | Encoded) -> None:
+        throttle_ms = self._charge(_throttle_of(response))
+        super().answer(_saying(response, self.version, throttle_ms) if throttle_ms else response)
+
+    def answer_content(self, content: bytes) -> None:
+        """What another broker has written may say that its client shall wait, for partitions."""
+        api, version = self.header.api, self.version
+        frame = memoryview(content)
+        body = frame[response_body_position(api, version, frame) :]
+        response = read(response_shape(api.key), version, body)
+        said_ms = _throttle_of(response)
+        throttle_ms = self._charge(said_ms)
+        if throttle_ms > said_ms:
+            told = write_response(_saying(response, version, throttle_ms), version)
+            self.answer_frame(response_frame(api, version, self.header.correlation_id, told))
+        else:
+            super().answer_content(content)
+
+    def answer_frame(self, frame: Sequence[wire_parts.Part]) -> None:
+        self._charge(0)
+        super().answer_frame(frame)
+
+    def finish(self) -> None:
+        self._charge(0)
+        super().finish()
+
+    def _charge(self, said_ms: int) -> int:
+        """Once, and how long the client shall wait. `said_ms` is what the answer says already."""
+        if self._is_charged:
+            return said_ms
+        self._is_charged = True
+        now_ms = self._throttling.now_ms()
+        if self.header.api.key is not ApiKey.PRODUCE:
+            return self._worst(QuotaKind.CONTROLLER_MUTATION, said_ms, now_ms)
+        produce = self._throttling.clients.produce
+        of_bytes_ms = produce.charge(self.who, self._size_bytes, now_ms)
+        return self._worst(QuotaKind.PRODUCE, of_bytes_ms, now_ms)
+
+    def _worst(self, kind: QuotaKind, throttle_ms: int, now_ms: int) -> int:
+        """Charge the time too, and mute the connection for the longer of both waits."""
+        work_ns = self._work_ns
+        if work_ns is None:
+            work_ns = perf_counter_ns() - self._started_ns
+        of_time_ms = self._throttling.clients.worked(self.who, work_ns, now_ms)
+        if of_time_ms > throttle_ms:
+            kind, throttle_ms = QuotaKind.REQUEST, of_time_ms
+        throttle_ms = min(throttle_ms, LONGEST_MS)
+        if throttle_ms > 0:
+            self._throttling.mute(self._slot.connection, kind, throttle_ms)
+        return throttle_ms
+
+
+def _throttle_of(response: Message | Encoded) -> int:
+    return 0 if isinstance(response, Encoded) else getattr(response, "throttle_time_ms", 0)
+
+
+def _saying(response: Message | Encoded, version: int, throttle_ms: int) -> Message | Encoded:
+    """The same answer, with the time that its client shall wait, if it has a place for it."""
+    if isinstance(response, Encoded):
+        # An ApiVersions from the future is answered in version 0, which has no place for it.
+        if response.version != version:
+            return response
+        shape = response_shape(response.api)
+        return _saying(read(shape, version, memoryview(response.body)), version, throttle_ms)
+    if not hasattr(response, "throttle_time_ms"):
+        return response
+    return cast("Message", replace(cast("Any", response), throttle_time_ms=throttle_ms))

@@ -1,0 +1,139 @@
+"""Which listeners ask for a login, how, and as whom this broker logs in at others.
+
+Everything that settings can have wrong is found here, before a directory is touched. What a reader
+would get wrong: the users of PLAIN stand in a setting of the broker, those of SCRAM in the
+cluster's facts, where they are looked up at each login.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from headwater.broker.sasl_listener import OfferedMechanism, SaslListener
+from headwater.model.broker_properties import protocols_by_listener
+from headwater.model.broker_settings import BrokerSettings
+from headwater.model.failures import InvalidSetting
+from headwater.model.ports import Clock, Dice
+from headwater.model.sasl_settings import ListenerSaslSettings
+from headwater.net.endpoint import Endpoint
+from headwater.replication.deadlines import Deadlines
+from headwater.security.sasl import plain, scram
+from headwater.security.sasl.credentials import (
+    MECHANISMS,
+    Credentials,
+    credentials,
+    known_mechanism,
+)
+from headwater.security.sasl.exchange import ServerExchange
+from headwater.security.sasl.jaas import read_jaas
+from headwater.security.sasl.plain import PlainServer, passwords
+from headwater.security.sasl.scram import ScramCredential, ScramMechanism
+from headwater.security.sasl.scram_server import ScramServer
+
+_SECRET_BYTES: Final = 32
+
+ScramUsers = Callable[[ScramMechanism, str], ScramCredential | None]
+"""What is kept of a user's password; None for nobody."""
+
+
+def sasl_listeners(
+    settings: BrokerSettings,
+    endpoints: Sequence[Endpoint],
+    *,
+    clock: Clock,
+    dice: Dice,
+    deadlines: Deadlines,
+    scram_users: ScramUsers,
+) -> Mapping[str, SaslListener]:
+    """Those of the endpoints that ask for a login, by name."""
+    protocols = protocols_by_listener(settings)
+    # One for all listeners: the salt of somebody unknown must not tell one from another.
+    secret = dice.bytes(_SECRET_BYTES)
+
+    def offered(listener: str, mechanism: str) -> OfferedMechanism:
+        own_settings = _settings_of(settings, listener, mechanism)
+        return OfferedMechanism(
+            begin=_beginning(settings, listener, mechanism, dice, scram_users, secret),
+            max_reauth_ms=own_settings.connections_max_reauth_ms,
+        )
+
+    def listener(name: str) -> SaslListener:
+        own_settings = _settings_of(settings, name)
+        return SaslListener(
+            name=name,
+            mechanisms={each: offered(name, each) for each in _enabled(settings, name)},
+            clock=clock,
+            deadlines=deadlines,
+            receive_limit_bytes=own_settings.sasl_server_max_receive_size,
+            request_limit_bytes=settings.socket_request_max_bytes,
+            failed_delay_ms=settings.connection_failed_authentication_delay_ms,
+        )
+
+    return {each.name: listener(each.name) for each in endpoints if protocols[each.name].is_sasl}
+
+
+def credentials_between_brokers(settings: BrokerSettings, listener: str) -> Credentials:
+    """As whom this broker logs in at the others, on a listener that asks for it."""
+    name = "sasl.mechanism.inter.broker.protocol"
+    mechanism = known_mechanism(settings.sasl_mechanism_inter_broker_protocol, name)
+    if mechanism not in _enabled(settings, listener):
+        raise InvalidSetting(f"{name}={mechanism}: listener {listener} does not enable it")
+    own_settings = _settings_of(settings, listener, mechanism)
+    jaas = own_settings.sasl_jaas_config
+    if jaas is None:
+        raise InvalidSetting(
+            f"brokers log in at each other with {mechanism}, and {_jaas_name(listener, mechanism)} "
+            "does not say as whom"
+        )
+    return credentials(mechanism, jaas=jaas.reveal(), user=None, password=None)
+
+
+def _settings_of(
+    settings: BrokerSettings, listener: str, mechanism: str | None = None
+) -> ListenerSaslSettings:
+    return settings.listener_texts.of(listener).read(ListenerSaslSettings, mechanism=mechanism)
+
+
+def _enabled(settings: BrokerSettings, listener: str) -> Sequence[str]:
+    own_settings = _settings_of(settings, listener)
+    enabled = own_settings.sasl_enabled_mechanisms
+    if not enabled:
+        raise InvalidSetting(
+            f"listener {listener} asks for a login: "
+            f"set sasl.enabled.mechanisms to some of {', '.join(MECHANISMS)}"
+        )
+    return [known_mechanism(each, "sasl.enabled.mechanisms") for each in enabled]
+
+
+def _beginning(
+    settings: BrokerSettings,
+    listener: str,
+    mechanism: str,
+    dice: Dice,
+    scram_users: ScramUsers,
+    secret: bytes,
+) -> Callable[[], ServerExchange]:
+    scram_mechanism = scram.BY_NAME.get(mechanism)
+    if scram_mechanism is None:
+        return partial(PlainServer, passwords(_plain_users(settings, listener)))
+    users = partial(scram_users, scram_mechanism)
+    return partial(ScramServer, scram_mechanism, users, dice, secret=secret)
+
+
+def _plain_users(settings: BrokerSettings, listener: str) -> Mapping[str, str]:
+    own_settings = _settings_of(settings, listener, plain.MECHANISM)
+    jaas = own_settings.sasl_jaas_config
+    name = _jaas_name(listener, plain.MECHANISM)
+    if jaas is None:
+        raise InvalidSetting(
+            f"PLAIN needs its users: set {name} to "
+            f'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="..." ;'
+        )
+    login = read_jaas(jaas.reveal())
+    if login.module != "PlainLoginModule":
+        raise InvalidSetting(f"{name} is for {login.module}, and PLAIN needs PlainLoginModule")
+    return login.users
+
+
+def _jaas_name(listener: str, mechanism: str) -> str:
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"

@@ -1,0 +1,93 @@
+"""`headwater console`: the web console as a process."""
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headwater.cli.terminal import DEFAULT_BOOTSTRAP, Bootstrap, pairs
+
+if TYPE_CHECKING:
+    from headwater.web.console.serving import ConsoleOptions
+
+CANNOT_START: Final = 2
+
+app = typer.Typer(no_args_is_help=True, help="A cluster in a browser.")
+
+
+@app.command()
+def start(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The address to listen on.")
+    ] = "127.0.0.1:8080",
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", envvar="HEADWATER_REGISTRY", help="A schema registry to show and use."
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="A broker's metrics port; once for each broker."),
+    ] = None,
+    changes: Annotated[
+        bool | None,
+        typer.Option(
+            "--changes/--read-only",
+            help="Whether it may change the cluster; by default if only this machine reaches it.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name that it goes by, such as that of a proxy."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
+    ] = None,
+) -> None:
+    """Run a web console, until SIGTERM or Ctrl-C."""
+    from headwater.model.failures import HeadwaterError
+
+    try:
+        from headwater.web.console.serving import ConsoleOptions
+
+        options = ConsoleOptions(
+            bootstrap=bootstrap,
+            listen=listen,
+            registry_url=registry,
+            metrics=tuple(metrics or ()),
+            hosts=tuple(host or ()),
+            allows_changes=changes,
+            client_settings=pairs(option or [], "--option"),
+        )
+        asyncio.run(_run(options))
+    except ImportError as error:
+        _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
+    except HeadwaterError as error:
+        _complain(str(error))
+
+
+async def _run(options: "ConsoleOptions") -> None:
+    from headwater.web.console.serving import Ready, serve
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, ended.set)
+
+    def announce(ready: Ready) -> None:
+        only = ", read only" if ready.is_read_only else ""
+        address = ready.endpoint.address
+        line = f"headwater console ready on http://{address} (brokers {options.bootstrap}{only})"
+        print(line, flush=True)
+
+    await serve(options, ready=announce, ended=ended)
+
+
+def _complain(reason: str) -> None:
+    typer.echo(f"headwater: {reason}", err=True)
+    raise typer.Exit(CANNOT_START)

@@ -1,0 +1,157 @@
+"""Rules about rights: list, create, delete.
+
+    admin.create_acls([Acl(resource_type=ResourceKind.TOPIC, resource_name="tea",
+                           principal="User:alice", operation=Operation.READ)])
+
+What a reader would get wrong: an `Acl` is a rule, and also a filter for rules. What it leaves out
+means anything in a filter; in a new rule it means the plain case: the name as it is written, any
+host, and to allow.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headwater.client.admin.calls import Calls, checked, outcome, settle
+from headwater.client.admin.descriptions import Acl
+from headwater.client.arguments import several
+from headwater.client.errors import KafkaError
+from headwater.security.acls.bindings import WILDCARD, PatternType, Permission, from_code
+from headwater.security.authorization import Operation, ResourceKind
+from headwater.wire.messages.create_acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from headwater.wire.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from headwater.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+
+class AclCalls(Calls):
+    """See the module."""
+
+    async def describe_acls(
+        self, matching: Acl | None = None, *, timeout: float | None = None
+    ) -> list[Acl]:
+        """The rules that match, or all. A broker without rights says SECURITY_DISABLED."""
+        wanted = matching or Acl()
+        answer = await self._of_any(
+            DescribeAclsRequest(
+                resource_type_filter=wanted.resource_type,
+                resource_name_filter=wanted.resource_name,
+                pattern_type_filter=wanted.pattern_type,
+                principal_filter=wanted.principal,
+                host_filter=wanted.host,
+                operation=wanted.operation,
+                permission_type=wanted.permission_type,
+            ),
+            DescribeAclsResponse,
+            self._deadline_ms(timeout),
+        )
+        checked(answer.error_code, answer.error_message, "rights")
+        return [
+            Acl(
+                resource_type=from_code(ResourceKind, resource.resource_type),
+                resource_name=resource.resource_name,
+                pattern_type=from_code(PatternType, resource.pattern_type),
+                principal=each.principal,
+                host=each.host,
+                operation=from_code(Operation, each.operation),
+                permission_type=from_code(Permission, each.permission_type),
+            )
+            for resource in answer.resources
+            for each in resource.acls
+        ]
+
+    async def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
+        """Give rights, or take them with a denial. What is there already is no error."""
+        wanted = several(acls, "acls")
+        answer = await self._of_controller(
+            CreateAclsRequest(creations=tuple(_creation(as_rule(each)) for each in wanted)),
+            CreateAclsResponse,
+            self._deadline_ms(timeout),
+            lambda answer: [each.error_code for each in answer.results],
+        )
+        settle(
+            {
+                acl: outcome(each.error_code, each.error_message, as_rule(acl), None)
+                for acl, each in zip(wanted, answer.results, strict=False)
+            },
+            asked=wanted,
+        )
+
+    async def delete_acls(
+        self, matching: Iterable[Acl], *, timeout: float | None = None
+    ) -> dict[Acl, list[Acl]]:
+        """Delete the rules that match each filter; those that went."""
+        wanted = several(matching, "filters")
+        answer = await self._of_controller(
+            DeleteAclsRequest(
+                filters=tuple(
+                    DeleteAclsFilter(
+                        resource_type_filter=each.resource_type,
+                        resource_name_filter=each.resource_name,
+                        pattern_type_filter=each.pattern_type,
+                        principal_filter=each.principal,
+                        host_filter=each.host,
+                        operation=each.operation,
+                        permission_type=each.permission_type,
+                    )
+                    for each in wanted
+                )
+            ),
+            DeleteAclsResponse,
+            self._deadline_ms(timeout),
+            lambda answer: [each.error_code for each in answer.filter_results],
+        )
+        outcomes: dict[Acl, list[Acl] | KafkaError] = {}
+        for acl, each in zip(wanted, answer.filter_results, strict=False):
+            # Kafka on ZooKeeper may also fail at single rules of those that match (3.9).
+            failed = next((one for one in each.matching_acls if one.error_code), None)
+            code = each.error_code if failed is None else failed.error_code
+            message = each.error_message if failed is None else failed.error_message
+            removed = [_removed(one) for one in each.matching_acls]
+            outcomes[acl] = outcome(code, message, acl, removed)
+        return settle(outcomes, asked=wanted)
+
+
+def as_rule(acl: Acl) -> Acl:
+    """A new rule with nothing left out."""
+    return replace(
+        acl,
+        pattern_type=PatternType.LITERAL
+        if acl.pattern_type is PatternType.ANY
+        else acl.pattern_type,
+        host=WILDCARD if acl.host is None else acl.host,
+        permission_type=Permission.ALLOW
+        if acl.permission_type is Permission.ANY
+        else acl.permission_type,
+    )
+
+
+def _creation(rule: Acl) -> AclCreation:
+    return AclCreation(
+        resource_type=rule.resource_type,
+        resource_name=rule.resource_name or "",
+        resource_pattern_type=rule.pattern_type,
+        principal=rule.principal or "",
+        host=rule.host or WILDCARD,
+        operation=rule.operation,
+        permission_type=rule.permission_type,
+    )
+
+
+def _removed(written: DeleteAclsMatchingAcl) -> Acl:
+    return Acl(
+        resource_type=from_code(ResourceKind, written.resource_type),
+        resource_name=written.resource_name,
+        pattern_type=from_code(PatternType, written.pattern_type),
+        principal=written.principal,
+        host=written.host,
+        operation=from_code(Operation, written.operation),
+        permission_type=from_code(Permission, written.permission_type),
+    )

@@ -1,0 +1,110 @@
+"""Quotas of users, clients and addresses, read and changed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from headwater.client.admin.calls import Calls, outcome, refusal, settle
+from headwater.client.errors import KafkaError
+from headwater.security.quotas.entities import DEFAULT, EntityType, QuotaEntity
+from headwater.wire.messages import alter_client_quotas as alter
+from headwater.wire.messages import describe_client_quotas as describe
+
+QUOTA_DEFAULT: Final = DEFAULT
+"""Instead of a name: everybody who has no quota of his own."""
+
+QUOTA_ANY: Final = "\0"
+"""Instead of a name, in a filter: whoever has one, and the default too."""
+
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_ANY: Final = 2
+
+
+class QuotaCalls(Calls):
+    """See the module."""
+
+    async def describe_client_quotas(
+        self,
+        wanted: QuotaEntity | None = None,
+        *,
+        strict: bool = False,
+        timeout: float | None = None,
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """All quotas, or those of entities that have the parts which are named in `wanted`.
+
+        A part may be a name, `QUOTA_DEFAULT`, or `QUOTA_ANY` for whoever has it. With `strict` an
+        entity must have no other parts.
+        """
+        parts = {} if wanted is None else wanted.parts
+        request = describe.DescribeClientQuotasRequest(
+            components=tuple(_component(kind, name) for kind, name in parts.items()),
+            strict=strict,
+        )
+        deadline_ms = self._deadline_ms(timeout)
+        response = await self._of_any(request, describe.DescribeClientQuotasResponse, deadline_ms)
+        if response.error_code:
+            raise refusal(response.error_code, response.error_message, "quotas")
+        return {
+            _entity((each.entity_type, each.entity_name) for each in entry.entity): {
+                each.key: each.value for each in entry.values
+            }
+            for entry in response.entries or ()
+        }
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Set some quotas and leave the others; None takes one away."""
+        request = alter.AlterClientQuotasRequest(
+            entries=tuple(_entry(entity, quotas) for entity, quotas in changes.items()),
+            validate_only=validate_only,
+        )
+        response = await self._of_controller(
+            request,
+            alter.AlterClientQuotasResponse,
+            self._deadline_ms(timeout),
+            lambda answer: [each.error_code for each in answer.entries],
+        )
+        outcomes: dict[QuotaEntity, KafkaError | None] = {}
+        for result in response.entries:
+            entity = _entity((each.entity_type, each.entity_name) for each in result.entity)
+            outcomes[entity] = outcome(
+                result.error_code, result.error_message, _words(entity), None
+            )
+        settle(outcomes, asked=changes)
+
+
+def _component(kind: EntityType, name: str) -> describe.ComponentData:
+    if name == QUOTA_ANY:
+        return describe.ComponentData(entity_type=kind, match_type=_ANY, match=None)
+    if name == DEFAULT:
+        return describe.ComponentData(entity_type=kind, match_type=_DEFAULT, match=None)
+    return describe.ComponentData(entity_type=kind, match_type=_EXACT, match=name)
+
+
+def _entry(entity: QuotaEntity, quotas: Mapping[str, float | None]) -> alter.EntryData:
+    return alter.EntryData(
+        entity=tuple(
+            alter.EntityData(entity_type=kind, entity_name=None if name == DEFAULT else name)
+            for kind, name in entity.parts.items()
+        ),
+        ops=tuple(
+            alter.OpData(key=key, value=0.0 if value is None else value, remove=value is None)
+            for key, value in quotas.items()
+        ),
+    )
+
+
+def _entity(told: Iterable[tuple[str, str | None]]) -> QuotaEntity:
+    """Parts that are not known here are left out."""
+    parts = dict(told)
+    values = [(parts[kind] or DEFAULT) if kind in parts else None for kind in EntityType]
+    return QuotaEntity(*values)
+
+
+def _words(entity: QuotaEntity) -> str:
+    return ", ".join(f"{kind} {name or 'default'}" for kind, name in entity.parts.items())

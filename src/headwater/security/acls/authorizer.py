@@ -1,0 +1,101 @@
+"""The authorizer that goes by ACLs, and its log.
+
+An answer is remembered until the rules change, so that the question costs little on the way of
+every request. What a reader would get wrong: `authorize` is for what somebody really wants to do,
+and a refusal is written to the log; `allows` finds out what could be done, and says nothing.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from headwater.model.requester import OURSELVES, Requester
+from headwater.security.acls.bindings import AclEntry, ResourcePattern, kafka_name
+from headwater.security.acls.index import AclIndex, Verdict
+from headwater.security.authorization import Operation, Resource, ResourceKind
+
+_log: Final = logging.getLogger("headwater.authorizer")
+
+REMEMBERED_MOST: Final = 20_000
+"""Answers that are kept at one time; whoever asks for more names than that pays for each."""
+
+_SUPER_USER: Final = Verdict(True)
+
+Question = tuple[Requester, Operation, Resource | ResourceKind]
+
+
+class AclAuthorizer:
+    """See the module: `headwater.security.authorization.Authorizer`."""
+
+    def __init__(
+        self, *, super_users: Iterable[str] = (), everyone_if_no_acl: bool = False
+    ) -> None:
+        """`super_users` are principals, as `User:admin`, to whom no rule applies."""
+        # A broker that asks itself does so by no connection that rules could be about.
+        self._super_users = frozenset((*super_users, str(OURSELVES)))
+        self._index = AclIndex(everyone_if_no_acl=everyone_if_no_acl)
+        self._answers: dict[Question, Verdict] = {}
+
+    @property
+    def allows_everything(self) -> bool:
+        return False
+
+    def replace(self, pattern: ResourcePattern, entries: tuple[AclEntry, ...]) -> None:
+        """These are all rules of a pattern from now on."""
+        self._index.replace(pattern, entries)
+        self._answers.clear()
+
+    def authorize(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
+        verdict = self._answers.get((requester, operation, resource))
+        if verdict is None:
+            verdict = self._find((requester, operation, resource))
+        if not verdict.is_allowed or _log.isEnabledFor(logging.DEBUG):
+            _write_down((requester, operation, resource), verdict)
+        return verdict.is_allowed
+
+    def allows(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
+        verdict = self._answers.get((requester, operation, resource))
+        if verdict is None:
+            verdict = self._find((requester, operation, resource))
+        return verdict.is_allowed
+
+    def authorize_any(self, requester: Requester, operation: Operation, kind: ResourceKind) -> bool:
+        verdict = self._answers.get((requester, operation, kind))
+        if verdict is None:
+            verdict = self._find((requester, operation, kind))
+        if not verdict.is_allowed or _log.isEnabledFor(logging.DEBUG):
+            _write_down((requester, operation, kind), verdict)
+        return verdict.is_allowed
+
+    def _find(self, question: Question) -> Verdict:
+        requester, operation, target = question
+        if str(requester.principal) in self._super_users:
+            verdict = _SUPER_USER
+        elif isinstance(target, ResourceKind):
+            verdict = self._index.judge_any(requester, operation, target)
+        else:
+            verdict = self._index.judge(requester, operation, target)
+        if len(self._answers) >= REMEMBERED_MOST:
+            self._answers.clear()
+        self._answers[question] = verdict
+        return verdict
+
+
+def _write_down(question: Question, verdict: Verdict) -> None:
+    requester, operation, target = question
+    _log.log(
+        logging.DEBUG if verdict.is_allowed else logging.INFO,
+        "%s from %s is %s %s on %s%s",
+        requester.principal,
+        requester.host,
+        "allowed" if verdict.is_allowed else "denied",
+        operation.name,
+        _named(target),
+        "" if verdict.rule is None else f", by the rule: {verdict.rule}",
+    )
+
+
+def _named(target: Resource | ResourceKind) -> str:
+    if isinstance(target, ResourceKind):
+        return f"any {kafka_name(target)}"
+    return f"{kafka_name(target.kind)}:{target.name}"

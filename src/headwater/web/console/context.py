@@ -1,0 +1,96 @@
+"""What all requests share, and what one of them asks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client.aio import Admin
+from headwater.model.ports import Clock
+from headwater.web.console.connections import Connections
+from headwater.web.console.paging import PAGE_SIZE
+from headwater.web.console.record_search import RecordSearches
+from headwater.web.console.refusals import bad_request
+from headwater.web.console.survey import Remembered, Survey
+from headwater.web.console.tailing import Tails
+from headwater.web.console.throughput import MetricsWatch
+
+_NUMBER_CHARS_MAX: Final = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """One console: a cluster, and what may be done to it."""
+
+    connections: Connections
+    survey: Remembered[Survey]
+    searches: RecordSearches
+    tails: Tails
+    watch: MetricsWatch
+    clock: Clock
+    token: str
+    is_read_only: bool
+    hosts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request: the names in its path, its query, and the fields of its form or JSON."""
+
+    console: Console
+    parts: Sequence[str]
+    query: Mapping[str, str]
+    fields: Mapping[str, str]
+
+    @property
+    def admin(self) -> Admin:
+        return self.console.connections.admin
+
+    async def survey(self, *, topic: str | None = None) -> Survey:
+        """What exists. A topic that is not in what is remembered may have just been made."""
+        found = await self.console.survey.get()
+        if topic is not None and topic not in found.topics:
+            self.console.survey.forget()
+            found = await self.console.survey.get()
+        return found
+
+    def page(self) -> int:
+        return self.number("page", 1)
+
+    def size(self) -> int:
+        return self.number("size", PAGE_SIZE)
+
+    def number(self, name: str, default: int) -> int:
+        return whole(self.query.get(name, ""), name, default)
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """One of several words; the first, if none is given."""
+        given = self.query.get(name) or allowed[0]
+        if given not in allowed:
+            raise bad_request(f"'{given}' is none of {', '.join(allowed)} ({name}).")
+        return given
+
+    def is_set(self, name: str) -> bool:
+        return self.query.get(name, "") in ("1", "true", "on", "yes")
+
+    def field(self, name: str) -> str:
+        """A field that must be there."""
+        given = self.fields.get(name, "").strip()
+        if not given:
+            raise bad_request(f"'{name}' is missing.")
+        return given
+
+    def expect_confirmation(self, name: str, what: str) -> None:
+        """Whoever destroys something types its name."""
+        if self.fields.get("confirm", "") != name:
+            raise bad_request(f"Nothing was done: type '{name}' to confirm that {what}.")
+
+
+def whole(text: str, name: str, default: int | None = None) -> int:
+    """A whole number, as people type it; the default for nothing."""
+    given = text.strip()
+    if not given and default is not None:
+        return default
+    digits = given.removeprefix("-")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > _NUMBER_CHARS_MAX:
+        raise bad_request(f"'{name}' is a whole number, and not '{given[:40]}'.")
+    return int(given)

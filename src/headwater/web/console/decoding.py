@@ -1,0 +1,163 @@
+"""Bytes of a record as a person reads them: text, JSON, hex, or Avro with the registry's schema.
+
+What a reader would get wrong: JSON is only indented, never read and written again. `1.10` stays
+`1.10`, and a key that occurs twice is shown twice, because both are what the record says.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headwater.model.failures import HeadwaterError
+
+FORMATS: Final = ("auto", "text", "json", "hex", "avro")
+JSON_BYTES_MAX: Final = 1_000_000
+AVRO_PREFIX_BYTES: Final = 5
+"""A zero, and the id of a schema."""
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_HEX_ROW_BYTES: Final = 16
+_HEX_ROW_CHARS: Final = 76
+
+ReadAvro = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What is shown of some bytes. `note` says why it is not shown as was wished."""
+
+    format: str
+    text: str
+    size_bytes: int
+    is_cut: bool = False
+    schema_id: int | None = None
+    note: str | None = None
+
+
+def shown(
+    raw: bytes | None, wanted: str, *, chars_max: int, read_avro: ReadAvro | None = None
+) -> Shown:
+    """Bytes in the wished format, or in one that they have."""
+    if raw is None:
+        return Shown(format="null", text="", size_bytes=0)
+    match wanted:
+        case "hex":
+            return _hex(raw, chars_max)
+        case "text":
+            return _cut("text", raw.decode("utf-8", "backslashreplace"), raw, chars_max)
+        case "json":
+            return _json(raw, chars_max) or _plain(raw, chars_max, note="no JSON")
+        case "avro":
+            return _avro(raw, chars_max, read_avro)
+        case _:
+            return _guessed(raw, chars_max, read_avro)
+
+
+def _guessed(raw: bytes, chars_max: int, read_avro: ReadAvro | None) -> Shown:
+    if read_avro is not None and len(raw) >= AVRO_PREFIX_BYTES and raw[0] == 0:
+        return _avro(raw, chars_max, read_avro)
+    if raw[:1] in (b"{", b"["):
+        return _json(raw, chars_max) or _plain(raw, chars_max)
+    return _plain(raw, chars_max)
+
+
+def _plain(raw: bytes, chars_max: int, *, note: str | None = None) -> Shown:
+    """As text, if it is one; a zero byte is in no text that people write."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return _hex(raw, chars_max, note=note)
+    if "\0" in text:
+        return _hex(raw, chars_max, note=note)
+    return _cut("text", text, raw, chars_max, note=note)
+
+
+def _json(raw: bytes, chars_max: int) -> Shown | None:
+    if len(raw) > JSON_BYTES_MAX:
+        return None
+    try:
+        text = raw.decode("utf-8")
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return _cut("json", indented(text), raw, chars_max)
+
+
+def _avro(raw: bytes, chars_max: int, read_avro: ReadAvro | None) -> Shown:
+    if read_avro is None:
+        return _plain(raw, chars_max, note="no registry was given to read Avro with")
+    try:
+        value = read_avro(raw)
+    except HeadwaterError as error:
+        return _plain(raw, chars_max, note=f"no Avro: {error}")
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=_other)
+    schema_id = int.from_bytes(raw[1:AVRO_PREFIX_BYTES], "big")
+    return _cut("avro", text, raw, chars_max, schema_id=schema_id)
+
+
+def _other(value: object) -> str:
+    """What Avro has and JSON has not: bytes, decimals, times."""
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
+
+
+def _cut(
+    kind: str,
+    text: str,
+    raw: bytes,
+    chars_max: int,
+    *,
+    schema_id: int | None = None,
+    note: str | None = None,
+) -> Shown:
+    return Shown(
+        format=kind,
+        text=text[:chars_max],
+        size_bytes=len(raw),
+        is_cut=len(text) > chars_max,
+        schema_id=schema_id,
+        note=note,
+    )
+
+
+def indented(text: str) -> str:
+    """JSON that was found to be right, a field a line, its numbers and strings as they are."""
+    return "".join(_indented_pieces(_TOKEN.findall(text)))
+
+
+def _indented_pieces(tokens: list[str]) -> Iterator[str]:
+    depth = 0
+    for index, token in enumerate(tokens):
+        is_empty = index + 1 < len(tokens) and tokens[index + 1] in ("}", "]")
+        match token:
+            case "{" | "[":
+                depth += 1
+                yield token if is_empty else f"{token}\n{'  ' * depth}"
+            case "}" | "]":
+                depth -= 1
+                was_empty = tokens[index - 1] in ("{", "[")
+                yield token if was_empty else f"\n{'  ' * depth}{token}"
+            case ",":
+                yield f",\n{'  ' * depth}"
+            case ":":
+                yield ": "
+            case _:
+                yield token
+
+
+def _hex(raw: bytes, chars_max: int, *, note: str | None = None) -> Shown:
+    """Rows of sixteen bytes: where, what, and the letters among them. No more than is shown."""
+    enough = raw[: max(chars_max // _HEX_ROW_CHARS, 1) * _HEX_ROW_BYTES]
+    rows = []
+    for start in range(0, len(enough), _HEX_ROW_BYTES):
+        row = enough[start : start + _HEX_ROW_BYTES]
+        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        rows.append(f"{start:08x}  {row.hex(' '):<47}  {letters}")
+    return Shown(
+        format="hex",
+        text="\n".join(rows),
+        size_bytes=len(raw),
+        is_cut=len(enough) < len(raw),
+        note=note,
+    )

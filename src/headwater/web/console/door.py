@@ -1,0 +1,264 @@
+"""The console over HTTP: finds the path, checks who asks, and answers with a page or with JSON.
+
+Every page has its facts as JSON under the same path behind `/api`. A form is answered with where to
+look next; the same change as JSON is answered with what was done.
+
+What a reader would get wrong: checks come first and in one place. A handler that is reached may
+read, and one that changes something may do so.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from headwater.client.errors import KafkaError
+from headwater.model.failures import HeadwaterError
+from headwater.web.console import guard
+from headwater.web.console.changes import Done
+from headwater.web.console.context import Call, Console
+from headwater.web.console.html import Html
+from headwater.web.console.pages.frame import Frame, failure_page
+from headwater.web.console.refusals import Refusal, bad_request, refusal_for
+from headwater.web.console.tailing import TailWish
+from headwater.web.requests import (
+    BodyBrokeOff,
+    BodyTooLarge,
+    BodyTooSlow,
+    match_path,
+    path_parts,
+    read_body,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from headwater.web.console.assets import Assets
+
+REQUESTS_MAX: Final = 64
+ANSWER_S_MAX: Final = 45.0
+BODY_BYTES_MAX: Final = 2_000_000
+FIELDS_MAX: Final = 100
+QUERY_CHARS_MAX: Final = 32_000
+
+API: Final = "api"
+_FORM: Final = "application/x-www-form-urlencoded"
+_JSON: Final = "application/json"
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+Read = Callable[[Call], Awaitable[Any]]
+Change = Callable[[Call], Awaitable[Done]]
+View = Callable[[Any, Frame], Html]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """A path of the console: what it reads, how that looks, and what a form there changes."""
+
+    parts: tuple[str | None, ...]
+    about: str
+    read: Read | None = None
+    view: View | None = None
+    change: Change | None = None
+
+
+def application(console: Console, paths: Sequence[Path], assets: "Assets") -> Starlette:
+    """An ASGI application."""
+    door = _Door(console, paths, assets)
+    return Starlette(routes=[Route("/{path:path}", door.answer, methods=list(_METHODS))])
+
+
+class _Door:
+    def __init__(self, console: Console, paths: Sequence[Path], assets: "Assets") -> None:
+        self._console = console
+        self._paths = paths
+        self._assets = assets
+        self._under_way = 0
+
+    async def answer(self, request: Request) -> Response:
+        given = path_parts(request)
+        is_api = given[0] == API
+        try:
+            guard.check_host(request.headers.get("host"), self._console.hosts)
+            if given[0] == "assets" and request.method in ("GET", "HEAD"):
+                return self._assets.answer(given[1:], request.headers.get("if-none-match"))
+            guard.check_reader(request.headers)
+            response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
+        except HeadwaterError as error:
+            response = self._refused(refusal_for(error), is_api=is_api)
+        response.headers.update({**guard.HEADERS, "Cache-Control": "no-store"})
+        return response
+
+    async def _within_bounds(self, request: Request, given: list[str], is_api: bool) -> Response:
+        if self._under_way >= REQUESTS_MAX:
+            raise Refusal(503, "Too many requests are under way. Try again soon.")
+        self._under_way += 1
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                return await self._answered(request, given, is_api)
+        except KafkaError:
+            # Among them is `KafkaTimeout`, which is a `TimeoutError` as well, and says more.
+            raise
+        except TimeoutError:
+            raise Refusal(504, "The cluster takes too long to answer this. Try again.") from None
+        finally:
+            self._under_way -= 1
+
+    async def _answered(self, request: Request, given: list[str], is_api: bool) -> Response:
+        if is_api and not given:
+            return _json_response(self._index())
+        for path in self._paths:
+            parts = match_path(path.parts, given)
+            if parts is None:
+                continue
+            if request.method in ("GET", "HEAD") and path.read is not None:
+                call = self._call(request, parts, {})
+                return await self._read(call, path, is_api)
+            if request.method == "POST" and path.change is not None:
+                return await self._change(request, parts, path, is_api)
+            raise Refusal(405, f"{request.method} is not served here.")
+        raise Refusal(404, "There is no such page.")
+
+    def _index(self) -> list[dict[str, str]]:
+        rows = []
+        for path in self._paths:
+            text = "/".join("{name}" if part is None else part for part in path.parts)
+            for method, handler in (("GET", path.read), ("POST", path.change)):
+                if handler is not None:
+                    rows.append({"method": method, "path": f"/{API}/{text}", "about": path.about})
+        return rows
+
+    async def _read(self, call: Call, path: Path, is_api: bool) -> Response:
+        assert path.read is not None
+        facts = await path.read(call)
+        if isinstance(facts, TailWish) and is_api:
+            return _TailResponse(self._console, facts)
+        if is_api:
+            return _json_response(asdict(facts))
+        if path.view is None:
+            raise Refusal(404, "There is no such page, only JSON of it under /api.")
+        return _page(path.view(facts, self._frame(call.query)), 200)
+
+    async def _change(
+        self, request: Request, parts: list[str], path: Path, is_api: bool
+    ) -> Response:
+        assert path.change is not None
+        guard.check_origin(request.headers)
+        if self._console.is_read_only:
+            raise Refusal(403, "This console only reads. Start it with --changes to change things.")
+        fields = await _fields(request, is_api=is_api)
+        if not is_api:
+            guard.check_token(fields.pop(guard.TOKEN_FIELD, ""), self._console.token)
+        done = await path.change(self._call(request, parts, fields))
+        if is_api:
+            return _json_response(asdict(done))
+        return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
+
+    def _call(self, request: Request, parts: Sequence[str], fields: Mapping[str, str]) -> Call:
+        text = request.scope["query_string"].decode("latin-1")
+        if len(text) > QUERY_CHARS_MAX:
+            raise Refusal(414, "The address is too long.")
+        query = dict(_pairs(text))
+        return Call(console=self._console, parts=parts, query=query, fields=fields)
+
+    def _frame(self, query: Mapping[str, str] | None = None) -> Frame:
+        connections = self._console.connections
+        return Frame(
+            bootstrap=connections.bootstrap,
+            token=self._console.token,
+            is_read_only=self._console.is_read_only,
+            has_registry=connections.registry is not None,
+            query=query or {},
+            version=self._assets.version,
+        )
+
+    def _refused(self, refusal: Refusal, *, is_api: bool) -> Response:
+        if is_api:
+            return _json_response({"error": refusal.message}, refusal.status)
+        return _page(failure_page(refusal, self._frame()), refusal.status)
+
+
+class _TailResponse(StreamingResponse):
+    """Has a place among the tails for as long as somebody listens."""
+
+    def __init__(self, console: Console, wish: TailWish) -> None:
+        console.tails.take_place()
+        self._tails = console.tails
+        super().__init__(console.tails.events(wish), media_type="text/event-stream")
+
+    async def __call__(self, *given: Any) -> None:
+        try:
+            await super().__call__(*given)
+        finally:
+            self._tails.give_place_back()
+
+
+async def _fields(request: Request, *, is_api: bool) -> dict[str, str]:
+    """The fields of a form; or those of a JSON object, whose numbers are texts here as well."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    wanted = _JSON if is_api else _FORM
+    if kind != wanted:
+        # Also what keeps forms of elsewhere from the JSON interface: they cannot say this.
+        raise Refusal(415, f"This is sent as {wanted}.")
+    try:
+        raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
+    except BodyTooLarge as error:
+        raise Refusal(413, f"{error}.") from None
+    except BodyTooSlow as error:
+        raise Refusal(408, f"{error}.") from None
+    except BodyBrokeOff as error:
+        raise Refusal(400, f"{error}.") from None
+    return _from_json(raw) if is_api else dict(_pairs(raw.decode("latin-1")))
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError:
+        raise bad_request(f"At most {FIELDS_MAX} fields are read.") from None
+
+
+def _from_json(raw: bytes) -> dict[str, str]:
+    try:
+        given = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise bad_request("The body is no JSON.") from None
+    if not isinstance(given, dict):
+        raise bad_request("The body is a JSON object.")
+    fields = {str(name): _text(value) for name, value in given.items() if value is not None}
+    try:
+        "".join([*fields, *fields.values()]).encode()
+    except UnicodeEncodeError:
+        # JSON can write halves of surrogate pairs, which nothing else takes.
+        raise bad_request("The body has characters that are none.") from None
+    return fields
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else ""
+        case dict():
+            return "\n".join(f"{name}={_text(each)}" for name, each in value.items())
+        case str():
+            return value
+        case int() | float():
+            return str(value)
+        case _:
+            return json.dumps(value)
+
+
+def _page(page: Html, status: int) -> Response:
+    return Response(page.encode("utf-8", "backslashreplace"), status, media_type="text/html")
+
+
+def _json_response(answer: "DataclassInstance | object", status: int = 200) -> Response:
+    # ASCII only: names that are no UTF-8 have halves of surrogate pairs, which are escaped so.
+    return Response(json.dumps(answer), status, media_type=_JSON)

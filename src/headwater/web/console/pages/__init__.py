@@ -1,0 +1,1 @@
+"""What the console's pages look like: facts in, HTML out, and nothing of the world touched."""

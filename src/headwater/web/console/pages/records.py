@@ -1,0 +1,399 @@
+"""Records: a page of them, one of them whole, the live tail, and a form for a new one."""
+
+from typing import Final
+
+from headwater.web.console.changes import PRODUCE_FORMATS
+from headwater.web.console.decoding import FORMATS, Shown
+from headwater.web.console.html import Child, Html, link_to, tag
+from headwater.web.console.pages.frame import Frame
+from headwater.web.console.pages.parts import (
+    badge,
+    counted,
+    empty,
+    fact_list,
+    labelled,
+    moment,
+    number,
+    section,
+    select,
+    size_text,
+    table,
+    text_input,
+)
+from headwater.web.console.pages.topics import tabs
+from headwater.web.console.records import RecordDetail, RecordList, RecordRow
+from headwater.web.console.tailing import RECORDS_PER_SECOND_MAX, TailWish
+
+PREVIEW_CHARS: Final = 160
+
+_FORMATS: Final = [(each, each if each != "auto" else "guess") for each in FORMATS]
+_STARTS: Final = [
+    ("newest", "Newest"),
+    ("oldest", "Oldest"),
+    ("offset", "From offset"),
+    ("time", "From time"),
+]
+_LIMITS: Final = [(str(each), f"{each} a page") for each in (10, 50, 200)]
+
+
+def records_page(facts: RecordList, frame: Frame) -> Html:
+    return frame.page(
+        facts.topic,
+        tabs(facts.topic, "Records"),
+        _wishes(facts, frame),
+        _left_out(facts),
+        _told(facts),
+        _rows(facts),
+        _pager(facts, frame),
+        None if frame.is_read_only else _produce(facts, frame),
+        place="topics",
+        crumbs=[("Topics", "/topics")],
+        is_live=True,
+    )
+
+
+def _wishes(facts: RecordList, frame: Frame) -> Html:
+    wish = facts.wish
+    partitions = [("", "all partitions")] + [
+        (str(each), f"partition {each}") for each in range(min(facts.partitions, 1_000))
+    ]
+    chosen = "" if wish.partition is None else str(wish.partition)
+    return tag(
+        "form",
+        select("start", _STARTS, wish.start, label="Where to begin"),
+        text_input("at", wish.at, placeholder="offset or time (UTC)", label="Offset or time (UTC)"),
+        select("partition", partitions, chosen, label="Partition"),
+        tag(
+            "input",
+            type="search",
+            name="filter",
+            value=wish.filter,
+            placeholder="Filter by text",
+            aria_label="Filter by text in key, value or headers",
+            id="search",
+            autocomplete="off",
+            spellcheck="false",
+        ),
+        select("key_format", _prefixed("key", frame), wish.key_format, label="Keys as"),
+        select("value_format", _prefixed("value", frame), wish.value_format, label="Values as"),
+        select("limit", _LIMITS, str(wish.limit), label="How many"),
+        tag(
+            "label",
+            tag("input", type="checkbox", name="committed", value="1", checked=wish.committed_only),
+            " committed only",
+            class_="check",
+        ),
+        tag("button", "Show", class_="primary"),
+        method="get",
+        action=link_to("topics", facts.topic, "records"),
+        class_="row wishes",
+    )
+
+
+def _prefixed(what: str, frame: Frame) -> list[tuple[str, str]]:
+    return [
+        (value, f"{what}: {text}")
+        for value, text in _FORMATS
+        if value != "avro" or frame.has_registry
+    ]
+
+
+def _left_out(facts: RecordList) -> Html | None:
+    if not facts.offline:
+        return None
+    numbers = ", ".join(map(str, facts.offline[:20]))
+    text = f"Partitions that are offline cannot be read, and are left out: {numbers}."
+    return tag("p", text, class_="notice warn", role="status")
+
+
+def _told(facts: RecordList) -> Html | None:
+    if facts.ended_early:
+        text = (
+            f"Looked at {facts.looked_at} records and stopped there, so as not to read the whole "
+            "topic. The next page goes on."
+        )
+        return tag("p", text, class_="notice warn", role="status")
+    if facts.wish.filter:
+        looked_at = counted(facts.looked_at, "record")
+        text = f"Looked at {looked_at}. Those shown have '{facts.wish.filter}' in them."
+        return tag("p", text, class_="quiet", role="status")
+    return None
+
+
+def _rows(facts: RecordList) -> Html:
+    if not facts.records:
+        if facts.older or facts.newer:
+            return empty("There are no matching records here. The buttons below look further.")
+        return empty("There are no such records in this topic.")
+    # The newest first, as whoever looks at the newest expects it.
+    rows = reversed(facts.records) if facts.wish.start == "newest" else facts.records
+    return tag("ol", heads(), [_row(facts.topic, row) for row in rows], class_="records")
+
+
+def heads() -> Html:
+    """The line above records; it says nothing that a screen reader is not told with each."""
+    names = ("Partition:offset", "Time (UTC)", "Key", "Value")
+    return tag("li", [tag("span", each) for each in names], class_="heads", aria_hidden="true")
+
+
+def _row(topic: str, row: RecordRow) -> Html:
+    where = link_to("topics", topic, "records", row.partition, row.offset)
+    line = tag(
+        "summary",
+        tag(
+            "span",
+            f"{row.partition}:{row.offset}",
+            class_="place",
+            title=f"partition {row.partition}, offset {row.offset}",
+        ),
+        tag("span", moment(row.timestamp_ms), class_="when"),
+        tag("span", preview(row.key), class_="key"),
+        tag("span", preview(row.value), class_="value"),
+    )
+    return tag(
+        "li",
+        tag(
+            "details",
+            line,
+            tag("div", _content(row), tag("p", tag("a", "This record alone", href=where))),
+        ),
+    )
+
+
+def preview(part: Shown) -> Html:
+    """The beginning of a key or value, on one line."""
+    if part.format == "null":
+        return tag("em", "null", class_="quiet")
+    if part.size_bytes == 0:
+        return tag("em", "empty", class_="quiet")
+    return tag("code", " ".join(part.text[: 2 * PREVIEW_CHARS].split())[:PREVIEW_CHARS])
+
+
+def _content(row: RecordRow) -> Child:
+    return (
+        _part("Key", row.key),
+        _part("Value", row.value),
+        _headers(row),
+    )
+
+
+def _part(name: str, part: Shown) -> Html:
+    details: list[Child] = [badge(part.format)]
+    if part.format != "null":
+        details.append(tag("span", size_text(part.size_bytes), class_="quiet"))
+    if part.schema_id is not None:
+        details.append(tag("span", f"schema {part.schema_id}", class_="quiet"))
+    if part.note:
+        details.append(tag("span", part.note, class_="warn-text"))
+    body: Child = None
+    if part.format != "null":
+        body = tag("pre", part.text, tabindex="0", class_=part.format)
+    cut = tag("p", "Cut off here; this record alone shows more.", class_="quiet")
+    return tag(
+        "div",
+        tag("h3", name, " ", [(each, " ") for each in details]),
+        body,
+        cut if part.is_cut else None,
+        class_="part",
+    )
+
+
+def _headers(row: RecordRow) -> Html | None:
+    if not row.headers:
+        return None
+    hidden = row.all_headers - len(row.headers)
+    return tag(
+        "div",
+        tag("h3", "Headers"),
+        table(
+            [("Name", ""), ("Value", "")],
+            [
+                (tag("code", each.name, class_="value"), _header_value(each.value))
+                for each in row.headers
+            ],
+            label="Headers",
+        ),
+        tag("p", f"And {hidden} more.", class_="quiet") if hidden else None,
+        class_="part",
+    )
+
+
+def _header_value(part: Shown) -> Html:
+    if part.format == "null":
+        return tag("em", "null", class_="quiet")
+    return tag("code", part.text, class_="value")
+
+
+def _pager(facts: RecordList, frame: Frame) -> Html | None:
+    if not facts.older and not facts.newer:
+        return None
+    kept = {
+        key: value for key, value in frame.query.items() if key not in ("after", "before", "done")
+    }
+
+    def step(text: str, name: str, cursor: str | None, rel: str) -> Html:
+        if cursor is None:
+            return tag("span", text, class_="button off", aria_disabled="true")
+        href = link_to("topics", facts.topic, "records", query={**kept, name: cursor})
+        return tag("a", text, href=href, rel=rel, class_="button")
+
+    # What comes next is what lies in the direction of reading.
+    is_newest_first = facts.wish.start == "newest"
+    older = step("Older", "before", facts.older, "next" if is_newest_first else "prev")
+    newer = step("Newer", "after", facts.newer, "prev" if is_newest_first else "next")
+    count = tag("span", counted(len(facts.records), "record"))
+    steps = (newer, count, older) if is_newest_first else (older, count, newer)
+    return tag("nav", steps, class_="pager", aria_label="Pages of records")
+
+
+def _produce(facts: RecordList, frame: Frame) -> Html:
+    formats = [(each, each) for each in PRODUCE_FORMATS if each != "avro" or frame.has_registry]
+    keys = [each for each in formats if each[0] != "null"]
+    return tag(
+        "details",
+        tag("summary", "Write a record"),
+        frame.form(
+            link_to("topics", facts.topic, "records"),
+            labelled(
+                "Key",
+                text_input("key"),
+                select("key_format", keys, "text", label="The key is"),
+                hint="empty: null",
+            ),
+            labelled(
+                "Value",
+                tag("textarea", "", name="value", rows=5, spellcheck="false"),
+                select("value_format", formats, "text", label="The value is"),
+                hint="null deletes the key in a compacted topic"
+                + ("; avro takes JSON and the newest schema" if frame.has_registry else ""),
+            ),
+            labelled(
+                "Headers",
+                tag(
+                    "textarea",
+                    "",
+                    name="headers",
+                    rows=2,
+                    spellcheck="false",
+                    placeholder="trace=1a2b",
+                ),
+                hint="name=value, a line each",
+            ),
+            labelled("Partition", text_input("partition", type="number"), hint="empty: by the key"),
+            tag("button", "Write", class_="primary"),
+            class_="stack",
+        ),
+        class_="panel",
+    )
+
+
+def record_page(facts: RecordDetail, frame: Frame) -> Html:
+    row, topic = facts.record, facts.topic
+    formats = {"key_format": facts.key_format, "value_format": facts.value_format}
+    here = ("topics", topic, "records", row.partition)
+
+    def step(text: str, offset: int | None, rel: str) -> Html:
+        if offset is None:
+            return tag("span", text, class_="button off", aria_disabled="true")
+        href = link_to(*here, offset, query=formats)
+        return tag("a", text, href=href, rel=rel, class_="button")
+
+    return frame.page(
+        f"{topic} {row.partition}:{row.offset}",
+        tag(
+            "form",
+            select("key_format", _prefixed("key", frame), facts.key_format, label="Key as"),
+            select("value_format", _prefixed("value", frame), facts.value_format, label="Value as"),
+            tag("button", "Show"),
+            method="get",
+            action=link_to(*here, row.offset),
+            class_="row",
+        ),
+        fact_list(
+            [
+                ("Partition", row.partition),
+                ("Offset", number(row.offset)),
+                (
+                    "Appended" if row.is_append_time else "Created",
+                    (moment(row.timestamp_ms), " UTC"),
+                ),
+            ]
+        ),
+        _content(row),
+        tag(
+            "nav",
+            step("← Offset before", facts.previous, "prev"),
+            step("Offset after →", facts.next, "next"),
+            class_="pager",
+            aria_label="Neighbours",
+        ),
+        place="topics",
+        crumbs=[
+            ("Topics", "/topics"),
+            (topic, link_to("topics", topic)),
+            ("Records", link_to("topics", topic, "records")),
+        ],
+    )
+
+
+def tail_page(facts: TailWish, frame: Frame) -> Html:
+    query = {
+        "filter": facts.filter,
+        "key_format": facts.key_format,
+        "value_format": facts.value_format,
+        "partition": frame.query.get("partition", ""),
+        "committed": "1" if facts.committed_only else "",
+    }
+    return frame.page(
+        facts.topic,
+        tabs(facts.topic, "Live tail"),
+        tag(
+            "form",
+            text_input(
+                "partition", query["partition"], placeholder="all partitions", label="Partition"
+            ),
+            tag(
+                "input",
+                type="search",
+                name="filter",
+                value=facts.filter,
+                id="search",
+                placeholder="Filter by text",
+                aria_label="Filter by text",
+            ),
+            select("key_format", _prefixed("key", frame), facts.key_format, label="Keys as"),
+            select(
+                "value_format", _prefixed("value", frame), facts.value_format, label="Values as"
+            ),
+            tag("button", "Follow", class_="primary"),
+            method="get",
+            action=link_to("topics", facts.topic, "tail"),
+            class_="row",
+        ),
+        tag("noscript", tag("p", "The live tail needs JavaScript.", class_="notice warn")),
+        tag(
+            "p",
+            tag("span", "connecting…", id="tail-state", role="status"),
+            tag("button", "Pause", id="tail-pause", type="button"),
+            tag("button", "Clear", id="tail-clear", type="button"),
+            class_="row needs-script",
+        ),
+        section(
+            "Records from now on",
+            tag(
+                "ol",
+                id="tail",
+                class_="records",
+                data_source=link_to("api", "topics", facts.topic, "tail", query=query),
+                data_topic=link_to("topics", facts.topic, "records"),
+            ),
+            tag(
+                "p",
+                f"At most {RECORDS_PER_SECOND_MAX} records a second are shown, and the last 500 "
+                "are kept.",
+                class_="quiet",
+            ),
+        ),
+        place="topics",
+        crumbs=[("Topics", "/topics")],
+    )

@@ -1,0 +1,307 @@
+"""The list of topics, one topic, and its configs."""
+
+from headwater.web.console.configs import ConfigRow
+from headwater.web.console.html import Child, Html, link_to, tag
+from headwater.web.console.pages.frame import Frame
+from headwater.web.console.pages.overview import config_value
+from headwater.web.console.pages.parts import (
+    badge,
+    brokers,
+    empty,
+    fact_list,
+    labelled,
+    name_link,
+    number,
+    pager,
+    search_form,
+    section,
+    select,
+    size,
+    table,
+    text_input,
+    typed_confirmation,
+)
+from headwater.web.console.topics import TopicDetail, TopicList, TopicRow
+
+
+def topics_page(facts: TopicList, frame: Frame) -> Html:
+    return frame.page(
+        "Topics",
+        search_form(
+            "/topics",
+            facts.search,
+            "Search topics",
+            select(
+                "sort",
+                [("name", "by name"), ("partitions", "by partitions"), ("size", "by size")],
+                facts.sort,
+                label="Order",
+            ),
+            tag(
+                "label",
+                tag(
+                    "input",
+                    type="checkbox",
+                    name="internal",
+                    value="1",
+                    checked=facts.with_internal,
+                ),
+                " internal ones",
+                class_="check",
+            ),
+        ),
+        _list(facts, frame),
+        None if frame.is_read_only else _create(facts, frame),
+        place="topics",
+        is_live=True,
+    )
+
+
+def _list(facts: TopicList, frame: Frame) -> Child:
+    if not facts.topics.rows:
+        if facts.search:
+            return empty(f"No topic has '{facts.search}' in its name.")
+        return empty("There are no topics yet.")
+    return (
+        table(
+            [
+                ("Topic", ""),
+                ("Partitions", "num"),
+                ("Replicas", "num wide"),
+                ("Records", "num"),
+                ("Size", "num"),
+                ("", "wide"),
+            ],
+            [
+                (
+                    (
+                        name_link(row.name, "topics", row.name),
+                        " ",
+                        badge("internal") if row.is_internal else None,
+                        _state(row),
+                    ),
+                    number(row.partitions),
+                    number(row.replicas),
+                    number(row.records),
+                    size(row.log_bytes),
+                    tag("a", "Records", href=link_to("topics", row.name, "records")),
+                )
+                for row in facts.topics.rows
+            ],
+            label="Topics",
+        ),
+        pager(facts.topics, ["topics"], frame.query),
+    )
+
+
+def _state(row: TopicRow) -> Child:
+    if row.offline:
+        return badge(f"{row.offline} offline", "bad")
+    if row.under_replicated:
+        return badge(f"{row.under_replicated} behind", "warn")
+    return None
+
+
+def _create(facts: TopicList, frame: Frame) -> Html:
+    return tag(
+        "details",
+        tag("summary", "Create a topic"),
+        frame.form(
+            "/topics",
+            labelled("Name", text_input("name", required=True)),
+            labelled(
+                "Partitions", text_input("partitions", type="number"), hint="empty: the default"
+            ),
+            labelled(
+                "Replicas",
+                text_input("replicas", type="number"),
+                hint=f"empty: the default; at most {facts.brokers}",
+            ),
+            labelled(
+                "Configs",
+                tag(
+                    "textarea",
+                    "",
+                    name="configs",
+                    rows=3,
+                    spellcheck="false",
+                    placeholder="retention.ms=86400000",
+                ),
+                hint="name=value, a line each",
+            ),
+            tag("button", "Create", class_="primary"),
+            class_="stack",
+        ),
+        class_="panel",
+        open=not facts.all_topics,
+    )
+
+
+def tabs(topic: str, current: str) -> Html:
+    pages = (
+        ("Partitions", ()),
+        ("Records", ("records",)),
+        ("Live tail", ("tail",)),
+        ("Configs", ("configs",)),
+    )
+    return tag(
+        "nav",
+        [
+            tag(
+                "a",
+                name,
+                href=link_to("topics", topic, *rest),
+                aria_current="page" if name == current else None,
+            )
+            for name, rest in pages
+        ],
+        class_="tabs",
+        aria_label="Pages of this topic",
+    )
+
+
+def topic_page(facts: TopicDetail, frame: Frame) -> Html:
+    row = facts.topic
+    return frame.page(
+        row.name,
+        tabs(row.name, "Partitions"),
+        fact_list(
+            [
+                ("Partitions", number(row.partitions)),
+                ("Replicas", number(row.replicas)),
+                ("Records", number(row.records)),
+                ("Size, all replicas", size(row.log_bytes)),
+                ("State", _state(row) or badge("online, in sync", "good")),
+                ("Id", tag("code", facts.topic_id)),
+            ]
+        ),
+        _partitions(facts),
+        pager(facts.partitions, ["topics", row.name], frame.query),
+        None if frame.is_read_only or row.is_internal else _changes(facts, frame),
+        place="topics",
+        crumbs=[("Topics", "/topics")],
+        is_live=True,
+    )
+
+
+def _partitions(facts: TopicDetail) -> Html:
+    topic = facts.topic.name
+    return table(
+        [
+            ("Partition", "num"),
+            ("Leader", ""),
+            ("Replicas", "wide"),
+            ("In sync", ""),
+            ("First offset", "num wide"),
+            ("End offset", "num"),
+            ("Records", "num"),
+            ("Size", "num"),
+        ],
+        [
+            (
+                tag(
+                    "a",
+                    row.partition,
+                    href=link_to("topics", topic, "records", query={"partition": row.partition}),
+                    title="Its records",
+                ),
+                badge("none", "bad") if row.leader is None else row.leader,
+                brokers(row.replicas),
+                (brokers(row.isr), " ", badge("behind", "warn"))
+                if row.is_under_replicated
+                else brokers(row.isr),
+                number(row.start),
+                number(row.end),
+                number(row.records),
+                size(row.log_bytes),
+            )
+            for row in facts.partitions.rows
+        ],
+        label="Partitions",
+    )
+
+
+def _changes(facts: TopicDetail, frame: Frame) -> Child:
+    name = facts.topic.name
+    more = tag(
+        "details",
+        tag("summary", "Add partitions"),
+        frame.form(
+            link_to("topics", name, "partitions"),
+            tag(
+                "p",
+                "Records with the same key go to another partition from then on. Partitions "
+                "cannot be taken away again.",
+            ),
+            labelled(
+                "Partitions in all",
+                text_input("partitions", str(facts.topic.partitions + 1), type="number"),
+            ),
+            tag("button", "Add", class_="primary"),
+            class_="stack",
+        ),
+        class_="panel",
+    )
+    gone = tag(
+        "details",
+        tag("summary", "Delete this topic"),
+        frame.form(
+            link_to("topics", name, "delete"),
+            tag("p", "All of its records are lost, on all brokers. This cannot be undone."),
+            typed_confirmation(name, "Delete the topic"),
+            class_="stack",
+        ),
+        class_="panel dangerous",
+    )
+    return (more, gone)
+
+
+def configs_page(facts: TopicDetail, frame: Frame) -> Html:
+    name = facts.topic.name
+    edited = "" if frame.is_read_only else frame.query.get("edit", "")
+    rows = [_config_row(name, row, frame, is_edited=row.name == edited) for row in facts.configs]
+    return frame.page(
+        name,
+        tabs(name, "Configs"),
+        section(
+            "Configs",
+            table([("Name", ""), ("Value", ""), ("From", "wide"), ("", "")], rows, label="Configs"),
+        ),
+        place="topics",
+        crumbs=[("Topics", "/topics")],
+    )
+
+
+def _config_row(topic: str, row: ConfigRow, frame: Frame, *, is_edited: bool) -> tuple[Child, ...]:
+    named = tag("code", row.name, title=row.documentation, id=row.name)
+    source = tag("span", row.source, class_="quiet" if row.is_default else None)
+    if is_edited:
+        return (named, _edit(topic, row, frame), source, None)
+    may_change = not frame.is_read_only and not row.is_read_only
+    where = link_to("topics", topic, "configs", query={"edit": row.name})
+    change = tag("a", "Change", href=f"{where}#{row.name}", aria_label=f"Change {row.name}")
+    return (named, config_value(row), source, change if may_change else None)
+
+
+def _edit(topic: str, row: ConfigRow, frame: Frame) -> Html:
+    action = link_to("topics", topic, "configs")
+    hidden = tag("input", type="hidden", name="name", value=row.name)
+    back = tag("button", "Back to default", name="reset", value="1", formnovalidate=True)
+    return frame.form(
+        action,
+        hidden,
+        tag(
+            "input",
+            type="text",
+            name="value",
+            value=row.value or "",
+            aria_label=f"Value of {row.name}",
+            autocomplete="off",
+            spellcheck="false",
+            autofocus=True,
+        ),
+        tag("button", "Set", class_="primary"),
+        back if row.is_own else None,
+        tag("a", "Leave it", href=action),
+        class_="row",
+    )

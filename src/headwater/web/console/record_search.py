@@ -1,0 +1,242 @@
+"""Reads a topic for a page: from a place on or before it, with or without a word to look for.
+
+What a reader would get wrong: a log can only be read forwards. "The newest" are therefore read in
+windows that end where the last one began, each twice as long as the one before, until enough was
+found; a window that could not be read to its end counts for nothing.
+
+Bounded in every direction: records and bytes that are looked at, bytes that are kept, seconds, and
+searches at the same time. What ended early says so, and the next page goes on where it stopped.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headwater.client.aio import Consumer
+from headwater.model.ids import TopicPartition
+from headwater.model.ports import Clock
+from headwater.records.consumed import ConsumedRecord
+from headwater.web.console.connections import Connections
+from headwater.web.console.record_pages import (
+    Cursor,
+    Finds,
+    RecordPage,
+    first_records,
+    last_records,
+)
+from headwater.web.console.refusals import Refusal
+
+SEARCHES_MAX: Final = 4
+SEARCH_MS_MAX: Final = 5_000
+LOOKED_AT_RECORDS_MAX: Final = 50_000
+LOOKED_AT_BYTES_MAX: Final = 256 * 1024 * 1024
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+KEPT_RECORDS_MAX: Final = 2_000
+
+_WAIT_S: Final = 30.0
+_FETCH_WAIT_MS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is looked for. Exactly one of `after` and `before` is a place to begin at."""
+
+    topic: str
+    edges: Mapping[int, tuple[int, int]]
+    """The partitions to look at, and where each begins and ends."""
+    limit: int
+    needle: bytes = b""
+    committed_only: bool = False
+    after: Cursor | None = None
+    before: Cursor | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A page, how much was looked at for it, and whether there was more to look at."""
+
+    page: RecordPage
+    edges: Mapping[int, tuple[int, int]]
+    """Where each partition begins and ends, for this reader."""
+    looked_at: int
+    ended_early: bool
+
+
+class RecordSearches:
+    """Runs searches, a few at a time."""
+
+    def __init__(self, connections: Connections, clock: Clock) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._places = asyncio.Semaphore(SEARCHES_MAX)
+
+    async def find(self, search: Search) -> Found:
+        try:
+            async with asyncio.timeout(_WAIT_S):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Refusal(503, "Many are reading records right now. Try again soon.") from None
+        try:
+            consumer = self._connections.consumer(
+                committed_only=search.committed_only, max_wait_ms=_FETCH_WAIT_MS
+            )
+            async with consumer:
+                if search.committed_only:
+                    search = await _up_to_the_last_stable_offset(consumer, search)
+                reading = _Reading(consumer, search, self._clock)
+                if search.after is not None:
+                    return await reading.forwards()
+                return await reading.backwards()
+        finally:
+            self._places.release()
+
+
+class _Reading:
+    """One search under way."""
+
+    def __init__(self, consumer: Consumer, search: Search, clock: Clock) -> None:
+        self._consumer = consumer
+        self._search = search
+        self._clock = clock
+        self._deadline_ms = clock.steady_ms() + SEARCH_MS_MAX
+        self._looked_at = 0
+        self._looked_at_bytes = 0
+        self._kept_bytes = 0
+        count = max(len(search.edges), 1)
+        # Of hundreds of partitions each gives a few; else a page would cost thousands of records.
+        self._each = min(search.limit, max(KEPT_RECORDS_MAX // count, 1))
+
+    async def forwards(self) -> Found:
+        search = self._search
+        assert search.after is not None
+        finds = {}
+        for number, (start, end) in search.edges.items():
+            begin = min(max(search.after.get(number, start), start), end)
+            finds[number] = Finds(begin, begin)
+        ends = {number: end for number, (_, end) in search.edges.items()}
+        is_whole = await self._read(finds, ends, each=self._each)
+        page = first_records(finds, search.limit)
+        return self._found(page, ended_early=not is_whole)
+
+    async def backwards(self) -> Found:
+        search = self._search
+        assert search.before is not None
+        finds = {}
+        for number, (start, end) in search.edges.items():
+            high = min(max(search.before.get(number, end), start), end)
+            finds[number] = Finds(high, high)
+        step, ended_early = self._each if not search.needle else 4 * self._each, False
+        while not ended_early:
+            wanting = {
+                number: found
+                for number, found in finds.items()
+                if found.low > search.edges[number][0] and len(found.records) < self._each
+            }
+            if not wanting:
+                break
+            ended_early = not await self._window(wanting, step)
+            step *= 2
+        page = last_records(finds, search.limit)
+        return self._found(page, ended_early=ended_early)
+
+    def _found(self, page: RecordPage, *, ended_early: bool) -> Found:
+        return Found(
+            page=page,
+            edges=self._search.edges,
+            looked_at=self._looked_at,
+            ended_early=ended_early,
+        )
+
+    async def _window(self, finds: Mapping[int, Finds], step: int) -> bool:
+        """Look at the offsets right before what was looked at; whether all could be read."""
+        ends = {number: found.low for number, found in finds.items()}
+        window = {}
+        for number, found in finds.items():
+            low = max(found.low - step, self._search.edges[number][0])
+            window[number] = Finds(low, low)
+        is_whole = await self._read(window, ends, each=None)
+        for number, seen in window.items():
+            if seen.high >= ends[number]:
+                found = finds[number]
+                found.low = seen.low
+                found.records[:0] = seen.records
+        return is_whole
+
+    async def _read(
+        self, finds: Mapping[int, Finds], ends: Mapping[int, int], *, each: int | None
+    ) -> bool:
+        """Read on to the ends, or until each partition has enough; whether that was possible."""
+        places = {
+            TopicPartition(self._search.topic, number): number
+            for number, found in finds.items()
+            if found.high < ends[number]
+        }
+        self._consumer.assign(list(places))
+        for place, number in places.items():
+            self._consumer.seek(place, finds[number].high)
+        left = dict(places)
+        while left:
+            if self._is_spent():
+                return False
+            wait_ms = max(self._deadline_ms - self._clock.steady_ms(), 1)
+            for record in await self._consumer.poll(min(wait_ms, 500) / 1000):
+                self._take(record, finds[record.partition], ends[record.partition], each)
+            for place, number in list(left.items()):
+                found = finds[number]
+                if each is None or len(found.records) < each:
+                    # Over markers and gaps, which no record tells of.
+                    position = await self._consumer.position(place)
+                    found.high = max(found.high, min(position, ends[number]))
+                    if found.high < ends[number]:
+                        continue
+                self._consumer.pause([place])
+                del left[place]
+        return True
+
+    def _take(self, record: ConsumedRecord, found: Finds, end: int, each: int | None) -> None:
+        if record.offset >= end or (each is not None and len(found.records) >= each):
+            return
+        size = len(record.key or b"") + len(record.value or b"")
+        self._looked_at += 1
+        self._looked_at_bytes += size
+        found.high = record.offset + 1
+        if holds(record, self._search.needle):
+            self._kept_bytes += size
+            found.records.append(record)
+
+    def _is_spent(self) -> bool:
+        return (
+            self._clock.steady_ms() >= self._deadline_ms
+            or self._looked_at >= LOOKED_AT_RECORDS_MAX
+            or self._looked_at_bytes >= LOOKED_AT_BYTES_MAX
+            or self._kept_bytes >= KEPT_BYTES_MAX
+        )
+
+
+async def _up_to_the_last_stable_offset(consumer: Consumer, search: Search) -> Search:
+    """Whoever reads committed records only would wait for ever before an open transaction."""
+    places = {TopicPartition(search.topic, number): number for number in search.edges}
+    stable = await consumer.end_offsets(list(places)) if places else {}
+    ends = {places[place]: offset for place, offset in stable.items()}
+    return replace(
+        search,
+        edges={
+            number: (start, max(min(end, ends[number]), start))
+            for number, (start, end) in search.edges.items()
+        },
+    )
+
+
+def holds(record: ConsumedRecord, needle: bytes) -> bool:
+    """Whether a word is in a record's key, value or headers; letters of either case are one."""
+    if not needle:
+        return True
+    wanted = needle.lower()
+    if wanted in (record.key or b"").lower() or wanted in (record.value or b"").lower():
+        return True
+    return any(
+        wanted in name.encode("utf-8", "surrogateescape").lower()
+        or wanted in (value or b"").lower()
+        for name, value in record.headers
+    )

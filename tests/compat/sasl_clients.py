@@ -1,0 +1,174 @@
+"""Foreign clients that log in: one record there and back, each in its own words."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client import Consumer, Producer
+from headwater.client.errors import SaslAuthenticationFailed
+from tests.compat.clients import PATIENCE_S
+from tests.compat.foreign import load
+
+aiokafka = load("aiokafka")
+confluent = load("confluent_kafka")
+kafka = load("kafka")
+
+_PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
+
+
+class RefusedLogin(Exception):
+    """The client says that the broker does not believe who it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Who logs in where."""
+
+    servers: str
+    mechanism: str
+    user: str
+    password: str
+
+
+RoundTrip = Callable[[Login, str], bytes | None]
+
+
+def with_confluent(login: Login, topic: str) -> bytes | None:
+    complaints: list[str] = []
+
+    def complain(error: object) -> None:
+        complaints.append(str(error))
+
+    settings = {
+        "bootstrap.servers": login.servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": login.mechanism,
+        "sasl.username": login.user,
+        "sasl.password": login.password,
+        "error_cb": complain,
+    }
+    producer = confluent.Producer(settings)
+    producer.produce(topic, b"tea")
+    while producer.flush(0.1):
+        if any("_AUTHENTICATION" in each for each in complaints):
+            producer.purge()
+            raise RefusedLogin(complaints[0])
+    consumer = confluent.Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic])
+        found = consumer.consume(1, timeout=PATIENCE_S)
+        value: bytes | None = found[0].value()
+        return value
+    finally:
+        consumer.close()
+
+
+def with_kafka_python(login: Login, topic: str) -> bytes | None:
+    settings = {
+        "bootstrap_servers": login.servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": login.mechanism,
+        "sasl_plain_username": login.user,
+        "sasl_plain_password": login.password,
+    }
+    producer = kafka.KafkaProducer(**settings, max_block_ms=_PATIENCE_MS)
+    try:
+        producer.send(topic, b"tea").get(PATIENCE_S)
+    finally:
+        producer.close(PATIENCE_S)
+    consumer = kafka.KafkaConsumer(
+        topic,
+        **settings,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=_PATIENCE_MS,
+    )
+    try:
+        value: bytes | None = next(consumer).value
+        return value
+    finally:
+        consumer.close()
+
+
+def with_aiokafka(login: Login, topic: str) -> bytes | None:
+    settings = {
+        "bootstrap_servers": login.servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": login.mechanism,
+        "sasl_plain_username": login.user,
+        "sasl_plain_password": login.password,
+    }
+
+    async def run() -> bytes | None:
+        producer = aiokafka.AIOKafkaProducer(**settings)
+        try:
+            await producer.start()
+            await producer.send_and_wait(topic, b"tea")
+        except aiokafka.errors.KafkaConnectionError as error:
+            raise RefusedLogin(str(error)) from error
+        finally:
+            await producer.stop()
+        consumer = aiokafka.AIOKafkaConsumer(
+            topic, **settings, group_id=topic, auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        try:
+            value: bytes | None = (await consumer.getone()).value
+            return value
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
+def with_headwater(login: Login, topic: str) -> bytes | None:
+    settings = {
+        "bootstrap.servers": login.servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": login.mechanism,
+        "sasl.username": login.user,
+        "sasl.password": login.password,
+    }
+    try:
+        with Producer(settings) as producer:
+            producer.send(topic, b"tea").result(PATIENCE_S)
+    except SaslAuthenticationFailed as error:
+        raise RefusedLogin(str(error)) from error
+    reading = {**settings, "group.id": topic, "auto.offset.reset": "earliest"}
+    with Consumer(reading) as consumer:
+        consumer.subscribe([topic])
+        (record,) = consumer.poll(PATIENCE_S)
+        return record.value
+
+
+@contextmanager
+def sending(name: str, login: Login, topic: str) -> Iterator[Callable[[], object]]:
+    """A producer of one of two clients, as something that sends a record and waits for it."""
+    settings = {
+        "bootstrap.servers": login.servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": login.mechanism,
+        "sasl.username": login.user,
+        "sasl.password": login.password,
+    }
+    if name == "headwater":
+        with Producer(settings) as ours:
+            yield lambda: ours.send(topic, b"tea").result(PATIENCE_S)
+        return
+    theirs = confluent.Producer(settings)
+
+    def send() -> None:
+        theirs.produce(topic, b"tea")
+        assert theirs.flush(PATIENCE_S) == 0
+
+    yield send
+
+
+ROUND_TRIPS: Final[dict[str, RoundTrip]] = {
+    "confluent": with_confluent,
+    "kafka-python": with_kafka_python,
+    "aiokafka": with_aiokafka,
+    "headwater": with_headwater,
+}

@@ -1,0 +1,165 @@
+"""Rights as foreign clients see them: rules by Confluent's admin client, and who is let in.
+
+Everybody is `User:ANONYMOUS` here, and there is one super user less than that; so what is open to
+everybody is what rules say.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+)
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from headwater.client import Acl, Admin, Consumer, Operation, ResourceKind
+from headwater.client import Producer as OurProducer
+from headwater.client.errors import KafkaError
+from headwater.model.errors import ErrorCode
+from headwater.model.setting_kinds import Value
+from headwater.testing import EmbeddedBroker
+from tests.compat.brokers import checked_broker
+from tests.compat.clients import PATIENCE_S
+from tests.compat.foreign import load
+
+# Its own types do not say that what a filter leaves out is None.
+_acls = load("confluent_kafka.admin._acl")
+
+TO_ALL = "User:*"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[EmbeddedBroker]:
+    settings: dict[str, Value] = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": True,
+    }
+    with checked_broker(settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def theirs(guarded: EmbeddedBroker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
+
+
+@pytest.fixture
+def ours(guarded: EmbeddedBroker) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=guarded.bootstrap_servers) as opened:
+        yield opened
+
+
+def binding(
+    name: str,
+    operation: AclOperation,
+    *,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+) -> AclBinding:
+    return AclBinding(ResourceType.TOPIC, name, pattern, TO_ALL, "*", operation, permission)
+
+
+def every(name: str | None, pattern: ResourcePatternType) -> AclBindingFilter:
+    made: AclBindingFilter = _acls.AclBindingFilter(
+        ResourceType.TOPIC,
+        name,
+        pattern,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    return made
+
+
+def test_rules_are_created_described_and_deleted(theirs: AdminClient, topic: str) -> None:
+    exact = binding(topic, AclOperation.READ)
+    prefix = binding(topic[:9], AclOperation.DESCRIBE, pattern=ResourcePatternType.PREFIXED)
+    for future in theirs.create_acls([exact, prefix]).values():
+        future.result(PATIENCE_S)
+    matched = theirs.describe_acls(every(topic, ResourcePatternType.MATCH)).result(PATIENCE_S)
+    assert {(each.name, each.restype, each.operation) for each in matched} == {
+        (exact.name, exact.restype, exact.operation),
+        (prefix.name, prefix.restype, prefix.operation),
+    }
+    named = every(topic, ResourcePatternType.LITERAL)
+    (removed,) = theirs.delete_acls([named]).values()
+    assert [each.name for each in removed.result(PATIENCE_S)] == [topic]
+    assert theirs.describe_acls(named).result(PATIENCE_S) == []
+    (removed,) = theirs.delete_acls([every(None, ResourcePatternType.PREFIXED)]).values()
+    assert len(removed.result(PATIENCE_S)) == 1
+
+
+def test_a_producer_of_theirs_hears_that_it_may_not(
+    theirs: AdminClient, ours: Admin, guarded: EmbeddedBroker, topic: str
+) -> None:
+    ours.create_topic(topic)
+    denial = binding(topic, AclOperation.WRITE, permission=AclPermissionType.DENY)
+    for future in theirs.create_acls([denial, binding(topic, AclOperation.READ)]).values():
+        future.result(PATIENCE_S)
+    heard: list[str] = []
+    producer = Producer({"bootstrap.servers": guarded.bootstrap_servers})
+    producer.produce(
+        topic,
+        b"v",
+        on_delivery=lambda error, _: heard.append("" if error is None else error.name()),
+    )
+    producer.flush(PATIENCE_S)
+    assert heard == ["TOPIC_AUTHORIZATION_FAILED"]
+    assert f"is denied WRITE on Topic:{topic}, by the rule: DENY WRITE to User:*" in (
+        guarded.log_text
+    )
+
+
+def test_clients_of_ours_hear_it_too_and_go_on_when_they_may(
+    ours: Admin, guarded: EmbeddedBroker, topic: str
+) -> None:
+    ours.create_topic(topic)
+    rule = Acl(
+        resource_type=ResourceKind.TOPIC,
+        resource_name=topic,
+        principal="User:nobody",
+        operation=Operation.ALL,
+    )
+    ours.create_acls([rule])
+    servers = guarded.bootstrap_servers
+    with OurProducer(bootstrap_servers=servers) as producer:
+        with pytest.raises(KafkaError) as refused:
+            producer.send(topic, b"v").result(PATIENCE_S)
+        assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert topic not in ours.list_topics()
+    ours.delete_acls([Acl(resource_name=topic)])
+    with OurProducer(bootstrap_servers=servers) as producer:
+        producer.send(topic, b"v").result(PATIENCE_S)
+    with Consumer(
+        bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe([topic])
+        assert [record.value for record in consumer.poll(PATIENCE_S)] == [b"v"]
+
+
+def test_who_locks_everybody_out_of_the_cluster_locks_out_themselves(
+    theirs: AdminClient, topic: str
+) -> None:
+    """Until the broker is started with a super user: so it is in Kafka."""
+    rule = AclBinding(
+        ResourceType.BROKER,
+        "kafka-cluster",
+        ResourcePatternType.LITERAL,
+        "User:admin",
+        "*",
+        AclOperation.ALL,
+        AclPermissionType.ALLOW,
+    )
+    (created,) = theirs.create_acls([rule]).values()
+    created.result(PATIENCE_S)
+    # It overlooks an error of DescribeAcls.
+    (refused,) = theirs.create_acls([binding(topic, AclOperation.READ)]).values()
+    with pytest.raises(KafkaException) as failure:
+        refused.result(PATIENCE_S)
+    assert failure.value.args[0].name() == "CLUSTER_AUTHORIZATION_FAILED"

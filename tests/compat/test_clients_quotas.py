@@ -1,0 +1,185 @@
+"""Foreign clients under quotas: they hear that they have to wait, and get everything in the end."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from headwater.client import Admin, QuotaEntity
+from headwater.client.errors import KafkaError
+from headwater.testing import EmbeddedBroker
+from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.compat.brokers import checked_broker
+from tests.peers.raw_client import ConnectionClosed, RawClient
+
+PATIENCE_S = 120
+RECORDS = 40
+RECORD_BYTES = 25_000
+RATE = 250_000
+# Of a megabyte a second's worth is free, and whoever sends in bursts gets up to twice the rate.
+AT_LEAST_S = (RECORDS * RECORD_BYTES - RATE) / RATE / 2
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    """Its rates look back two seconds, and not eleven: no test has the time."""
+    with checked_broker({"quota.window.num": "2", "controller.quota.window.num": "1"}) as opened:
+        yield opened
+
+
+@pytest.fixture
+def admin(broker: EmbeddedBroker) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as opened:
+        yield opened
+
+
+class Waits:
+    """Hears from librdkafka how long brokers have asked it to wait."""
+
+    def __init__(self) -> None:
+        self.told_s: list[float] = []
+
+    def __call__(self, event: object) -> None:
+        self.told_s.append(getattr(event, "throttle_time", 0.0))
+
+    @property
+    def longest_s(self) -> float:
+        return max(self.told_s, default=0.0)
+
+
+def fill(servers: str, topic: str, client_id: str, waits: Waits | None = None) -> float:
+    """Produce all records; how many seconds it took."""
+    settings: dict[str, object] = {
+        "bootstrap.servers": servers,
+        "client.id": client_id,
+        "batch.size": 50_000,
+        "linger.ms": 5,
+    }
+    if waits is not None:
+        settings["throttle_cb"] = waits
+    producer = Producer(settings)
+    began_s = time.monotonic()
+    for number in range(RECORDS):
+        producer.produce(topic, value=number.to_bytes(4, "big").ljust(RECORD_BYTES, b"\0"))
+    assert producer.flush(PATIENCE_S) == 0
+    producer.poll(0)
+    return time.monotonic() - began_s
+
+
+def drain(servers: str, topic: str, client_id: str, waits: Waits) -> tuple[list[int], float]:
+    """Consume all records; their numbers, and how many seconds it took."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "client.id": client_id,
+            "group.id": f"of-{topic}",
+            "auto.offset.reset": "earliest",
+            "fetch.message.max.bytes": 50_000,
+            "throttle_cb": waits,
+        }
+    )
+    found: list[int] = []
+    began_s = time.monotonic()
+    try:
+        consumer.subscribe([topic])
+        while len(found) < RECORDS and time.monotonic() < began_s + PATIENCE_S:
+            for message in consumer.consume(RECORDS, timeout=1):
+                assert message.error() is None, message.error()
+                value = message.value()
+                assert isinstance(value, bytes)
+                found.append(int.from_bytes(value[:4], "big"))
+        return found, time.monotonic() - began_s
+    finally:
+        consumer.close()
+
+
+def test_a_producer_under_a_byte_rate_hears_of_it_and_loses_nothing(
+    broker: EmbeddedBroker, admin: Admin, topic: str
+) -> None:
+    admin.create_topic(topic)
+    admin.alter_client_quotas({QuotaEntity(client_id="slow"): {"producer_byte_rate": RATE}})
+    waits = Waits()
+    took_s = fill(broker.bootstrap_servers, topic, "slow", waits)
+    assert took_s > AT_LEAST_S
+    assert waits.longest_s > 0
+
+
+def test_a_consumer_under_a_byte_rate_hears_of_it_and_gets_everything_once(
+    broker: EmbeddedBroker, admin: Admin, topic: str
+) -> None:
+    admin.create_topic(topic)
+    user = QuotaEntity(user="ANONYMOUS", client_id="slow-reader")
+    admin.alter_client_quotas({user: {"consumer_byte_rate": RATE}})
+    fill(broker.bootstrap_servers, topic, "free")
+    waits = Waits()
+    found, took_s = drain(broker.bootstrap_servers, topic, "slow-reader", waits)
+    assert found == list(range(RECORDS))
+    assert took_s > AT_LEAST_S
+    assert waits.longest_s > 0
+
+
+def test_confluents_admin_is_served_and_then_waits_for_the_partitions_it_has_made(
+    broker: EmbeddedBroker, admin: Admin, topic: str
+) -> None:
+    """QU-4: librdkafka speaks versions that cannot be refused."""
+    admin.alter_client_quotas({QuotaEntity(client_id="maker"): {"controller_mutation_rate": 2}})
+    theirs = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "client.id": "maker"})
+    # Two are free, and the other two take a second.
+    theirs.create_topics([NewTopic(topic, 4, 1)])[topic].result(PATIENCE_S)
+    began_s = time.monotonic()
+    theirs.create_topics([NewTopic(f"{topic}-2", 1, 1)])[f"{topic}-2"].result(PATIENCE_S)
+    assert time.monotonic() - began_s > 0.5
+
+
+def test_a_newer_admin_is_refused_until_it_has_waited(
+    broker: EmbeddedBroker, admin: Admin, topic: str
+) -> None:
+    """QU-4."""
+    admin.alter_client_quotas({QuotaEntity(client_id="ours"): {"controller_mutation_rate": 0.001}})
+    servers = broker.bootstrap_servers
+    with Admin(bootstrap_servers=servers, client_id="ours") as ours:
+        ours.create_topic(topic, partitions=1)
+    # Another connection, since that one is not read for a quarter of an hour.
+    with (
+        Admin(bootstrap_servers=servers, client_id="ours") as ours,
+        pytest.raises(KafkaError, match="controller_mutation_rate"),
+    ):
+        ours.create_topic(f"{topic}-2", partitions=1)
+
+
+def test_a_quota_outlives_its_broker_and_is_in_force_from_the_start(
+    broker: EmbeddedBroker, admin: Admin
+) -> None:
+    hurried = QuotaEntity(user="ANONYMOUS", client_id="hurried")
+    admin.alter_client_quotas({hurried: {"request_percentage": 0.000001}})
+    broker.restart()
+    with RawClient(broker.bootstrap_servers, client_id="hurried") as client:
+        answer = client.ask(MetadataRequest(topics=()), 12)
+    assert isinstance(answer, MetadataResponse)
+    # The longest wait for time that was used.
+    assert answer.throttle_time_ms == 1_000
+
+
+def test_an_address_that_connects_too_often_is_left_without_an_answer(
+    broker: EmbeddedBroker, admin: Admin
+) -> None:
+    """KIP-612. Ours is 127.0.0.1, and its rate looks back two seconds."""
+    here = QuotaEntity(ip="127.0.0.1")
+    admin.alter_client_quotas({here: {"connection_creation_rate": 3}})
+    try:
+        closed = 0
+        for _ in range(10):
+            with RawClient(broker.bootstrap_servers) as client:
+                try:
+                    client.ask(MetadataRequest(topics=()), 12)
+                except ConnectionClosed:
+                    closed += 1
+            if closed:
+                break
+        assert closed
+    finally:
+        # The connection that is there already is not concerned.
+        admin.alter_client_quotas({here: {"connection_creation_rate": None}})

@@ -1,0 +1,47 @@
+"""Mapping rules, for any text."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.failures import InvalidSetting, ProtocolError
+from headwater.security.distinguished_name import subject_of
+from headwater.security.principal_mapping import Rule, mapped, parse_rules
+
+SIDES = st.text(alphabet="ab,=$/\\ \n1", max_size=8)
+
+
+def escaped(side: str) -> str:
+    return side.replace("\\", "\\\\").replace("/", "\\/").replace("$", "\\$")
+
+
+@given(st.text(alphabet="RULE:DFAT/$1(.*)\\, LU", max_size=40))
+def test_any_text_is_rules_or_is_refused(text: str) -> None:
+    try:
+        rules = parse_rules(text)
+    except InvalidSetting:
+        return
+    assert all(isinstance(rule, Rule) for rule in rules)
+
+
+@given(st.lists(st.tuples(SIDES, SIDES, st.sampled_from(["", "L", "U"])), min_size=1, max_size=4))
+def test_rules_are_found_whatever_stands_in_them(sides: list[tuple[str, str, str]]) -> None:
+    """A rule for exactly one name gives exactly its replacement, be there commas or slashes."""
+    texts = [
+        f"RULE:{re.escape(name).replace('/', chr(92) + '/')}/{escaped(new)}/{flag}"
+        for name, new, flag in sides
+    ]
+    rules = parse_rules(" , ".join(texts))
+    assert len(rules) == len(sides)
+    name, new, flag = sides[0]
+    expected = {"": new, "L": new.lower(), "U": new.upper()}[flag]
+    assert mapped(rules, name) == expected
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_have_a_name_or_are_refused(certificate: bytes) -> None:
+    try:
+        assert isinstance(subject_of(certificate), str)
+    except ProtocolError:
+        return

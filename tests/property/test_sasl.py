@@ -1,0 +1,128 @@
+"""SASL with any names, passwords and bytes: what is not a login is refused by name."""
+
+import random
+from contextlib import suppress
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.model.failures import InvalidSetting, SaslRefused
+from headwater.security.sasl import scram_messages as messages
+from headwater.security.sasl.jaas import read_jaas
+from headwater.security.sasl.plain import PlainClient, PlainServer, passwords
+from headwater.security.sasl.scram import (
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+    read_credential,
+    salted_password,
+)
+from headwater.security.sasl.scram_client import ScramClient
+from headwater.security.sasl.scram_server import ScramServer
+from tests.sim.loaded_dice import LoadedDice
+
+
+def dice(seed: int) -> LoadedDice:
+    return LoadedDice(random.Random(seed))
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
+MECHANISMS = st.sampled_from(list(ScramMechanism))
+# What looks like SCRAM for a while finds more than bytes do.
+ALMOST = st.lists(
+    st.sampled_from(
+        [
+            "n,,",
+            "y,,",
+            "n=a",
+            "r=abc",
+            ",",
+            "=",
+            "=2C",
+            "a=b",
+            "c=biws",
+            "p=AA==",
+            "s=AA==",
+            "i=4096",
+        ]
+    )
+    | st.text(max_size=3),
+    max_size=10,
+).map(lambda words: "".join(words).encode())
+TOKENS = st.binary(max_size=100) | ALMOST
+
+
+@given(mechanism=MECHANISMS, user=NAMES, password=NAMES, wrong=NAMES, seed=st.integers(0, 99))
+@settings(max_examples=40)
+def test_only_the_right_password_logs_in(
+    mechanism: ScramMechanism, user: str, password: str, wrong: str, seed: int
+) -> None:
+    salt = dice(seed).bytes(20)
+    salted = salted_password(mechanism, password, salt, 4096)
+    kept = credential_of(mechanism, salted, salt=salt, iterations=4096)
+    for tried in (password, wrong):
+        client = ScramClient(mechanism, user, tried, dice(seed))
+        server = ScramServer(mechanism, {user: kept}.get, dice(seed + 1), secret=b"s")
+        with suppress(SaslRefused):
+            challenge = b""
+            while (token := client.respond(challenge)) is not None:
+                challenge = server.respond(token)
+        assert server.is_complete == client.is_complete == (tried == password)
+        assert server.user == (user if tried == password else None)
+
+
+@given(user=NAMES, password=NAMES, wrong=NAMES)
+def test_plain_takes_the_right_password_only(user: str, password: str, wrong: str) -> None:
+    verify = passwords({user: password})
+    for tried in (password, wrong):
+        server = PlainServer(verify)
+        token = PlainClient(user, tried).respond(b"")
+        assert token is not None
+        with suppress(SaslRefused):
+            server.respond(token)
+        assert server.is_complete == (tried == password)
+
+
+@given(tokens=st.lists(TOKENS, max_size=3), mechanism=MECHANISMS)
+def test_any_tokens_are_refused_by_name_and_log_nobody_in(
+    tokens: list[bytes], mechanism: ScramMechanism
+) -> None:
+    kept = ScramCredential(salt=b"s", stored_key=b"k" * 64, server_key=b"k", iterations=4096)
+    scram = ScramServer(mechanism, lambda _: kept, dice(1), secret=b"s")
+    plain = PlainServer(passwords({"alice": "secret"}))
+    for server in (scram, plain):
+        for token in tokens:
+            with suppress(SaslRefused):
+                server.respond(token)
+        assert server.user is None
+
+
+@given(tokens=st.lists(TOKENS, max_size=3), mechanism=MECHANISMS)
+def test_any_challenges_are_refused_by_name(tokens: list[bytes], mechanism: ScramMechanism) -> None:
+    client = ScramClient(mechanism, "alice", "secret", dice(1))
+    for token in tokens:
+        with suppress(SaslRefused):
+            client.respond(token)
+    assert not client.is_complete
+
+
+@given(name=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+def test_a_name_survives_its_escaping(name: str) -> None:
+    said = messages.client_first(name, "abc")
+    read = messages.read_client_first((said.header + said.bare).encode())
+    assert read.user == name
+    assert read.bare == said.bare
+
+
+@given(st.text())
+def test_any_text_is_a_credential_or_refused(text: str) -> None:
+    with suppress(InvalidSetting):
+        read_credential(text)
+
+
+@given(st.text(), st.text(max_size=20))
+def test_any_text_is_a_login_or_refused(text: str, password: str) -> None:
+    with suppress(InvalidSetting):
+        read_jaas(text)
+    escaped = password.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    assert read_jaas(f'X required password="{escaped}";').password == password

@@ -1,0 +1,229 @@
+"""Who is let in on a listener with SASL, and what others hear.
+
+The gate stands before a whole broker; only the connection is the test's.
+"""
+
+import random
+
+import pytest
+
+from headwater.model.errors import ErrorCode
+from headwater.model.failures import ConnectionLost, ProtocolError
+from headwater.model.requester import ANONYMOUS
+from headwater.security.sasl.scram_client import ScramClient
+from headwater.wire.messages.api_versions import ApiVersionsResponse
+from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
+from headwater.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from headwater.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from tests.sim.gate_lab import DELAY_MS, GREETING, REQUEST_BYTES, SHA_256, GateLab
+from tests.sim.loaded_dice import LoadedDice
+
+
+def test_who_has_logged_in_is_served_under_their_name() -> None:
+    lab = GateLab()
+    assert lab.send(GREETING).answer(ApiVersionsResponse).api_keys
+    assert lab.shake_hands() == SaslHandshakeResponse(mechanisms=("PLAIN", "SCRAM-SHA-256"))
+    assert lab.peer.requester.principal == ANONYMOUS
+    assert lab.authenticate(b"\0alice\0alice-secret") == SaslAuthenticateResponse()
+    assert str(lab.peer.requester.principal) == "User:alice"
+    assert lab.peer.requester.host == "192.0.2.1"
+    assert lab.peer.frame_limit_bytes == REQUEST_BYTES
+    assert lab.send(MetadataRequest(topics=None)).answer(MetadataResponse).brokers
+    # Versions may be asked for again, by a client that does so after its login.
+    assert lab.send(GREETING).answer(ApiVersionsResponse).api_keys
+    assert lab.listener.counters.succeeded == 1
+
+
+def test_scram_takes_two_steps() -> None:
+    lab = GateLab()
+    client = ScramClient(SHA_256, "carol", "carol-secret", LoadedDice(random.Random(9)))
+    lab.shake_hands("SCRAM-SHA-256")
+    challenge = b""
+    while (token := client.respond(challenge)) is not None:
+        assert lab.peer.requester.principal == ANONYMOUS
+        challenge = lab.authenticate(token).auth_bytes
+    assert client.is_complete
+    assert str(lab.peer.requester.principal) == "User:carol"
+
+
+def test_an_old_client_sends_tokens_without_headers() -> None:
+    lab = GateLab()
+    lab.shake_hands(version=0)
+    assert lab.raw(b"\0alice\0alice-secret").parts == [b"\0\0\0\0"]
+    assert str(lab.peer.requester.principal) == "User:alice"
+    assert lab.send(MetadataRequest(topics=None)).answer(MetadataResponse).brokers
+
+
+def test_an_old_client_with_a_wrong_password_is_cut_off_after_the_delay() -> None:
+    lab = GateLab()
+    lab.shake_hands(version=0)
+    slot = lab.raw(b"\0alice\0wrong")
+    assert slot in lab.peer.holds
+    assert not lab.peer.is_closed
+    lab.lab.pass_time(DELAY_MS)
+    assert lab.peer.is_closed
+
+
+def test_a_refusal_waits_before_it_is_told_and_then_the_connection_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lab = GateLab()
+    lab.shake_hands()
+    request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0my-wrong-secret")
+    sent = lab.send(request)
+    assert not sent.is_answered
+    assert sent.is_held
+    lab.lab.pass_time(DELAY_MS - 1)
+    assert not sent.is_answered
+    lab.lab.pass_time(1)
+    assert sent.answer(SaslAuthenticateResponse) == SaslAuthenticateResponse(
+        error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+        error_message="Authentication failed: Invalid username or password",
+    )
+    assert lab.peer.is_leaving
+    assert lab.listener.counters.failed == 1
+    (line,) = caplog.messages
+    assert "login refused" in line
+    assert "192.0.2.1" in line
+    assert "wrong-secret" not in line
+
+
+def test_a_peer_that_hangs_up_in_the_delay_is_forgotten() -> None:
+    lab = GateLab()
+    lab.shake_hands()
+    lab.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"))
+    lab.peer.is_closed = True
+    lab.lab.pass_time(DELAY_MS)
+    assert not lab.peer.is_leaving
+
+
+def test_without_a_delay_a_refusal_is_told_at_once() -> None:
+    lab = GateLab(delay_ms=0)
+    answer = lab.log_in(b"\0alice\0wrong")
+    assert answer.error_code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert lab.peer.is_leaving
+
+
+def test_scram_is_refused_in_kafka_s_words_which_tell_nothing() -> None:
+    lab = GateLab(delay_ms=0)
+    lab.shake_hands("SCRAM-SHA-256")
+    answer = lab.authenticate(b"garbage")
+    assert answer.error_message == (
+        "Authentication failed during authentication due to invalid credentials "
+        "with SASL mechanism SCRAM-SHA-256"
+    )
+
+
+def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are() -> None:
+    lab = GateLab(delay_ms=0)
+    assert lab.shake_hands("GSSAPI") == SaslHandshakeResponse(
+        error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("PLAIN", "SCRAM-SHA-256")
+    )
+    assert lab.peer.is_leaving
+
+
+@pytest.mark.parametrize("is_greeted", [False, True])
+def test_any_other_request_before_the_handshake_is_cut_off(is_greeted: bool) -> None:
+    lab = GateLab()
+    if is_greeted:
+        lab.send(GREETING)
+    with pytest.raises(ProtocolError, match="before a login"):
+        lab.send(MetadataRequest(topics=None))
+
+
+def test_versions_are_told_once_before_the_handshake() -> None:
+    """A client that asks in a version which nobody knows asks again."""
+    lab = GateLab()
+    lab.send(GREETING)
+    with pytest.raises(ProtocolError, match="before a login"):
+        lab.send(GREETING)
+
+
+def test_any_other_request_in_the_middle_of_a_login_hears_so_and_is_cut_off() -> None:
+    lab = GateLab(delay_ms=0)
+    lab.shake_hands()
+    answer = lab.send(SaslHandshakeRequest(mechanism="PLAIN")).answer(SaslHandshakeResponse)
+    assert answer.error_code is ErrorCode.ILLEGAL_SASL_STATE
+    assert lab.peer.is_leaving
+    with pytest.raises(ConnectionLost):
+        lab.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"))
+    assert lab.peer.requester.principal == ANONYMOUS
+
+
+def test_versions_in_the_middle_of_a_login_hear_so_too() -> None:
+    lab = GateLab(delay_ms=0)
+    lab.shake_hands()
+    answer = lab.send(GREETING).answer(ApiVersionsResponse)
+    assert answer.error_code is ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_bytes_that_are_no_request_are_their_fault() -> None:
+    for content in (b"", b"GET / HTTP/1.1\r\n", bytes(40), b"\0\x12\0\x03"):
+        lab = GateLab()
+        with pytest.raises(ProtocolError):
+            lab.raw(content)
+
+
+def test_a_login_without_an_end_cannot_be_renewed() -> None:
+    lab = GateLab()
+    assert lab.log_in().session_lifetime_ms == 0
+    assert lab.shake_hands().error_code is ErrorCode.ILLEGAL_SASL_STATE
+    answer = lab.authenticate(b"\0alice\0alice-secret")
+    assert answer.error_code is ErrorCode.ILLEGAL_SASL_STATE
+    assert not lab.peer.is_leaving
+
+
+def test_a_login_that_has_run_out_ends_with_the_next_request() -> None:
+    lab = GateLab(max_reauth_ms=10_000)
+    assert lab.log_in().session_lifetime_ms == 10_000
+    lab.lab.pass_time(10_000)
+    assert lab.send(MetadataRequest(topics=None)).is_answered
+    lab.lab.pass_time(1)
+    with pytest.raises(ConnectionLost, match="run out"):
+        lab.send(MetadataRequest(topics=None))
+    assert lab.listener.counters.expired == 1
+
+
+def test_a_login_can_be_renewed_before_and_after_it_has_run_out() -> None:
+    """KIP-368."""
+    lab = GateLab(max_reauth_ms=10_000)
+    lab.log_in()
+    for pause_ms in (9_000, 11_000):
+        lab.lab.pass_time(pause_ms)
+        assert lab.log_in().session_lifetime_ms == 10_000
+        assert lab.send(MetadataRequest(topics=None)).is_answered
+    assert (lab.listener.counters.succeeded, lab.listener.counters.renewed) == (1, 2)
+
+
+def test_a_login_is_renewed_no_more_than_once_in_a_second() -> None:
+    lab = GateLab(max_reauth_ms=10_000)
+    lab.log_in()
+    lab.log_in()
+    assert lab.shake_hands().error_code is ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_nobody_becomes_somebody_else() -> None:
+    lab = GateLab(max_reauth_ms=10_000, delay_ms=0)
+    lab.log_in()
+    answer = lab.log_in(b"\0bob\0bob-secret")
+    assert answer.error_code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message is not None
+    assert "Cannot change principals" in answer.error_message
+    assert str(lab.peer.requester.principal) == "User:alice"
+    assert lab.peer.is_leaving
+    assert lab.listener.counters.not_renewed == 1
+
+
+def test_a_login_is_renewed_by_its_own_mechanism() -> None:
+    lab = GateLab(max_reauth_ms=10_000, delay_ms=0)
+    lab.log_in()
+    assert not lab.shake_hands("SCRAM-SHA-256").error_code
+    answer = lab.authenticate(b"n,,n=carol,r=abc")
+    assert answer.error_code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == (
+        "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported "
+        "for re-authentication of mechanism 'PLAIN'"
+    )
