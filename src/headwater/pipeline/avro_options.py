@@ -61,7 +61,9 @@ class AvroOptions:
             return self.subject
         option = f"{self.part}Subject"
         if topic is None and self.naming is not SubjectNaming.RECORD:
-            raise OptionRefused(f"which subject of the registry? Set {option}, or one topic")
+            raise OptionRefused(
+                f"which subject of the registry? Set {option}, in a pipeline subject, or one topic"
+            )
         if record is None and self.naming is not SubjectNaming.TOPIC:
             raise OptionRefused(
                 f"{self.naming.value} needs a record: set {self.part}Schema, or {option}"
