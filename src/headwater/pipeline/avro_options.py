@@ -5,7 +5,7 @@ would get wrong: a subject is needed only where a schema comes from the registry
 source with a schema of its own reads with the schemas of writers, which it finds by their ids.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -24,7 +24,13 @@ SOURCE_NAMES: Final = (
         for name in (f"{part}Schema", f"{part}Subject", f"{part}.subject.name.strategy")
     ),
 )
-SINK_NAMES: Final = (*SOURCE_NAMES, AUTO_REGISTER, USE_LATEST)
+SINK_NAMES: Final = (
+    *SOURCE_NAMES,
+    AUTO_REGISTER,
+    USE_LATEST,
+    "keySchemaId",
+    "valueSchemaId",
+)
 
 
 class SubjectNaming(Enum):
@@ -46,6 +52,8 @@ class AvroOptions:
     naming: SubjectNaming = SubjectNaming.TOPIC
     auto_register: bool = True
     use_latest: bool = False
+    # The schema's, if it is known already: then no registry is asked.
+    schema_id: int | None = None
 
     def subject_of(self, topic: str | None, record: str | None) -> str:
         """`OptionRefused` where it is named after something that there is not."""
@@ -53,7 +61,9 @@ class AvroOptions:
             return self.subject
         option = f"{self.part}Subject"
         if topic is None and self.naming is not SubjectNaming.RECORD:
-            raise OptionRefused(f"which subject of the registry? Set {option}, or one topic")
+            raise OptionRefused(
+                f"which subject of the registry? Set {option}, in a pipeline subject, or one topic"
+            )
         if record is None and self.naming is not SubjectNaming.TOPIC:
             raise OptionRefused(
                 f"{self.naming.value} needs a record: set {self.part}Schema, or {option}"
@@ -92,6 +102,21 @@ def read_avro(
     return {part: _of(options, part, url) for part in parts}
 
 
+def known_schemas(given: Mapping[str, str], targets: Mapping[str, AvroTarget]) -> dict[str, str]:
+    """Options of a sink with the schemas that were found for it.
+
+    Spark asks for them again with every batch of a stream: a registry that is away would stop a
+    query that knows all it needs, and a newer version would change it in the middle.
+    """
+    found = {name: text for name, text in given.items() if name.lower() != USE_LATEST}
+    for part, target in targets.items():
+        own = {f"{part}Schema".lower(), f"{part}SchemaId".lower()}
+        found = {name: text for name, text in found.items() if name.lower() not in own}
+        found[f"{part}Schema"] = target.schema
+        found[f"{part}SchemaId"] = str(target.schema_id)
+    return found
+
+
 def _of(options: GivenOptions, part: str, url: str) -> AvroOptions:
     found = AvroOptions(
         part=part,
@@ -101,7 +126,10 @@ def _of(options: GivenOptions, part: str, url: str) -> AvroOptions:
         naming=_naming(options, f"{part}.subject.name.strategy"),
         auto_register=options.flag(AUTO_REGISTER, default=True),
         use_latest=options.flag(USE_LATEST, default=False),
+        schema_id=options.number(f"{part}SchemaId", 1),
     )
+    if found.schema_id is not None and found.schema is None:
+        raise OptionRefused(f"{part}SchemaId is the id of {part}Schema, which is missing")
     if found.schema is not None and found.use_latest:
         raise OptionRefused(f"{part}Schema and {USE_LATEST} contradict each other: which one?")
     return found

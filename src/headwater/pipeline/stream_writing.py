@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from headwater.pipeline.avro_options import known_schemas
 from headwater.pipeline.data_source import refuse_unwritable, with_targets
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.routing import refuse_unstable
@@ -77,7 +78,7 @@ def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "
     """
     chosen = read_sink_options(options, is_streaming=True)
     refuse_unwritable(frame.schema, chosen)
-    with_targets(frame.schema, chosen)
+    options = known_schemas(options, with_targets(frame.schema, chosen).targets)
     is_exact = chosen.delivery is Delivery.EXACTLY_ONCE
     if is_exact and mode == "update" and is_remote(frame):
         raise OptionRefused(

@@ -171,6 +171,9 @@ def test_an_import_ends_well_when_somebody_has_had_enough(tmp_path: Path) -> Non
     assert "terminated with error" not in errors
 
 
+AVRO = ("--format", "avro", "--registry", "http://127.0.0.1:1")
+
+
 def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Where there is no Java, Spark would be the first to complain."""
     monkeypatch.setenv("JAVA_HOME", str(folder))
@@ -188,6 +191,11 @@ def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         (["export", "none", "files", "--schema", "a int"], 1, "none: there is no such topic"),
         (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
         (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),
+        (["export", "tea", "files"], 2, "is needed for JSON"),
+        (["export", "tea", "files", "--format", "avro", "--schema", "a int"], 2, "is for JSON"),
+        (["export", "tea", "files", "--format", "avro"], 2, "Avro needs it: http://host:8081"),
+        (["import", "files", "tea", *AVRO, "--avro-schema", "none.avsc"], 2, "No such file"),
+        (["import", "files", "tea", *AVRO], 1, "registry at 127.0.0.1:1 does not answer"),
     ],
 )
 def test_an_import_or_export_that_cannot_be_is_refused_before_spark_is_started(

@@ -72,6 +72,7 @@ def test_keys_and_values_may_have_a_format() -> None:
         ({"schema.registry.url": "http://r"}, "no meaning without keyFormat or valueFormat avro"),
         ({**AVRO, "value.subject.name.strategy": "x"}, "must be one of TopicNameStrategy"),
         ({**AVRO, "valueSchema": '"int"', "use.latest.version": "true"}, "contradict each other"),
+        ({**AVRO, "valueSchemaId": "7"}, "the id of valueSchema, which is missing"),
         ({"keyFormat": "xml"}, "keyFormat must be one of bytes, json"),
         ({"batchId": "-1"}, "at least 0"),
     ],

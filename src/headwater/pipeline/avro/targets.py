@@ -33,6 +33,9 @@ def targets_of(
     for part, options in avro.items():
         if part not in schema.names:
             raise OptionRefused(f"{part}Format=avro, and there is no column {part}")
+        if options.schema_id is not None and options.schema is not None:
+            found[part] = AvroTarget(options.schema_id, options.schema)
+            continue
         registry = reach(options.registry_url)
         try:
             found[part] = _target(schema[part], options, topic, registry)

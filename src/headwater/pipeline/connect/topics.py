@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headwater.pipeline.avro_options import known_schemas
 from headwater.pipeline.connect.postgresql import DELETED
 from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.sink_options import read_sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -64,6 +66,8 @@ def import_rows(
     """Rows of a connector into a topic, exactly once."""
     from pyspark.sql import functions
 
+    from headwater.pipeline.data_source import with_targets
+
     rows = _with(spark.readStream.format("headwater-connect"), connector, options).load()
     expect_key(key, rows.columns)
     row = functions.struct("*")
@@ -71,15 +75,16 @@ def import_rows(
     columns = [value.alias("value")]
     if key is not None:
         columns.append(functions.col(key).cast("string").alias("key"))
-    writer = (
-        rows.select(*columns)
-        .writeStream.format("headwater")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("topic", topic)
-        .option("delivery", "exactly-once")
-        .options(**({} if avro is None else avro.options()))
-    )
-    return _start(writer, running)
+    records = rows.select(*columns)
+    sink = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "topic": topic,
+        "delivery": "exactly-once",
+        **({} if avro is None else avro.options()),
+    }
+    chosen = with_targets(records.schema, read_sink_options(sink, is_streaming=True))
+    writer = records.writeStream.format("headwater")
+    return _start(writer.options(**known_schemas(sink, chosen.targets)), running)
 
 
 def export_rows(

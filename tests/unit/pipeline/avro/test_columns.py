@@ -260,3 +260,15 @@ def test_a_type_chooses_among_the_fields_of_a_schema() -> None:
 def test_a_type_that_a_schema_has_not_is_told(wanted: Any, reason: str) -> None:
     with pytest.raises(WrongColumns, match=reason):
         cut(record(("a", "long")), wanted, "value")
+
+
+def test_a_branch_of_the_writers_own_type_is_taken_before_one_that_it_can_be_read_as() -> None:
+    writer, reader = parse_schema('"int"'), parse_schema('["double", "int"]')
+    found = read(sent(writer, [1]), reader, _7=writer)
+    assert found.values.to_pylist() == [{"member0": None, "member1": 1}]
+
+
+def test_a_time_that_no_microseconds_have_is_unreadable_and_not_another_time() -> None:
+    long, millis = parse_schema('"long"'), '{"type": "long", "logicalType": "timestamp-millis"}'
+    found = read(sent(long, [1 << 60]), parse_schema(millis), _7=long)
+    assert "is out of range" in found.unreadable[0]

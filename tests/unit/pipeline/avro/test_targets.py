@@ -8,7 +8,7 @@ from pyspark.sql import types
 
 from headwater.pipeline.avro.spark_schemas import record_name, schema_of
 from headwater.pipeline.avro.targets import targets_of
-from headwater.pipeline.avro_options import AvroOptions, AvroTarget, SubjectNaming
+from headwater.pipeline.avro_options import AvroOptions, AvroTarget, SubjectNaming, known_schemas
 from headwater.pipeline.failures import OptionRefused, SchemaUnfit
 from tests.unit.pipeline.avro.fake_registry import FakeRegistry
 
@@ -74,6 +74,16 @@ def test_a_schema_that_may_not_be_registered_must_be_there() -> None:
     registry = FakeRegistry()
     first = target(registry)
     assert target(registry, auto_register=False) == first
+
+
+def test_a_query_that_knows_its_schema_asks_no_registry_again() -> None:
+    registry = FakeRegistry(big_teas_value=MADE)
+    given = {"valueFormat": "avro", "use.latest.version": "true", "valueSubject": "big-teas-value"}
+    options = known_schemas(given, {"value": target(registry, use_latest=True)})
+    assert "use.latest.version" not in options
+    registry.is_away = True
+    again = {"schema": options["valueSchema"], "schema_id": int(options["valueSchemaId"])}
+    assert target(registry, **again) == AvroTarget(1, options["valueSchema"])
 
 
 def test_a_column_that_is_not_there_cannot_be_avro() -> None:
