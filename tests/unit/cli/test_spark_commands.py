@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,17 @@ def endless(command: str, here: str, there: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "headwater", *words[command], "--json"]
 
 
+@contextmanager
+def running(words: list[str]) -> Iterator["subprocess.Popen[str]"]:
+    """A process that ends with the block at the latest, also when a test gives it up."""
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            yield run
+        except BaseException:
+            run.kill()
+            raise
+
+
 def need_java() -> None:
     try:
         find_java(os.environ)
@@ -123,9 +136,7 @@ def test_a_command_that_is_stopped_while_spark_starts_ends_well(
     need_java()
     with EmbeddedBroker() as broker, EmbeddedBroker() as other:
         words = endless(command, broker.bootstrap_servers, other.bootstrap_servers, tmp_path)
-        with subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as run:
+        with running(words) as run:
             until_s = time.monotonic() + 60
             while not has_child(run.pid):
                 assert run.poll() is None
@@ -150,12 +161,7 @@ def test_an_import_ends_well_when_somebody_has_had_enough(tmp_path: Path) -> Non
     need_java()
     with EmbeddedBroker() as broker:
         here = broker.bootstrap_servers
-        with subprocess.Popen(
-            endless("connect", here, here, tmp_path),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as run:
+        with running(endless("connect", here, here, tmp_path)) as run:
             with Consumer(bootstrap_servers=here, auto_offset_reset="earliest") as consumer:
                 consumer.assign([TopicPartition("tea", 0)])
                 until_s = time.monotonic() + 120
