@@ -1,11 +1,13 @@
 """The compiled kernel and its pure twin give the same results and the same refusals."""
 
 import random
+import struct
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ from headwater.records.buffers import BinaryBuffers, HeaderBuffers
 from headwater.records.building import build_batch
 from headwater.records.checksum import write_crc
 from headwater.records.consumed import ConsumedRecord
-from headwater.records.header import APPEND_TIME_FLAG, HEADER_BYTES, Codec, read_header
+from headwater.records.header import APPEND_TIME_FLAG, CRC_END, HEADER_BYTES, Codec, read_header
 from headwater.records.reading import read_records
 from headwater.records.record import Record
 from headwater.records.runs import IndexProgress
@@ -223,6 +225,7 @@ def test_encoded_batches_agree(
             batch_bytes=batch_bytes,
             expected_bytes=expected_bytes,
             allocate=lambda size: memoryview(bytearray(size)),
+            crc_from=CRC_END,
             finish=reversed_copy,
         )
     )
@@ -254,9 +257,39 @@ def test_ordinary_rows_are_encoded_alike(seed: int) -> None:
             batch_bytes=batch_bytes,
             expected_bytes=expected_bytes,
             allocate=lambda size: memoryview(bytearray(size)),
+            crc_from=HEADER_BYTES if seed % 2 else CRC_END,
             finish=None if seed % 3 else lambda batch: batch[::-1],
         )
     )
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 100, 65_535, 65_536, 65_537, 200_003])
+def test_checksums_of_any_length_agree(size: int) -> None:
+    """Long batches are summed in three parts, whose lengths have edges of their own."""
+    value = random.Random(size).randbytes(size)
+    offsets = struct.pack("=2i", 0, size)
+    agree(
+        lambda kernel: kernel.encode_batches(
+            1,
+            bytes(8),
+            None,
+            BinaryBuffers(None, offsets, value),
+            None,
+            template=TEMPLATE,
+            batch_bytes=1_000_000,
+            expected_bytes=0,
+            allocate=lambda size: memoryview(bytearray(size)),
+            crc_from=CRC_END,
+            finish=None,
+        )
+    )
+
+
+@given(st.binary(max_size=300), st.binary(max_size=3000))
+def test_the_checksum_of_two_parts_is_that_of_the_whole(first: bytes, second: bytes) -> None:
+    parts = crc32c(first), crc32c(second), len(second)
+    agree(lambda kernel: kernel.combined_crc(*parts))
+    assert _twin.combined_crc(*parts) == crc32c(first + second)
 
 
 def plain_column(cells: list[bytes], first: int, has_tail: bool) -> BinaryBuffers:

@@ -29,7 +29,9 @@ from headwater.net.tls import ClientTls
 from headwater.net.tls_channel import TlsChannel
 from headwater.net.tls_watch import Handshake, TlsWatch
 
-_SENT_BYTES_PER_TURN = 1_048_576
+# A producer's request has a mebibyte of records, and that with all around it shall not need another
+# turn: each one costs as much as sending some hundred kilobytes does.
+_SENT_BYTES_PER_TURN = 1_114_112
 # A large answer is received in one turn as far as it has come; but others want their turn too.
 _RECEIVES_PER_TURN = 16
 # Frames without an answer are in nobody's count; this bounds them.
@@ -120,7 +122,7 @@ class Peer:
         self._deadline_ms = 0
         # Whoever keeps large answers needs ever new memory, and fresh pages are dear.
         self._buffer = ReceiveBuffer(settings.headwater_answer_max_bytes, _new_block)
-        self._queue = SendQueue()
+        self._queue = SendQueue(_SENT_BYTES_PER_TURN)
         self._in_flight: deque[_InFlight] = deque()
         self._frame: memoryview | None = None
         self._is_scheduled = False

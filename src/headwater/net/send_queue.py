@@ -16,8 +16,8 @@ from headwater.records.header import Buffer
 
 # Far below the system's limit of 1,024; more would not make a call cheaper.
 _BUFFERS_AT_ONCE = 128
-# Large buffers are cold reads. Each byte of them is copied while the loop waits, and whoever lags
-# can wait for another turn of it; those that follow the end of a log cannot.
+# A broker's large buffers are cold reads. Each byte of them is copied while the loop waits, and
+# whoever lags can wait for another turn of it; those that follow the end of a log cannot.
 _MEMORY_AT_ONCE_BYTES = 262_144
 _SMALL_BYTES = 4_096
 
@@ -43,9 +43,11 @@ Part = Buffer | FileRange
 class SendQueue:
     """Parts in, bytes out, as far as the channel takes them."""
 
-    __slots__ = ("_parts", "_range_count", "_sent_of_first", "size_bytes")
+    __slots__ = ("_at_once_bytes", "_parts", "_range_count", "_sent_of_first", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, memory_at_once_bytes: int = _MEMORY_AT_ONCE_BYTES) -> None:
+        """So many bytes of buffers, as opposed to files, are sent before others have a turn."""
+        self._at_once_bytes = memory_at_once_bytes
         self._parts: deque[Part] = deque()
         # Without any, nobody has to ask each part what it is, which is dear for small answers.
         self._range_count = 0
@@ -76,8 +78,8 @@ class SendQueue:
         while self._parts and total < limit_bytes:
             is_memory = isinstance(self._parts[0], Buffer)
             limit = limit_bytes - total
-            if is_memory and limit > _MEMORY_AT_ONCE_BYTES:
-                limit = _MEMORY_AT_ONCE_BYTES
+            if is_memory and limit > self._at_once_bytes:
+                limit = self._at_once_bytes
             offered, sent = self._send_first(channel, limit)
             if sent:
                 total += sent
@@ -88,7 +90,7 @@ class SendQueue:
                     self._parts.clear()
                     self._sent_of_first = 0
             # A channel that took less than it was offered is full; asking again is a wasted call.
-            if sent is None or sent < offered or (sent == _MEMORY_AT_ONCE_BYTES and is_memory):
+            if sent is None or sent < offered or (sent == self._at_once_bytes and is_memory):
                 break
         return total
 

@@ -193,7 +193,6 @@ def decode_sections(
         batch = batch_of(header)
         if source is None or buffer is not source.owner:
             source = Borrowed(buffer)
-            whole = memoryview(buffer)
             if views:
                 if source.size > INT32_MAX:
                     refuse(COLUMN_TOO_LARGE)
@@ -201,7 +200,7 @@ def decode_sections(
         assert 0 <= start <= stop <= source.size, "a section lies within its buffer"
         if checks_crc and not batch.attributes & CODEC_MASK:
             assert start >= HEADER_BYTES, "an uncompressed section lies behind its header"
-            if crc32c(whole[start - HEADER_BYTES + CRC_END : stop]) != header.crc:
+            if not has_right_crc(buffer, source.bytes, start - HEADER_BYTES, stop):
                 check_crc(buffer, header, start - HEADER_BYTES)
         base = source.bytes + start
         if views:

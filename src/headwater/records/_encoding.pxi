@@ -400,6 +400,16 @@ cdef inline void save(
     writing.max_timestamp = max_timestamp
 
 
+cdef struct Cut:
+    # A finished batch in a piece of memory.
+    Py_ssize_t start
+    Py_ssize_t size
+
+
+cdef enum:
+    CUTS_AT_ONCE = 64
+
+
 cdef class Arena:
     """Room for batches, taken from the caller in large pieces.
 
@@ -436,11 +446,8 @@ cdef class Arena:
         self.used = 0
         return 0
 
-    cdef object cut(self, Py_ssize_t size):
-        """The next bytes as a batch of their own."""
-        cdef object batch = self.piece[self.used : self.used + size]
-        self.used += size
-        return batch
+    cdef object cut(self, const Cut* cut):
+        return self.piece[cut.start : cut.start + cut.size]
 
 
 def encode_batches(
@@ -454,6 +461,7 @@ def encode_batches(
     Py_ssize_t batch_bytes,
     Py_ssize_t expected_bytes,
     allocate,
+    Py_ssize_t crc_from,
     finish,
 ):
     """Columns into whole uncompressed batches, with their CRC or finished by the caller."""
@@ -488,40 +496,105 @@ def encode_batches(
             header_values = foreign(headers.values)
             table.header_values = header_values.column
     writing.row = 0
+    writing.used = 0
     writing.sequence = template.base_sequence
     while writing.row < row_count:
-        batch = encode_batch(&table, &writing, batch_bytes, front, arena)
-        if finish is None:
-            put_big_endian(writing.start + CRC_START, crc32c(batch[CRC_END:]), 4)
-        else:
-            batch = finish(batch)
-        batches.append(batch)
+        encode_run(&table, &writing, batch_bytes, front, arena, crc_from, finish, batches)
     return batches
 
 
-cdef object encode_batch(
-    const Table* table, Writing* writing, Py_ssize_t batch_bytes, bytes front, Arena arena
-):
-    cdef int status
-    if arena.size - arena.used < HEADER_BYTES:
-        arena.take_piece(HEADER_BYTES + min(max(batch_bytes, 0), FIRST_ROOM_BYTES), 0)
-    writing.used = HEADER_BYTES
-    writing.count = 0
-    while True:
-        writing.start = &arena.view[arena.used]
-        writing.room = arena.size - arena.used
-        with nogil:
-            status = write_records(table, writing, batch_bytes)
-        if status != NEED_ROOM:
-            break
-        arena.take_piece(max(writing.room, 2 * writing.used), writing.used)
+cdef int encode_run(
+    const Table* table,
+    Writing* writing,
+    Py_ssize_t batch_bytes,
+    bytes front,
+    Arena arena,
+    Py_ssize_t crc_from,
+    finish,
+    list batches,
+) except -1:
+    """As many batches as the present piece of memory has room for, and a new piece if need be."""
+    cdef Cut cuts[CUTS_AT_ONCE]
+    cdef int count = 0, index, status
+    cdef uint8_t* base = NULL if arena.size == 0 else &arena.view[0]
+    cdef const uint8_t* header = <const uint8_t*><char*>front
+    cdef bint writes_crc = finish is None and CAN_BE_QUICK
+    with nogil:
+        status = write_batches(
+            table,
+            writing,
+            batch_bytes,
+            header,
+            base,
+            arena.size,
+            &arena.used,
+            crc_from if writes_crc else 0,
+            cuts,
+            &count,
+        )
+    for index in range(count):
+        batch = arena.cut(&cuts[index])
+        if finish is not None:
+            batch = finish(batch)
+        elif not writes_crc:
+            put_big_endian(base + cuts[index].start + CRC_START, crc32c(batch[crc_from:]), 4)
+        batches.append(batch)
+    if status == NEED_ROOM:
+        return arena.take_piece(max(writing.room, 2 * writing.used), writing.used)
     if status != OK and status != FULL:
         refuse(status)
-    if writing.used - LENGTH_END > INT32_MAX:
-        refuse(RECORD_TOO_LARGE)
-    memcpy(writing.start, <char*>front, HEADER_BYTES)
-    write_header(writing)
-    return arena.cut(writing.used)
+    return 0
+
+
+cdef int write_batches(
+    const Table* table,
+    Writing* writing,
+    Py_ssize_t batch_bytes,
+    const uint8_t* header,
+    uint8_t* base,
+    Py_ssize_t size,
+    Py_ssize_t* begin,
+    Py_ssize_t crc_from,
+    Cut* cuts,
+    int* count,
+) noexcept nogil:
+    """Write batches until all rows are written, no cut is left, or more room is needed.
+
+    A batch is under way while `used` is above zero; it begins at `begin`.
+    """
+    cdef int status
+    while True:
+        if writing.used == 0:
+            if size - begin[0] < HEADER_BYTES:
+                writing.room = HEADER_BYTES + min(max(batch_bytes, 0), FIRST_ROOM_BYTES)
+                return NEED_ROOM
+            writing.used = HEADER_BYTES
+            writing.count = 0
+        writing.start = base + begin[0]
+        writing.room = size - begin[0]
+        status = write_records(table, writing, batch_bytes)
+        if status != OK and status != FULL:
+            return status
+        if writing.used - LENGTH_END > INT32_MAX:
+            return RECORD_TOO_LARGE
+        memcpy(writing.start, header, HEADER_BYTES)
+        write_header(writing)
+        if crc_from:
+            # Now, while the processor has the bytes at hand.
+            put_big_endian(
+                writing.start + CRC_START,
+                quick_crc32c(writing.start + crc_from, writing.used - crc_from),
+                4,
+            )
+        cuts[count[0]].start = begin[0]
+        cuts[count[0]].size = writing.used
+        count[0] += 1
+        begin[0] += writing.used
+        writing.used = 0
+        if writing.row == table.row_count:
+            return OK
+        if count[0] == CUTS_AT_ONCE:
+            return FULL
 
 
 cdef void write_header(Writing* writing) noexcept nogil:

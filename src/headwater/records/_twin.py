@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable
 
 from headwater.model.failures import BatchTooLarge, CorruptBatch
+from headwater.records._twin_batches import combined_crc as combined_crc
 from headwater.records._twin_batches import last_header as last_header
 from headwater.records._twin_batches import ordinary_header as ordinary_header
 from headwater.records._twin_batches import producer_headers as producer_headers
@@ -165,6 +166,7 @@ def encode_batches(
     batch_bytes: int,
     expected_bytes: int,  # noqa: ARG001  only the compiled kernel allocates ahead
     allocate: Callable[[int], memoryview],
+    crc_from: int,
     finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]:
     """Columns into whole uncompressed batches, with their CRC or finished by the caller.
@@ -172,7 +174,8 @@ def encode_batches(
     The template gives what all batches share, and the first one's base sequence. A batch ends
     before the record that would take it over `batch_bytes`; a record that is larger alone gets
     one of its own. Timestamps are 64-bit numbers, one for each row. Room for the batches comes
-    from `allocate`; how much all of them will need is a guess that may be wrong.
+    from `allocate`; how much all of them will need is a guess that may be wrong. What stands in the
+    place of the CRC is that of a batch from `crc_from` on.
     """
     times = memoryview(timestamps).cast("B")[: 8 * row_count].cast("q")
     if len(times) != row_count:
@@ -195,7 +198,7 @@ def encode_batches(
         batch[:HEADER_BYTES] = HEADER.pack(*template)
         batch[HEADER_BYTES:] = payload
         if finish is None:
-            write_crc(batch, 0, size)
+            write_crc(batch, 0, size, crc_from)
         batches.append(batch if finish is None else finish(batch))
         sequence = sequence_after(template.base_sequence, count)
         template = template._replace(base_sequence=sequence)

@@ -25,6 +25,8 @@ from headwater.records.header import (
 from headwater.records.runs import BATCHES_REMEMBERED, IndexEntry, IndexProgress, SoundRun
 
 _PRODUCER_SLOTS = 64
+_CASTAGNOLI = 0x82F63B78
+_X_TO_THE_EIGHTH = 0x00800000
 
 
 def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]:
@@ -178,3 +180,27 @@ def _is_sane(header: BatchHeader) -> bool:
         and header.last_offset_delta >= 0
         and header.record_count >= 0
     )
+
+
+def combined_crc(first: int, second: int, second_bytes: int) -> int:
+    """The checksum of two strings one behind the other, from those of each.
+
+    A checksum is the rest of a division of polynomials, the highest power in its lowest bit. More
+    bytes behind a string multiply its polynomial by a power of x.
+    """
+    power = _X_TO_THE_EIGHTH
+    while second_bytes:
+        if second_bytes & 1:
+            first = _product(power, first)
+        power = _product(power, power)
+        second_bytes >>= 1
+    return first ^ second
+
+
+def _product(left: int, right: int) -> int:
+    product = 0
+    for shift in range(31, -1, -1):
+        if left >> shift & 1:
+            product ^= right
+        right = right >> 1 ^ (_CASTAGNOLI if right & 1 else 0)
+    return product

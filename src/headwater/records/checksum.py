@@ -22,7 +22,12 @@ def check_crc(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
         raise CorruptBatch(f"the batch carries CRC {header.crc:08x}, its bytes give {actual:08x}")
 
 
-def write_crc(buffer: bytearray | memoryview, position: int, size_bytes: int) -> None:
-    """Compute the checksum of a finished batch and put it in its place."""
-    crc = crc32c.crc32c(memoryview(buffer)[position + CRC_END : position + size_bytes])
+def write_crc(
+    buffer: bytearray | memoryview, position: int, size_bytes: int, crc_from: int = CRC_END
+) -> None:
+    """Compute the checksum of a finished batch and put it in its place.
+
+    With `crc_from` it is that of the batch's last bytes only, which no reader will take for right.
+    """
+    crc = crc32c.crc32c(memoryview(buffer)[position + crc_from : position + size_bytes])
     _CRC.pack_into(buffer, position + CRC_START, crc)

@@ -29,6 +29,7 @@ from headwater.records.compression import compress
 from headwater.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,
+    CRC_END,
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
@@ -39,7 +40,7 @@ from headwater.records.header import (
     read_header,
     sequence_after,
 )
-from headwater.records.kernel import decode_sections, encode_batches, scan
+from headwater.records.kernel import decode_sections, encode_batches, new_block, scan
 from headwater.records.kernel import murmur2_column as hash_column
 from headwater.records.payload import DEFAULT_LIMIT_BYTES, record_section
 from headwater.records.plain_values import binaries, integer, null
@@ -104,7 +105,7 @@ def encode_columns(
     producer_epoch: int = NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
-    writes_crc: bool = True,
+    crc_from: int = CRC_END,
 ) -> list[memoryview]:
     """Rows as record batches of about `batch_bytes` before compression, ready to be sent.
 
@@ -112,7 +113,8 @@ def encode_columns(
     milliseconds or of timestamp type, `headers` as a list of key and value. A missing column, or
     a null in it, is a null key or value, no headers, or the default timestamp. Batches share
     pieces of memory of some megabytes, and keep them for as long as one of them lives. A caller
-    who will change headers writes the CRC then, and need not have it now.
+    who will change headers wants the CRC from `HEADER_BYTES` on, for `sealing.renew_crc`; a batch
+    that is compressed has the whole one always.
     """
     template = BatchHeader(
         base_offset=0,
@@ -129,14 +131,10 @@ def encode_columns(
         base_sequence=base_sequence,
         record_count=0,
     )
-    finish: Callable[[memoryview], memoryview] | None = None
-    if codec is not Codec.NONE:
-        finish = partial(_packed, codec=codec, level=level)
-    elif not writes_crc:
-        finish = _as_it_is
+    finish = None if codec is Codec.NONE else partial(_packed, codec=codec, level=level)
     batches: list[memoryview] = []
     for rows in _whole_batches(data):
-        batches += _encode(rows, template, batch_bytes, default_timestamp, finish)
+        batches += _encode(rows, template, batch_bytes, default_timestamp, crc_from, finish)
         count = rows.num_rows
         template = template._replace(base_sequence=sequence_after(template.base_sequence, count))
     return batches
@@ -260,6 +258,7 @@ def _encode(
     template: BatchHeader,
     batch_bytes: int,
     default_timestamp: int,
+    crc_from: int,
     finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]:
     columns = {name: rows.column(name) for name in rows.schema.names}
@@ -273,18 +272,10 @@ def _encode(
         template=template,
         batch_bytes=batch_bytes,
         expected_bytes=rows.nbytes + rows.num_rows * _RECORD_OVERHEAD_BYTES,
-        allocate=_allocate,
+        allocate=new_block,
+        crc_from=crc_from,
         finish=finish,
     )
-
-
-def _allocate(size_bytes: int) -> memoryview:
-    """From Arrow's pool, which keeps freed memory: fresh pages cost more than filling them."""
-    return memoryview(pa.allocate_buffer(size_bytes)).cast("B")
-
-
-def _as_it_is(batch: memoryview) -> memoryview:
-    return batch
 
 
 def _packed(batch: memoryview, codec: Codec, level: int | None) -> memoryview:

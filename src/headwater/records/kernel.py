@@ -11,6 +11,7 @@ if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
     from headwater.records._twin import (
         OffsetMap,
         check_records,
+        combined_crc,
         consumed_records,
         decode_sections,
         encode_batches,
@@ -38,6 +39,7 @@ else:
             BatchBuilder,
             OffsetMap,
             check_records,
+            combined_crc,
             consumed_records,
             decode_sections,
             encode_batches,
@@ -62,6 +64,7 @@ else:
         from headwater.records._twin import (
             OffsetMap,
             check_records,
+            combined_crc,
             consumed_records,
             decode_sections,
             encode_batches,
@@ -89,6 +92,7 @@ __all__ = [
     "BatchBuilder",
     "OffsetMap",
     "check_records",
+    "combined_crc",
     "consumed_records",
     "decode_sections",
     "encode_batches",

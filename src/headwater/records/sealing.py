@@ -1,7 +1,13 @@
 """A header and its records made into one batch: length, magic and CRC are set here only."""
 
+import struct
+
+import crc32c
+
 from headwater.records.checksum import write_crc
 from headwater.records.header import (
+    CRC_END,
+    CRC_START,
     HEADER,
     HEADER_BYTES,
     LENGTH_END,
@@ -9,6 +15,9 @@ from headwater.records.header import (
     BatchHeader,
     Buffer,
 )
+from headwater.records.kernel import combined_crc
+
+_CRC = struct.Struct(">I")
 
 
 def seal_batch(header: BatchHeader, payload: Buffer) -> bytes:
@@ -18,3 +27,10 @@ def seal_batch(header: BatchHeader, payload: Buffer) -> bytes:
     batch[HEADER_BYTES:] = payload
     write_crc(batch, 0, len(batch))
     return bytes(batch)
+
+
+def renew_crc(batch: bytearray | memoryview, records_crc: int) -> None:
+    """Write the CRC of a batch whose header has changed, without a look at its records."""
+    front = crc32c.crc32c(memoryview(batch)[CRC_END:HEADER_BYTES])
+    crc = combined_crc(front, records_crc, len(batch) - HEADER_BYTES)
+    _CRC.pack_into(batch, CRC_START, crc)

@@ -8,7 +8,6 @@ import pytest
 
 from headwater.model.failures import BatchError, CorruptBatch, DecompressionBomb, InvalidRecord
 from headwater.records.building import build_batch
-from headwater.records.checksum import write_crc
 from headwater.records.columns import (
     SCHEMA,
     decode_batches,
@@ -17,10 +16,17 @@ from headwater.records.columns import (
     partition_column,
 )
 from headwater.records.control import ControlType, build_marker
-from headwater.records.header import APPEND_TIME_FLAG, Codec, TimestampType, read_header
+from headwater.records.header import (
+    APPEND_TIME_FLAG,
+    HEADER_BYTES,
+    Codec,
+    TimestampType,
+    read_header,
+)
 from headwater.records.kernel import murmur2, scan
 from headwater.records.reading import read_records
 from headwater.records.record import Record
+from headwater.records.sealing import renew_crc
 
 RECORDS = [
     Record(key=b"a", value=b"1", timestamp=1000, headers=(("trace", b"x"), ("none", None))),
@@ -317,9 +323,12 @@ def test_damage_never_decodes_silently() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_a_checksum_that_is_written_later_makes_the_same_batch(codec: Codec) -> None:
+def test_a_checksum_that_is_finished_later_makes_the_same_batch(codec: Codec) -> None:
     table = pa.Table.from_pylist(ROWS)
-    later = encode_columns(table, codec=codec, writes_crc=False)
-    for batch in later:
-        write_crc(batch, 0, len(batch))
-    assert later == encode_columns(table, codec=codec)
+    whole = encode_columns(table, codec=codec)
+    later = encode_columns(table, codec=codec, crc_from=HEADER_BYTES)
+    if codec is Codec.NONE:
+        assert later != whole
+        for batch in later:
+            renew_crc(batch, read_header(batch).crc)
+    assert later == whole

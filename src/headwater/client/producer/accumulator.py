@@ -17,7 +17,12 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from headwater.client.producer.buffer_memory import BufferMemory, MemoryClaim
-from headwater.client.producer.partition_queues import Append, PartitionQueue, TopicQueues
+from headwater.client.producer.partition_queues import (
+    Append,
+    PartitionQueue,
+    PlacedBatch,
+    TopicQueues,
+)
 from headwater.client.producer.partitioning import StickyPartition
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.records.header import HEADER_BYTES
@@ -132,15 +137,17 @@ class Accumulator:
             batch.close()
 
     def put_locked(
-        self, queue: PartitionQueue, batch: ProducerBatch, claim: MemoryClaim | None = None
+        self, batches: Sequence[PlacedBatch], claim: MemoryClaim | None = None
     ) -> MemoryClaim | None:
-        """Add a whole batch behind all others; without memory, a place in line as above."""
-        if not self.memory.take(batch.reserved_bytes, claim):
-            return self._wait_in_line_locked(batch.reserved_bytes, claim)
-        self.close_locked(queue)
-        self._add_locked(queue, batch)
-        self.backlog_bytes += batch.size_bytes
-        self.ready[queue] = None
+        """Add whole batches behind all others; without memory for all, a place in line as above."""
+        needed_bytes = sum(batch.reserved_bytes for _, batch in batches)
+        if not self.memory.take(needed_bytes, claim):
+            return self._wait_in_line_locked(needed_bytes, claim)
+        for queue, batch in batches:
+            self.close_locked(queue)
+            self._add_locked(queue, batch)
+            self.backlog_bytes += batch.size_bytes
+            self.ready[queue] = None
         return None
 
     def _wait_in_line_locked(self, needed_bytes: int, claim: MemoryClaim | None) -> MemoryClaim:

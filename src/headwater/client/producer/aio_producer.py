@@ -10,7 +10,7 @@ delivery.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,8 +25,7 @@ from headwater.client.loop_thread import Wakeup
 from headwater.client.producer.bad_records import check_record
 from headwater.client.producer.buffer_memory import MemoryClaim
 from headwater.client.producer.interceptors import Interceptors
-from headwater.client.producer.partition_queues import PartitionQueue
-from headwater.client.producer.producer_batch import ProducerBatch
+from headwater.client.producer.partition_queues import PlacedBatch
 from headwater.client.producer.producer_core import Headers, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
@@ -106,9 +105,9 @@ class Producer:
         deadline_ms = engine.deadline_ms()
         await engine.prepare(topic, None, deadline_ms)
         sent: list[tuple[RecordFuture, int]] = []
-        for queue, batch in table_batches(self._core, topic, table):
-            await self._put(queue, batch)
-            sent.append((RecordFuture(batch, 0, -1), batch.count))
+        for batches in table_batches(self._core, topic, table):
+            await self._put(batches)
+            sent += [(RecordFuture(batch, 0, -1), batch.count) for _, batch in batches]
         return TableFuture(sent)
 
     async def send_batch(self, topic: str, partition: int, batch: bytearray) -> RecordFuture:
@@ -122,9 +121,9 @@ class Producer:
         known = self._core.accumulator.topics.get(topic)
         if known is None or not 0 <= partition < known.partition_count:
             await engine.prepare(topic, partition, engine.deadline_ms())
-        queue, taken = whole_batch(self._core, topic, partition, batch)
-        await self._put(queue, taken)
-        return RecordFuture(taken, 0, -1)
+        placed = whole_batch(self._core, topic, partition, batch)
+        await self._put([placed])
+        return RecordFuture(placed[1], 0, -1)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until all records sent so far are settled; raises `KafkaTimeout` if they are not."""
@@ -215,14 +214,14 @@ class Producer:
         finally:
             self._core.stop_waiting(record)
 
-    async def _put(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Send a whole batch, once there is memory for it."""
+    async def _put(self, batches: Sequence[PlacedBatch]) -> None:
+        """Send whole batches, once there is memory for them."""
         deadline_ms = self._engine().deadline_ms()
-        claim = waits = self._core.put(queue, batch)
+        claim = waits = self._core.put(batches)
         try:
             while waits is not None:
                 await self._wait_for_memory(waits, deadline_ms)
-                waits = self._core.put(queue, batch, waits)
+                waits = self._core.put(batches, waits)
         finally:
             if claim is not None:
                 self._core.leave_line(claim)

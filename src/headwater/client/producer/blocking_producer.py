@@ -9,7 +9,7 @@ must be short, and must not wait for the producer. A producer does not survive a
 the process that uses it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -24,8 +24,7 @@ from headwater.client.loop_thread import LoopThread, Wakeup
 from headwater.client.producer.bad_records import check_record
 from headwater.client.producer.buffer_memory import MemoryClaim
 from headwater.client.producer.interceptors import Interceptors
-from headwater.client.producer.partition_queues import PartitionQueue
-from headwater.client.producer.producer_batch import ProducerBatch
+from headwater.client.producer.partition_queues import PlacedBatch
 from headwater.client.producer.producer_core import Headers, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
@@ -105,9 +104,9 @@ class Producer:
 
         self._prepare(topic, None, self._engine.deadline_ms())
         sent: list[tuple[RecordFuture, int]] = []
-        for queue, batch in table_batches(self._core, topic, table):
-            self._put(queue, batch)
-            sent.append((RecordFuture(batch, 0, -1), batch.count))
+        for batches in table_batches(self._core, topic, table):
+            self._put(batches)
+            sent += [(RecordFuture(batch, 0, -1), batch.count) for _, batch in batches]
         return TableFuture(sent)
 
     def send_batch(self, topic: str, partition: int, batch: bytearray) -> RecordFuture:
@@ -120,9 +119,9 @@ class Producer:
         known = self._core.accumulator.topics.get(topic)
         if known is None or not 0 <= partition < known.partition_count:
             self._prepare(topic, partition, self._engine.deadline_ms())
-        queue, taken = whole_batch(self._core, topic, partition, batch)
-        self._put(queue, taken)
-        return RecordFuture(taken, 0, -1)
+        placed = whole_batch(self._core, topic, partition, batch)
+        self._put([placed])
+        return RecordFuture(placed[1], 0, -1)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all records sent so far are settled; raises `KafkaTimeout` if they are not.
@@ -223,14 +222,14 @@ class Producer:
     def _prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
         self._thread.run(self._engine.prepare(topic, partition, deadline_ms))
 
-    def _put(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Send a whole batch, once there is memory for it."""
+    def _put(self, batches: Sequence[PlacedBatch]) -> None:
+        """Send whole batches, once there is memory for them."""
         deadline_ms = self._engine.deadline_ms()
-        claim = waits = self._core.put(queue, batch)
+        claim = waits = self._core.put(batches)
         try:
             while waits is not None:
                 self._wait_for_memory(waits, deadline_ms)
-                waits = self._core.put(queue, batch, waits)
+                waits = self._core.put(batches, waits)
         finally:
             if claim is not None:
                 self._core.leave_line(claim)

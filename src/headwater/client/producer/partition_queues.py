@@ -38,6 +38,10 @@ class PartitionQueue:
         return self.topic.name
 
 
+PlacedBatch = tuple[PartitionQueue, ProducerBatch]
+"""A whole batch and the partition that it is for."""
+
+
 @dataclass(slots=True, eq=False)
 class TopicQueues:
     """The partitions of one topic."""

@@ -29,6 +29,7 @@ from headwater.records.header import (
 )
 from headwater.records.kernel import BatchBuilder
 from headwater.records.reading import read_records
+from headwater.records.sealing import renew_crc
 
 NO_OFFSET: Final = -1
 _ATTRIBUTES: Final = struct.Struct(">h")
@@ -46,6 +47,7 @@ class ProducerBatch:
         "_callbacks",
         "_event",
         "_lock",
+        "_records_crc",
         "_sealed",
         "append_time_ms",
         "attempts",
@@ -99,6 +101,8 @@ class ProducerBatch:
         self.codec: Codec | None = None
         self._lock = lock
         self._sealed: bytearray | memoryview | None = None
+        # Where it is known, the checksum of a batch costs no look at its records.
+        self._records_crc: int | None = None
         self._event: threading.Event | None = None
         self._callbacks: list[tuple[int, RecordFuture, Callback]] | None = None
 
@@ -168,9 +172,12 @@ class ProducerBatch:
             self.builder.close()
             self.count = self.builder.count
 
-    def adopt(self, encoded: bytearray | memoryview, count: int) -> None:
+    def adopt(
+        self, encoded: bytearray | memoryview, count: int, *, records_crc: int | None = None
+    ) -> None:
         """Be a batch that was encoded elsewhere."""
         self._sealed = encoded
+        self._records_crc = records_crc
         self.count = count
 
     def seal(self, codec: Codec, level: int | None) -> None:
@@ -214,7 +221,10 @@ class ProducerBatch:
         _PRODUCER.pack_into(
             content, _PRODUCER_POSITION, self.producer_id, self.producer_epoch, self.base_sequence
         )
-        write_crc(content, 0, len(content))
+        if self._records_crc is None:
+            write_crc(content, 0, len(content))
+        else:
+            renew_crc(content, self._records_crc)
         return memoryview(content)
 
     def split(self, limit_bytes: int) -> list["ProducerBatch"]:

@@ -8,7 +8,7 @@ What a reader would get wrong: this is the path of every record, so it has few s
 the usual case it is a lookup, a partition, and one call into the compiled kernel under the lock.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, Final, SupportsIndex
 
@@ -24,9 +24,8 @@ from headwater.client.errors import (
 from headwater.client.producer.accumulator import Accumulator, batch_bytes_of
 from headwater.client.producer.bad_records import check_headers, check_serialized, timestamp_ms
 from headwater.client.producer.buffer_memory import MemoryClaim
-from headwater.client.producer.partition_queues import PartitionQueue, TopicQueues
+from headwater.client.producer.partition_queues import PartitionQueue, PlacedBatch, TopicQueues
 from headwater.client.producer.partitioning import StickyPartition, partitioner
-from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.producer.record_future import RecordFuture
 from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
@@ -223,15 +222,17 @@ class ProducerCore:
                     known.resize(0)
 
     def put(
-        self, queue: PartitionQueue, batch: ProducerBatch, claim: MemoryClaim | None = None
+        self, batches: Sequence[PlacedBatch], claim: MemoryClaim | None = None
     ) -> MemoryClaim | None:
-        """Take a whole batch; without memory, a place in line, to come back with."""
+        """Take whole batches; without memory for all, a place in line, to come back with."""
         with self.accumulator.lock:
             if self.refusal is not None:
                 raise self.refusal
-            # Its time begins now, and not before it had memory; the oldest expire first.
-            batch.created_ms = self.steady_ms()
-            waiting = self.accumulator.put_locked(queue, batch, claim)
+            # Their time begins now, and not before they had memory; the oldest expire first.
+            now_ms = self.steady_ms()
+            for _, batch in batches:
+                batch.created_ms = now_ms
+            waiting = self.accumulator.put_locked(batches, claim)
         self._wake()
         return waiting
 

@@ -2,8 +2,8 @@
 
 The table goes through in slices, so that memory stays bounded however long it is. Within a slice
 the rows of a partition keep their order. What a reader would get wrong: rows without a key and
-without a partition may go anywhere, so they are not moved at all. Runs of them go to one partition
-after the other.
+without a partition may go anywhere, so they are not moved at all. Batches of them go to one
+partition after the other.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client.errors import InvalidPartitions, InvalidRecord, MessageTooLarge
-from headwater.client.producer.partition_queues import PartitionQueue, TopicQueues
+from headwater.client.producer.partition_queues import PlacedBatch, TopicQueues
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import ProducerCore
 from headwater.records.columns import encode_columns, partition_column
-from headwater.records.header import HEADER_BYTES, read_header
+from headwater.records.header import HEADER_BYTES, Codec, read_header
 from headwater.records.plain_values import integer
 
 if TYPE_CHECKING:
@@ -26,33 +26,52 @@ else:
     AnyArray = pa.Array
 
 _COLUMNS = ("value", "key", "partition", "timestamp", "headers")
-_SLICES_IN_MEMORY = 4
-# Varints and attributes of a row: the most, and what is usual.
+# So that some of a table can be on its way while more of it is encoded.
+_SHARES_OF_MEMORY = 4
+# Varints and attributes of a row, at most.
 _ROW_OVERHEAD_MAX_BYTES = 36
-_ROW_OVERHEAD_BYTES = 12
 
 
 def table_batches(
     core: ProducerCore, topic: str, table: pa.Table | pa.RecordBatch
-) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
-    """The batches in which a table is sent. Raises before the first one what is wrong with it."""
+) -> Iterator[list[PlacedBatch]]:
+    """The batches in which a table is sent, some at a time: those that are to be put together.
+
+    Raises before the first one what is wrong with the table.
+    """
     unknown = set(table.schema.names) - set(_COLUMNS)
     if unknown or len(set(table.schema.names)) < len(table.schema.names):
         raise InvalidRecord(f"a table has {', '.join(_COLUMNS)}, and not {table.schema.names}")
     queues = core.accumulator.topics[topic]
     _check_rows(core, table)
-    for rows in _slices(table, core.settings.buffer_memory // _SLICES_IN_MEMORY):
+    share_bytes = core.settings.buffer_memory // _SHARES_OF_MEMORY
+    for rows in _slices(table, share_bytes):
         for partition, part in _by_partition(core, queues, rows):
-            for encoded in encode_columns(
+            encoded = encode_columns(
                 part,
                 codec=core.settings.codec,
                 level=core.settings.codec_level,
                 batch_bytes=_batch_bytes(core),
                 default_timestamp=core.now_ms(),
-                # The sender stamps the producer's id on it, and writes the checksum of that.
-                writes_crc=False,
-            ):
-                yield queues.queues[partition], _batch(core, topic, partition, encoded)
+                # The sender stamps the producer's id on it, and needs the checksum of the rest.
+                crc_from=HEADER_BYTES,
+            )
+            for group in _groups(encoded, share_bytes):
+                yield [_placed(core, queues, partition, batch) for batch in group]
+
+
+def _groups(batches: list[memoryview], limit_bytes: int) -> Iterator[list[memoryview]]:
+    """Batches that wait for memory together, of about so many bytes; rows may have grown."""
+    group: list[memoryview] = []
+    size_bytes = 0
+    for batch in batches:
+        if group and size_bytes + len(batch) > limit_bytes:
+            yield group
+            group, size_bytes = [], 0
+        group.append(batch)
+        size_bytes += len(batch)
+    if group:
+        yield group
 
 
 def _batch_bytes(core: ProducerCore) -> int:
@@ -62,17 +81,25 @@ def _batch_bytes(core: ProducerCore) -> int:
     )
 
 
-def _batch(core: ProducerCore, topic: str, partition: int, encoded: memoryview) -> ProducerBatch:
+def _placed(
+    core: ProducerCore, queues: TopicQueues, partition: int | None, encoded: memoryview
+) -> PlacedBatch:
+    """A batch in the form of those that wait to be sent, and where it waits."""
+    if partition is None:
+        with core.accumulator.lock:
+            partition = queues.move_sticky()
     batch = ProducerBatch(
-        topic,
+        queues.name,
         partition,
         builder=None,
         lock=core.accumulator.lock,
         created_ms=core.steady_ms(),
         reserved_bytes=len(encoded),
     )
-    batch.adopt(encoded, read_header(encoded).record_count)
-    return batch
+    header = read_header(encoded)
+    is_plain = core.settings.codec is Codec.NONE
+    batch.adopt(encoded, header.record_count, records_crc=header.crc if is_plain else None)
+    return queues.queues[partition], batch
 
 
 def _check_rows(core: ProducerCore, table: pa.Table | pa.RecordBatch) -> None:
@@ -108,12 +135,13 @@ def _slices(table: pa.Table | pa.RecordBatch, slice_bytes: int) -> Iterator[pa.R
 
 def _by_partition(
     core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch
-) -> Iterator[tuple[int, pa.RecordBatch]]:
+) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    """The rows of each partition; None is that of rows which may go anywhere."""
     chosen = _partitions(core, queues, rows)
     names = [name for name in rows.schema.names if name != "partition"]
     content = rows.select(names)
     if chosen is None:
-        yield from _runs(core, queues, content)
+        yield None, content
         return
     order = pc.sort_indices(chosen)
     runs = pc.call_function("run_end_encode", [chosen.take(order)])
@@ -147,15 +175,3 @@ def _partitions(core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch) -
         return chosen
     first: AnyArray = candidates[0]
     return first
-
-
-def _runs(
-    core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    encoded_bytes = rows.nbytes + rows.num_rows * _ROW_OVERHEAD_BYTES
-    count = max(1, -(-encoded_bytes // _batch_bytes(core)))
-    rows_each = max(1, -(-rows.num_rows // count))
-    for start in range(0, rows.num_rows, rows_each):
-        with core.accumulator.lock:
-            partition = queues.move_sticky()
-        yield partition, rows.slice(start, rows_each)

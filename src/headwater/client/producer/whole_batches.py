@@ -6,16 +6,14 @@ the batch leaves.
 """
 
 from headwater.client.errors import InvalidRecord, MessageTooLarge
-from headwater.client.producer.partition_queues import PartitionQueue
+from headwater.client.producer.partition_queues import PlacedBatch
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import ProducerCore
 from headwater.model.failures import BatchError
 from headwater.records.header import read_header
 
 
-def whole_batch(
-    core: ProducerCore, topic: str, partition: int, content: bytearray
-) -> tuple[PartitionQueue, ProducerBatch]:
+def whole_batch(core: ProducerCore, topic: str, partition: int, content: bytearray) -> PlacedBatch:
     """The batch in the form of those that wait to be sent. Raises what is wrong with it."""
     try:
         header = read_header(content)

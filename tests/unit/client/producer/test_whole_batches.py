@@ -57,12 +57,12 @@ def test_a_batch_grows_old_from_when_it_has_memory_and_not_while_it_waits_for_th
     core.accumulator.topic_locked("tea", lambda: sticky).resize(1)
     queue, first = whole_batch(core, "tea", 0, a_batch())
     _, second = whole_batch(core, "tea", 0, a_batch(3))
-    assert core.put(queue, first) is None
-    claim = core.put(queue, second)
+    assert core.put([(queue, first)]) is None
+    claim = core.put([(queue, second)])
     assert claim is not None
     clock.move(50_000)
     core.accumulator.forget_locked(queue, core.accumulator.take_locked(queue))
-    assert core.put(queue, second, claim) is None
+    assert core.put([(queue, second)], claim) is None
     assert core.accumulator.expired_locked(clock.steady_ms(), 10_000) == []
     assert core.accumulator.expired_locked(clock.steady_ms() + 10_000, 10_000) == [second]
 
