@@ -2,11 +2,13 @@
 
 All read the same records of one partition from the same broker, 500 at a time, and look at every
 value. What a reader would get wrong: our table has no object per record, so nothing looks at its
-values; what is compared is the work until an application can have them.
+values; what is compared is the work until an application can have them. Confluent's client stands
+there twice: with the values, and with the same table that ours gives.
 """
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -28,9 +30,11 @@ from bench.raw_requests import RawReader
 from bench.topics import create_topic
 from headwater.client import Consumer, Producer, TopicPartition
 from headwater.client.aio import Consumer as AioConsumer
+from headwater.client.consumer.tables import SCHEMA
 from tests.compat.foreign import load
 
 AT_ONCE: Final = 500
+ROWS_AT_ONCE: Final = 10_000
 # The slow clients read fewer records, so that a round takes about as long for each.
 RECORDS: Final = 1_000_000
 FEW_RECORDS: Final = 60_000
@@ -43,6 +47,7 @@ GOALS: Final = (
     Goal("poll, asyncio", "aiokafka, reading", AIOKAFKA_GOAL),
     Goal("poll_table", "confluent-kafka, reading", CONFLUENT_GOAL),
     Goal("poll_table, views", "confluent-kafka, reading", CONFLUENT_GOAL),
+    Goal("poll_table", "confluent-kafka, a table of it", CONFLUENT_GOAL),
 )
 
 
@@ -67,6 +72,7 @@ def _compare(bench: Bench, server: Server, topic: str, size_bytes: int, share: i
         "aiokafka, reading": partial(_aiokafka, servers, topic, few),
         "kafka-python, reading": partial(_kafka_python, servers, topic, few),
         "confluent-kafka, reading": partial(_confluent, servers, topic, many),
+        "confluent-kafka, a table of it": partial(_confluent_table, servers, topic, many),
         LIMIT: partial(_raw, server.port, topic, many),
     }
     compare(bench, size_bytes, contenders, GOALS, limited="poll_table", limit=LIMIT)
@@ -149,6 +155,38 @@ def _kafka_python(servers: str, topic: str, count: int) -> float:
 
 
 def _confluent(servers: str, topic: str, count: int) -> float:
+    def take(consumer: confluent_kafka.Consumer) -> int:
+        messages = consumer.consume(AT_ONCE, POLL_S)
+        return sum(message.value() is not None for message in messages)
+
+    return _confluent_rate(servers, topic, count, take)
+
+
+def _confluent_table(servers: str, topic: str, count: int) -> float:
+    """What a user of that client does who wants a table, with the columns of ours."""
+
+    def take(consumer: confluent_kafka.Consumer) -> int:
+        messages = consumer.consume(ROWS_AT_ONCE, POLL_S)
+        columns: list[list[Any]] = [
+            [message.topic() for message in messages],
+            [message.partition() for message in messages],
+            [message.offset() for message in messages],
+            [message.timestamp()[1] for message in messages],
+            [message.key() for message in messages],
+            [message.value() for message in messages],
+            [message.headers() or [] for message in messages],
+        ]
+        arrays = [
+            pa.array(column, kind) for column, kind in zip(columns, SCHEMA.types, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=SCHEMA).num_rows
+
+    return _confluent_rate(servers, topic, count, take)
+
+
+def _confluent_rate(
+    servers: str, topic: str, count: int, take: Callable[[confluent_kafka.Consumer], int]
+) -> float:
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": servers,
@@ -160,9 +198,7 @@ def _confluent(servers: str, topic: str, count: int) -> float:
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     seen, began, first = 0, 0.0, 0
     while seen < count:
-        for message in consumer.consume(AT_ONCE, POLL_S):
-            if message.value() is not None:
-                seen += 1
+        seen += take(consumer)
         if not first and seen:
             began, first = time.perf_counter(), seen
     found_rate = rate(began, seen - first)
