@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer
 
-from headwater.client import Admin, QuotaEntity
+from headwater.client import Admin, ConfigResource, QuotaEntity
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import BrokerDidNotStart
 from headwater.testing.embedded_broker import EmbeddedBroker
@@ -56,6 +56,22 @@ def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 @pytest.fixture
 def clients(cluster: EmbeddedCluster) -> Clients:
     return Clients(cluster.bootstrap_servers)
+
+
+def test_each_broker_is_told_what_to_log_whoever_is_the_controller(
+    cluster: EmbeddedCluster,
+) -> None:
+    logger = "headwater.net.connection"
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        for node_id in (0, 1, 2):
+            admin.alter_configs({ConfigResource.loggers(node_id): {logger: "DEBUG"}})
+            levels = admin.describe_configs(
+                [ConfigResource.loggers(each) for each in (0, 1, 2)], names=[logger]
+            )
+            assert [found[logger].value for found in levels.values()] == [
+                "DEBUG" if each == node_id else "INFO" for each in (0, 1, 2)
+            ]
+            admin.alter_configs({ConfigResource.loggers(node_id): {logger: None}})
 
 
 def test_what_is_acknowledged_is_on_all_brokers_and_a_group_reads_it(clients: Clients) -> None:

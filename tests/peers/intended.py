@@ -180,16 +180,6 @@ _ABOUT_CONFIGS: Final = (
         scenario="configs-incremental-changes",
         path=r"an operation that is none\..*",
     ),
-    Intended(
-        reason=_NOT_HERE,
-        scenario="configs-changes-of-other-resources",
-        path=r"a logger that is none\..*",
-    ),
-    Intended(
-        reason=_NOT_HERE,
-        scenario="configs-config-resources",
-        path=r"(all types\[\d\]|types \(8,\)\.config_resources).*",
-    ),
 )
 
 _ABOUT_GROUPS: Final = (

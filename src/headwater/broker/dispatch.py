@@ -7,7 +7,7 @@ and the connection is closed. So it is when somebody asks too early.
 import logging
 import re
 from time import perf_counter_ns
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from headwater.broker.announcement import announcement
 from headwater.broker.answering import answer
@@ -16,6 +16,7 @@ from headwater.broker.call import Call
 from headwater.broker.deciding import decide_or_forward
 from headwater.broker.handlers.produce import handle_at_once
 from headwater.broker.inward_call import WITHIN
+from headwater.broker.log_levels import is_about_loggers
 from headwater.broker.metered_call import MeteredCall
 from headwater.broker.request_counters import RequestCounters
 from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, TELLING, route_of
@@ -32,8 +33,12 @@ from headwater.security.quotas.rate_quota import Who
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import read_request_header
+from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.wire.translation import read, read_request
+
+if TYPE_CHECKING:
+    from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +117,7 @@ class Dispatch:
             # librdkafka takes "no such topic" at its word, and gives up what it had to send.
             raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
         request = read_request(key, header.version, frame[header.body_position :])
-        if key in DECIDED and self._brokers_listener is not None:
+        if self._brokers_listener is not None and _is_decided(key, request):
             decide_or_forward(self._broker, call, request, frame)
             if not call.is_answered:
                 call.hold()
@@ -186,6 +191,13 @@ class Dispatch:
                 call.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
                 return
         call.answer(self._api_versions.answer(header.version))
+
+
+def _is_decided(key: ApiKey, request: Message) -> bool:
+    """Whether the controller answers it: all that changes the cluster, and no broker alone."""
+    if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+        return not is_about_loggers(cast("IncrementalAlterConfigsRequest", request))
+    return key in DECIDED
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:

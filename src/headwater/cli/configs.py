@@ -1,4 +1,4 @@
-"""`headwater configs`: read and change configs of topics, brokers and groups."""
+"""`headwater configs`: read and change configs of topics, brokers, their loggers and groups."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +25,10 @@ app = typer.Typer(no_args_is_help=True, help="Read and change configs.")
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Of this topic.")]
 Broker = Annotated[int | None, typer.Option("--broker", help="Of the broker with this id.")]
 Brokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers are set to.")]
+Loggers = Annotated[
+    int | None,
+    typer.Option("--loggers", help="What is logged by the broker with this id; not kept by it."),
+]
 Group = Annotated[str | None, typer.Option("--group", "-g", help="Of this group.")]
 
 
@@ -33,6 +37,7 @@ def describe(
     topic: Topic = None,
     broker: Broker = None,
     all_brokers: Brokers = False,
+    loggers: Loggers = None,
     group: Group = None,
     every: Annotated[bool, typer.Option("--all", help="Defaults too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -40,7 +45,7 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Configs and where their values come from."""
-    resource = _resource(topic, broker, all_brokers, group)
+    resource = _resource(topic, broker, all_brokers, loggers, group)
     with admin_of(bootstrap, command_config) as admin, _named(resource):
         configs = admin.describe_configs([resource])[resource]
     rows = [
@@ -67,6 +72,7 @@ def alter(
     topic: Topic = None,
     broker: Broker = None,
     all_brokers: Brokers = False,
+    loggers: Loggers = None,
     group: Group = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only ask whether it would do.")
@@ -76,7 +82,7 @@ def alter(
     as_json: AsJson = False,
 ) -> None:
     """Change some configs and leave the others."""
-    resource = _resource(topic, broker, all_brokers, group)
+    resource = _resource(topic, broker, all_brokers, loggers, group)
     changes: dict[str, str | None] = {**pairs(settings or [], "SETTINGS")}
     changes |= dict.fromkeys(delete or [])
     if not changes:
@@ -120,11 +126,16 @@ def _named(resource: "ConfigResource") -> Iterator[None]:
 def _words(resource: "ConfigResource") -> str:
     if resource.type.name == "TOPIC":
         return resource.name
-    return f"{resource.type.name.lower()} {resource.name}" if resource.name else "all brokers"
+    kind = resource.type.name.lower().replace("_", " ")
+    return f"{kind} {resource.name}" if resource.name else "all brokers"
 
 
 def _resource(
-    topic: str | None, broker: int | None, all_brokers: bool, group: str | None
+    topic: str | None,
+    broker: int | None,
+    all_brokers: bool,
+    loggers: int | None,
+    group: str | None,
 ) -> "ConfigResource":
     from headwater.client import ConfigResource
 
@@ -132,8 +143,11 @@ def _resource(
         *([ConfigResource.topic(topic)] if topic is not None else []),
         *([ConfigResource.broker(broker)] if broker is not None else []),
         *([ConfigResource.broker()] if all_brokers else []),
+        *([ConfigResource.loggers(loggers)] if loggers is not None else []),
         *([ConfigResource.group(group)] if group is not None else []),
     ]
     if len(chosen) != 1:
-        raise typer.BadParameter("give one of --topic, --broker, --all-brokers and --group")
+        raise typer.BadParameter(
+            "give one of --topic, --broker, --all-brokers, --loggers and --group"
+        )
     return chosen[0]

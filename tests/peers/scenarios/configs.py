@@ -228,6 +228,43 @@ def changes_of_other_resources(lab: Lab) -> None:
     lab.show("none", IncrementalAlterConfigsRequest())
 
 
+def levels_of_loggers(lab: Lab) -> None:
+    """Of the root logger only: the names of all others are those of classes and modules."""
+
+    def change(label: str, *changes: tuple[int, str, str | None]) -> None:
+        lab.show(label, alter(LOGGER, "1", *changes))
+
+    def shown(label: str) -> None:
+        lab.note(label, by_name(lab, describe(LOGGER, "1", ["root"], synonyms=True)))
+
+    before = lab.get(describe(LOGGER, "1", ["root"]), DescribeConfigsResponse)
+    (root,) = before.results[0].configs
+    change("set", (SET, "root", "ERROR"))
+    shown("after set")
+    for level in ("FATAL", "WARN", "error", "NONSENSE", "OFF", "", None):
+        change(f"to {level!r}", (SET, "root", level))
+    shown("after these")
+    change("delete the root's", (DELETE, "root", None))
+    change("append", (APPEND, "root", "INFO"))
+    change("subtract", (SUBTRACT, "root", "INFO"))
+    change("delete of none", (DELETE, "no.such.Logger", None))
+    change("one good, one bad", (SET, "root", "ERROR"), (SET, "no.such.Logger", "INFO"))
+    change("the same twice", (SET, "root", "ERROR"), (SET, "root", "ERROR"))
+    shown("not changed by these")
+    checked = alter(LOGGER, "1", (SET, "root", "ERROR"))
+    lab.show(
+        "validate only",
+        IncrementalAlterConfigsRequest(resources=checked.resources, validate_only=True),
+    )
+    shown("only validated")
+    lab.show("of another broker", alter(LOGGER, "77", (SET, "root", "ERROR")))
+    lab.show("of no number", alter(LOGGER, "one", (SET, "root", "ERROR")))
+    lab.show("of nobody", alter(LOGGER, "", (SET, "root", "ERROR")))
+    lab.show("replacing", replacing(LOGGER, "1", root="ERROR"))
+    lab.show("described of nobody", describe(LOGGER, ""))
+    change("put back", (SET, "root", root.value))
+
+
 def dynamic_broker_configs(lab: Lab) -> None:
     """Cluster-wide, and for one broker; put back in the end."""
     key = "log.flush.interval.messages"

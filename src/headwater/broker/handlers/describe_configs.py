@@ -3,12 +3,15 @@
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.config_rights import refuse_unauthorized
+from headwater.broker.log_levels import present_levels, refuse_broker
 from headwater.cluster.config_description import describe_config
 from headwater.cluster.decision import Refusal
+from headwater.model.config_terms import ConfigSource, ResourceType
 from headwater.security.authorization import Operation
 from headwater.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
@@ -34,7 +37,28 @@ def _describe(
     )
     if refusal is not None:
         return _refused(asked, refusal)
+    if asked.resource_type == ResourceType.BROKER_LOGGER:
+        refusal = refuse_broker(asked.resource_name, broker.node_id)
+        return _loggers(asked) if refusal is None else _refused(asked, refusal)
     return describe_config(broker.image, asked, request, broker.static)
+
+
+def _loggers(asked: DescribeConfigsResource) -> DescribeConfigsResult:
+    keys = asked.configuration_keys
+    return DescribeConfigsResult(
+        error_message="",
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=tuple(
+            DescribeConfigsResourceResult(
+                name=name,
+                value=level,
+                config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            )
+            for name, level in present_levels().items()
+            if keys is None or name in keys
+        ),
+    )
 
 
 def _refused(asked: DescribeConfigsResource, refusal: Refusal) -> DescribeConfigsResult:

@@ -1,7 +1,7 @@
 """ListConfigResources: names of what has configs.
 
 All topics and all brokers have, whether or not somebody set any: Kafka does this (4.1). Of groups
-those are told for which somebody did. Loggers and subscriptions to client metrics have none here.
+those are told for which somebody did. Subscriptions to client metrics have none here.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,8 @@ from headwater.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-_KNOWN: Final = tuple(each for each in ResourceType if each.is_named_by_requests)
+# In the order of the answer, which is Kafka's.
+_KNOWN: Final = tuple(each for each in reversed(ResourceType) if each.is_named_by_requests)
 
 
 def handle(
@@ -28,13 +29,14 @@ def handle(
 ) -> ListConfigResourcesResponse:
     if not broker.may(call, Operation.DESCRIBE_CONFIGS, CLUSTER):
         return refuse(request, Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    asked = tuple(dict.fromkeys(request.resource_types)) or _KNOWN
+    asked = request.resource_types or _KNOWN
     if any(each not in _KNOWN for each in asked):
         return refuse(request, Refusal(ErrorCode.UNSUPPORTED_VERSION, None))
     return ListConfigResourcesResponse(
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=each)
-            for each in asked
+            for each in _KNOWN
+            if each in asked
             for name in _names(broker.image, each)
         )
     )
@@ -48,7 +50,7 @@ def _names(image: ClusterImage, resource_type: int) -> Iterable[str]:
     match resource_type:
         case ResourceType.TOPIC:
             return sorted(image.topics)
-        case ResourceType.BROKER:
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
             return map(str, sorted(image.brokers))
         case ResourceType.GROUP:
             return sorted(

@@ -50,6 +50,11 @@ class ConfigResource:
         return cls(ResourceType.BROKER, "" if node_id is None else str(node_id))
 
     @classmethod
+    def loggers(cls, node_id: int) -> "ConfigResource":
+        """The loggers of a broker: their names are the configs, and their levels the values."""
+        return cls(ResourceType.BROKER_LOGGER, str(node_id))
+
+    @classmethod
     def group(cls, group_id: str) -> "ConfigResource":
         return cls(ResourceType.GROUP, group_id)
 

@@ -139,7 +139,8 @@ def test_all_topics_and_brokers_have_configs() -> None:
     lab.create("a")
     assert listed(lab, 2) == [("a", 2), ("b", 2)]
     assert listed(lab, 4, 4) == [("0", 4)]
-    assert listed(lab) == [("a", 2), ("b", 2), ("0", 4)]
+    assert listed(lab) == [("0", 8), ("0", 4), ("a", 2), ("b", 2)]
+    assert listed(lab, 2, 4) == [("0", 4), ("a", 2), ("b", 2)]
     assert listed(lab, 32) == []
     assert listed(lab, 16, version=0) == []
 
