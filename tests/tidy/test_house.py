@@ -18,6 +18,7 @@ from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.group_settings import GroupSettings
+from headwater.model.oauth_settings import ListenerOAuthSettings
 from headwater.model.sasl_settings import ListenerSaslSettings
 from headwater.model.ssl_settings import ListenerSslSettings
 from headwater.model.storage_settings import StorageSettings
@@ -141,6 +142,7 @@ def test_every_setting_is_written_down_with_its_default() -> None:
             StorageSettings(),
             BrokerSettings(),
             ListenerSaslSettings(),
+            ListenerOAuthSettings(),
             ListenerSslSettings(),
         )
         for field in fields(defaults)
@@ -174,8 +176,14 @@ PRODUCER_PLUGINS = {
     "key_serializer",
     "value_serializer",
     "interceptor_classes",
+    "oauth_cb",
 }
-CONSUMER_PLUGINS = {"partition_assignment_strategy", "key_deserializer", "value_deserializer"}
+CONSUMER_PLUGINS = {
+    "partition_assignment_strategy",
+    "key_deserializer",
+    "value_deserializer",
+    "oauth_cb",
+}
 
 
 @pytest.mark.parametrize(

@@ -166,8 +166,12 @@ class SaslGate:
         if not isinstance(request, SaslAuthenticateRequest):
             self._refuse_early(call, request)
             return
+        token = bytes(request.auth_bytes)
+        self._prepare(slot, token, lambda: self._judge_token(call, token))
+
+    def _judge_token(self, call: Call, shown_token: bytes) -> None:
         try:
-            token = self._step(bytes(request.auth_bytes))
+            token = self._step(shown_token)
         except SaslRefused as refused:
             response = SaslAuthenticateResponse(
                 error_code=refused.code, error_message=refused.told or self._plain_words()
@@ -179,6 +183,23 @@ class SaslGate:
         call.answer(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
 
     def _take_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+        self._prepare(slot, token, lambda: self._judge_raw_token(slot, token))
+
+    def _prepare(self, slot: ReplySlot, token: bytes, then: Callable[[], None]) -> None:
+        """Some tokens can be judged only later. Nothing else is served until then."""
+        offered = self._listener.mechanisms[self._mechanism]
+        if offered.prepare is None or self._wrong_mechanism is not None:
+            then()
+            return
+
+        def judge() -> None:
+            if not self._connection.is_closed:
+                then()
+
+        slot.hold()
+        offered.prepare(token, judge)
+
+    def _judge_raw_token(self, slot: ReplySlot, token: bytes) -> None:
         try:
             answer = self._step(token)
         except SaslRefused as refused:

@@ -16,6 +16,8 @@ class OfferedMechanism:
     begin: Callable[[], ServerExchange]
     # How long a login holds before it must be renewed; 0 for ever.
     max_reauth_ms: int = 0
+    # What must be known before a token can be judged; calls back when it is, now or later.
+    prepare: Callable[[bytes, Callable[[], None]], None] | None = None
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ from headwater.model.failures import InvalidSetting
 from headwater.model.ports import Clock, Dice
 from headwater.model.sasl_settings import ListenerSaslSettings
 from headwater.net.endpoint import Endpoint
+from headwater.net.errands import Errands, in_a_thread
 from headwater.replication.deadlines import Deadlines
-from headwater.security.sasl import plain, scram
+from headwater.security.sasl import bearer, plain, scram
 from headwater.security.sasl.credentials import (
     MECHANISMS,
     Credentials,
@@ -44,6 +45,7 @@ def sasl_listeners(
     dice: Dice,
     deadlines: Deadlines,
     scram_users: ScramUsers,
+    errands: Errands = in_a_thread,
 ) -> Mapping[str, SaslListener]:
     """Those of the endpoints that ask for a login, by name."""
     protocols = protocols_by_listener(settings)
@@ -52,6 +54,17 @@ def sasl_listeners(
 
     def offered(listener: str, mechanism: str) -> OfferedMechanism:
         own_settings = _settings_of(settings, listener, mechanism)
+        if mechanism == bearer.MECHANISM:
+            from headwater.broker.bearer_listeners import offered_bearer
+
+            return offered_bearer(
+                settings,
+                listener,
+                max_reauth_ms=own_settings.connections_max_reauth_ms,
+                clock=clock,
+                deadlines=deadlines,
+                errands=errands,
+            )
         return OfferedMechanism(
             begin=_beginning(settings, listener, mechanism, dice, scram_users, secret),
             max_reauth_ms=own_settings.connections_max_reauth_ms,
@@ -76,6 +89,11 @@ def credentials_between_brokers(settings: BrokerSettings, listener: str) -> Cred
     """As whom this broker logs in at the others, on a listener that asks for it."""
     name = "sasl.mechanism.inter.broker.protocol"
     mechanism = known_mechanism(settings.sasl_mechanism_inter_broker_protocol, name)
+    if mechanism == bearer.MECHANISM:
+        raise InvalidSetting(
+            f"{name}={mechanism}: brokers log in at each other by PLAIN or SCRAM, "
+            f"on a listener of their own if need be"
+        )
     if mechanism not in _enabled(settings, listener):
         raise InvalidSetting(f"{name}={mechanism}: listener {listener} does not enable it")
     own_settings = _settings_of(settings, listener, mechanism)

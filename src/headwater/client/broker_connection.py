@@ -27,6 +27,7 @@ from headwater.client.errors import (
     is_about_login,
 )
 from headwater.client.settings import ClientSettings
+from headwater.client.token_keeper import TokenKeeper
 from headwater.client.versions import BrokerVersions
 from headwater.model.failures import ConnectionLost, TlsRefused
 from headwater.model.ports import Clock, Dice
@@ -53,8 +54,10 @@ class BrokerConnection:
         settings: ClientSettings,
         address: Address,
         tls: ClientTls | None = None,
+        tokens: TokenKeeper | None = None,
     ) -> None:
         self._tls = tls
+        self._tokens = tokens
         self._loop = loop
         self._clock = clock
         self._dice = dice
@@ -236,6 +239,7 @@ class BrokerConnection:
             up=self._ready,
             down=self._lost,
             tls=self._tls,
+            tokens=self._tokens,
         )
         self._conversation.connect(where)
         self._arm()

@@ -27,6 +27,7 @@ from headwater.client.errors import (
 from headwater.client.metadata_schedule import MetadataSchedule
 from headwater.client.retrying import Retrying
 from headwater.client.settings import ClientSettings, tls_of
+from headwater.client.token_keeper import TokenKeeper, tokens_of
 from headwater.model.errors import ErrorCode
 from headwater.model.ports import Clock, Dice
 from headwater.wire.lifting import Message
@@ -75,6 +76,7 @@ class ClusterClient:
         )
         self.is_closed = False
         self._tls = tls_of(settings)
+        self._tokens: TokenKeeper | None = tokens_of(settings, clock)
         self._connections: dict[_Way, BrokerConnection] = {}
         # Bootstrap servers have negative ids until they say who they are.
         self._bootstrap = {
@@ -259,7 +261,13 @@ class ClusterClient:
         found = self._connections.get(way)
         if found is None:
             found = self._connections[way] = BrokerConnection(
-                self.loop, self.clock, self.dice, self.settings, self._address(node_id), self._tls
+                self.loop,
+                self.clock,
+                self.dice,
+                self.settings,
+                self._address(node_id),
+                self._tls,
+                self._tokens,
             )
         return found
 

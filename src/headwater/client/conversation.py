@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from headwater import __version__
 from headwater.client.addresses import Address
@@ -23,6 +23,7 @@ from headwater.client.errors import (
     from_failure,
 )
 from headwater.client.settings import ClientSettings, login_of
+from headwater.client.token_keeper import TokenKeeper
 from headwater.client.versions import BrokerVersions, broker_versions
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
@@ -44,6 +45,7 @@ from headwater.wire.parts import Part
 from headwater.wire.translation import read, response_shape, write
 
 if TYPE_CHECKING:
+    from headwater.security.sasl.bearer import BearerCredentials
     from headwater.security.sasl.client_login import ClientLogin
     from headwater.security.sasl.credentials import Credentials
 
@@ -81,7 +83,10 @@ class Conversation:
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
         tls: ClientTls | None = None,
+        tokens: TokenKeeper | None = None,
     ) -> None:
+        """`tokens` are there where settings say that one logs in with a token."""
+        self._tokens = tokens
         self._loop = loop
         self._clock = clock
         self._dice = dice
@@ -189,16 +194,29 @@ class Conversation:
         if response.error_code is not ErrorCode.NONE:
             raise ProtocolError(f"{response.error_code.name} to ApiVersions")
         versions = broker_versions(response)
-        credentials = login_of(self._settings)
-        if credentials is None:
+        credentials = None if self._tokens is not None else login_of(self._settings)
+        if self._tokens is not None:
+            self._log_in_with_token(self._tokens, versions)
+        elif credentials is None:
             self.versions = versions
             self._up()
         else:
-            self._log_in(credentials, versions)
+            self._log_in(cast("Credentials", credentials), versions)
 
     # The login, and that it is renewed before it ends.
 
-    def _log_in(self, credentials: "Credentials", versions: BrokerVersions) -> None:
+    def _log_in_with_token(self, tokens: TokenKeeper, versions: BrokerVersions) -> None:
+        """Other requests go on while a token is waited for that renews a login."""
+
+        def then(credentials: "BearerCredentials") -> None:
+            if not self._peer.is_closed:
+                self._log_in(credentials, versions)
+
+        tokens.ask(then, self._peer.close)
+
+    def _log_in(
+        self, credentials: "Credentials | BearerCredentials", versions: BrokerVersions
+    ) -> None:
         """Nothing else is sent meanwhile; what is in flight is answered before.
 
         A refusal is raised within the peer's callback, and so becomes the reason of its end.
@@ -231,12 +249,19 @@ class Conversation:
         begin()
 
     def _logged_in(
-        self, credentials: "Credentials", versions: BrokerVersions, login: "ClientLogin"
+        self,
+        credentials: "Credentials | BearerCredentials",
+        versions: BrokerVersions,
+        login: "ClientLogin",
     ) -> None:
         self._login = None
         self.versions = versions
         delay_ms = login.renewal_ms()
-        if delay_ms is not None:
+        if delay_ms is not None and self._tokens is not None:
+            self._renewal = self._loop.call_later(
+                delay_ms / 1000, self._log_in_with_token, self._tokens, versions
+            )
+        elif delay_ms is not None:
             self._renewal = self._loop.call_later(
                 delay_ms / 1000, self._log_in, credentials, versions
             )

@@ -9,12 +9,13 @@ both go through the same check. A name that nobody knows is refused together wit
 that is known, because a misspelt setting that is silently ignored costs somebody a night.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.model.failures import InvalidSetting, UnknownSetting
+from headwater.model.oauth_settings import ClientOAuthSettings
 from headwater.model.password import Password
 from headwater.model.security_protocol import SecurityProtocol
 from headwater.model.setting_kinds import (
@@ -30,13 +31,14 @@ from headwater.model.setting_kinds import (
     text,
     upper_word,
 )
-from headwater.model.ssl_settings import ClientSslSettings
 from headwater.net.tls import ClientTls
 
 if TYPE_CHECKING:
+    from headwater.client.token_source import TokenSource
     from headwater.security.sasl.credentials import Credentials
 
 _KIND: Final = "kind"
+_BEARER: Final = "OAUTHBEARER"
 
 T = TypeVar("T")
 S = TypeVar("S", bound="ClientSettings")
@@ -53,7 +55,7 @@ def plugin(default: T) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings(ClientSslSettings):
+class ClientSettings(ClientOAuthSettings):
     """What all clients share."""
 
     bootstrap_servers: tuple[str, ...] = setting(names(), ())
@@ -69,6 +71,8 @@ class ClientSettings(ClientSslSettings):
     sasl_jaas_config: Password | None = setting(optional(password()), None)
     sasl_username: str | None = setting(optional(text()), None)
     sasl_password: Password | None = setting(optional(password()), None)
+    # Gives a token of OAUTHBEARER, as confluent-kafka calls it.
+    oauth_cb: Callable[[str], Sequence[object]] | None = plugin(None)
     metadata_max_age_ms: int = setting(long(0), 300_000)
     metadata_recovery_strategy: str = setting(one_of("none", "rebootstrap"), "rebootstrap")
     request_timeout_ms: int = setting(integer(1), 30_000)
@@ -128,13 +132,17 @@ def tls_of(settings: ClientSettings) -> ClientTls | None:
     return ClientTls(settings) if SecurityProtocol(settings.security_protocol).is_tls else None
 
 
-def login_of(settings: ClientSettings) -> "Credentials | None":
+def login_of(settings: ClientSettings) -> "Credentials | TokenSource | None":
     """With what a client logs in; None where brokers do not ask. `InvalidSetting` if it cannot."""
     if not SecurityProtocol(settings.security_protocol).is_sasl:
         return None
     # Loaded by those who log in: the others start sooner.
     from headwater.security.sasl.credentials import credentials
 
+    if (settings.sasl_mechanism or settings.sasl_mechanisms) == _BEARER:
+        from headwater.client.token_source import token_source
+
+        return token_source(settings)
     jaas, password_ = settings.sasl_jaas_config, settings.sasl_password
     return credentials(
         settings.sasl_mechanism or settings.sasl_mechanisms,

@@ -68,6 +68,14 @@ class SaslRefused(HeadwaterError):
         self.told = told
 
 
+class NotFetched(HeadwaterError):
+    """A document of another server did not come. `may_pass` says whether asking again may help."""
+
+    def __init__(self, reason: str, *, may_pass: bool) -> None:
+        super().__init__(reason)
+        self.may_pass = may_pass
+
+
 class CannotListen(HeadwaterError):
     """A listener's address is taken, unknown or not ours."""
 

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from headwater.model.declared_settings import BrokerSetting, Reach, declared_fields, settings_in
+from headwater.model.oauth_settings import ListenerOAuthSettings
 from headwater.model.sasl_settings import ListenerSaslSettings
 from headwater.model.ssl_settings import ListenerSslSettings
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     S = TypeVar("S", bound=DataclassInstance)
 
-SCOPED: Final = (ListenerSslSettings, ListenerSaslSettings)
+SCOPED: Final = (ListenerSslSettings, ListenerSaslSettings, ListenerOAuthSettings)
 """The classes whose settings a listener may have for itself."""
 
 MECHANISMS: Final = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "gssapi")

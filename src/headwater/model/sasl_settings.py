@@ -16,7 +16,9 @@ class ListenerSaslSettings:
     """What a listener with SASL asks of those who connect to it."""
 
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
-        names(), (), "How clients may log in: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`."
+        names(),
+        (),
+        "How clients may log in: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`.",
     )
     sasl_jaas_config: Password | None = setting(
         optional(password()), None, "Users of PLAIN, and whom this broker logs in as elsewhere."

@@ -219,9 +219,9 @@ class Peer:
         elif not self._in_flight:
             self._buffer.trim()
 
-    def close(self) -> None:
+    def close(self, reason: ConnectionLost | None = None) -> None:
         """End it. Requests in flight are told; may be called again."""
-        self._lose(ConnectionLost("closed on our side"))
+        self._lose(reason or ConnectionLost("closed on our side"))
 
     def _put(self, parts: Sequence[Part]) -> None:
         self._queue.put(parts)

@@ -5,14 +5,14 @@ from typing import Final
 
 from headwater.model.failures import InvalidSetting
 from headwater.model.ports import Dice
-from headwater.security.sasl import plain, scram
+from headwater.security.sasl import bearer, plain, scram
 from headwater.security.sasl.client_login import ClientLogin
 from headwater.security.sasl.exchange import ClientExchange
 from headwater.security.sasl.jaas import read_jaas
 from headwater.security.sasl.plain import PlainClient
 from headwater.security.sasl.scram_client import ScramClient
 
-MECHANISMS: Final = (plain.MECHANISM, *scram.BY_NAME)
+MECHANISMS: Final = (plain.MECHANISM, *scram.BY_NAME, bearer.MECHANISM)
 """Those that are served, on both sides."""
 
 _MODULES: Final = {
@@ -44,6 +44,8 @@ def credentials(
 ) -> Credentials:
     """What settings say, or `InvalidSetting`. A text of JAAS and a name exclude each other."""
     checked = known_mechanism(mechanism, "sasl.mechanism")
+    if checked == bearer.MECHANISM:
+        raise InvalidSetting(f"{checked} takes a token, and neither a name nor a password")
     if jaas is not None:
         if user is not None or password is not None:
             raise InvalidSetting("give sasl.jaas.config, or sasl.username with sasl.password")
