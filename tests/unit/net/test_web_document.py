@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -77,6 +77,29 @@ def test_a_server_that_does_not_get_on_is_given_up(answer: bytes) -> None:
         fetch(place, timeout_s=0.2)
     assert failure.value.may_pass
     assert "hidden" not in str(failure.value)
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_given_up_too() -> None:
+    """Each byte comes in time; all of them do not."""
+    pause = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            talking, _ = listening.accept()
+            with talking, suppress(OSError):
+                talking.recv(65_536)
+                talking.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+                for _ in range(100):
+                    talking.sendall(b"x")
+                    pause.wait(0.05)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        place = web_place(f"http://127.0.0.1:{listening.getsockname()[1]}/", "x")
+        with pytest.raises(NotFetched):
+            fetch(place, timeout_s=0.5)
+        pause.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import RSAAlgorithm
 
 from headwater.model.failures import InvalidSetting, SaslRefused
 from headwater.security.sasl.key_set import KeySet, read_key_set
@@ -133,7 +134,7 @@ def test_keys_that_prove_nothing_are_left_out() -> None:
     good = published(rsa_key("k1"), kid="k1")
     found = keys(
         {"kty": "oct", "k": part(b"shared secret"), "kid": "a"},
-        {**good, "kid": "b", "d": "AQAB"},
+        {**RSAAlgorithm.to_jwk(rsa_key("k1"), as_dict=True), "kid": "b"},
         {**good, "kid": "c", "use": "enc"},
         {**good, "kid": "d", "alg": "HS256"},
         {**good, "kid": 7},
