@@ -132,6 +132,15 @@ class Dispatch:
         if metered is not None:
             metered.waits()
 
+    def greet(self, slot: ReplySlot, frame: memoryview) -> None:
+        """Tell the versions to somebody who has yet to log in.
+
+        No quota is about them: all who have no name would share one, and strangers use it up.
+        """
+        header = read_request_header(frame)
+        counters = self._counters[_API_VERSIONS]
+        self._answer_api_versions(Call(header, slot, counters, perf_counter_ns()), frame)
+
     def failed(self, connection: ServedConnection, error: Exception) -> None:
         _log.error("%s: closed, because serving it failed", connection.address, exc_info=error)
 

@@ -67,7 +67,9 @@ class SocketServer:
         # None as long as no address has one.
         self.connection_quota: ConnectionQuota | None = None
         self.held_off = HeldOff()
-        self._farewells = Farewells(loop, self._all_parted.set)
+        self._farewells = Farewells(
+            loop, self._clock, close=self._close, emptied=self._all_parted.set
+        )
         self._handshakes = Handshakes(
             loop,
             timeout_ms=settings.headwater_tls_handshake_timeout_ms,
@@ -88,6 +90,7 @@ class SocketServer:
             departed=self._departed,
             is_crowded=crowd_on(loop),
             departures=Departures(loop),
+            close=self._close,
             part=self._farewells.part,
         )
 
@@ -133,6 +136,7 @@ class SocketServer:
         self._clock.now_ms = now_ms
         self._admission.refill(now_ms)
         self._handshakes.sweep(now_ms)
+        self._farewells.sweep(now_ms)
         self.held_off.sweep(now_ms)
         for listener in self._listeners:
             listener.sweep()
@@ -166,10 +170,14 @@ class SocketServer:
                 await asyncio.wait_for(self._all_parted.wait(), patience_ms / 1_000)
         self._farewells.close()
 
+    def _close(self, channel: Channel, address: Address) -> None:
+        """Close what was admitted, and count its peer out."""
+        channel.close()
+        self._admission.depart(address.listener, address.peer_host)
+
     def _departed(self, connection: Connection) -> None:
         del self._connections[connection]
         self._idle.remove(connection)
-        self._admission.depart(connection.address.listener, connection.address.peer_host)
         if not self._connections:
             self._emptied.set()
 
@@ -231,8 +239,7 @@ class SocketServer:
             connection = self._serve(channel, address, watched)
         except OSError as error:
             _log.info("%s: could not be served: %s", address, error)
-            self._admission.depart(address.listener, address.peer_host)
-            channel.close()
+            self._close(channel, address)
             return
         connection.requester = Requester(principal, address.peer_host)
 

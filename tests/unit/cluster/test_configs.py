@@ -275,6 +275,16 @@ def test_no_secret_is_shown_neither_as_a_value_nor_as_a_synonym(image: ClusterIm
     assert not found["ssl.client.auth"].is_sensitive
 
 
+def test_what_a_tool_has_set_for_all_brokers_past_the_controller_is_no_less_a_secret(
+    image: ClusterImage,
+) -> None:
+    values = {"ssl.key.password": "tops3cret", "zookeeper.sync.time.ms": "1"}
+    image = after(image, ConfigsReplaced(ALL_BROKERS, values))
+    (only,) = described(image, ALL_BROKERS).configs
+    assert (only.name, only.value, only.is_sensitive) == ("ssl.key.password", None, True)
+    assert "tops3cret" not in repr(only)
+
+
 def test_a_group_that_is_not_there_yet_has_configs_which_the_broker_bounds(
     image: ClusterImage,
 ) -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from headwater.model.failures import CannotListen
+from headwater.net.connection import Connection
 from headwater.net.endpoint import Endpoint, parse_endpoints
+from headwater.net.farewell import PATIENCE_MS
 from headwater.net.held_off import HeldOff
 from headwater.net.loop import CountingLoop, crowd_on, new_loop, posting_to
 from headwater.net.receive_buffer import SMALL_BYTES
@@ -346,6 +348,28 @@ def test_no_more_than_a_few_are_kept_waiting() -> None:
     assert held.count == 3
     for _, other in pairs:
         other.close()
+
+
+def test_who_is_asked_to_leave_and_stays_counts_as_connected_until_it_is_closed() -> None:
+    """So is whoever fails to log in; else they could keep any number of descriptors."""
+
+    def dismiss(slot: ReplySlot, frame: memoryview) -> None:
+        echo(slot, frame)
+        connection = slot.connection
+        assert isinstance(connection, Connection)
+        connection.leave()
+
+    async def run() -> None:
+        async with running(NetworkSettings(max_connections=1), behave=dismiss) as broker:
+            stranger = await broker.connect()
+            assert await stranger.ask(b"a wrong password") == b"a wrong password"
+            assert await stranger.sees_the_end()
+            # It does not hang up.
+            assert await (await broker.connect()).sees_the_end()
+            broker.server.sweep(PATIENCE_MS)
+            assert await (await broker.connect()).ask(b"hello") == b"hello"
+
+    asyncio.run(run())
 
 
 def test_idle_connections_are_closed_and_others_are_not() -> None:
