@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.console_clients import console_settings
-from headwater.cli.groups import timestamp_ms
 from headwater.cli.line_records import unescaped
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
@@ -30,6 +29,7 @@ from headwater.cli.terminal import (
     is_terminal,
     pairs,
 )
+from headwater.cli.times import timestamp_ms
 
 if TYPE_CHECKING:
     from headwater.client import ConsumedRecord, Consumer, TopicPartition
