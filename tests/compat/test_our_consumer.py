@@ -498,14 +498,17 @@ def test_a_subscribed_topic_that_does_not_exist_yet_is_read_once_it_does(
         take(consumer, 3)
 
 
-def test_unsubscribing_leaves_the_group(servers: str, topic: str) -> None:
+@pytest.mark.parametrize("leave", [Consumer.unsubscribe, lambda consumer: consumer.subscribe([])])
+def test_unsubscribing_leaves_the_group(
+    servers: str, topic: str, leave: Callable[[Consumer], object]
+) -> None:
     create_topic(servers, topic, partitions=2)
     settings = {"bootstrap.servers": servers, "group.id": topic, "heartbeat.interval.ms": 100}
     with Consumer(settings) as first, Consumer(settings) as second:
         first.subscribe([topic])
         second.subscribe([topic])
         share([first, second], 1, 1)
-        first.unsubscribe()
+        leave(first)
         assert first.assignment() == frozenset()
         share([second], 2)
         first.assign([TopicPartition(topic, 0)])

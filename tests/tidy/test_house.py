@@ -175,7 +175,12 @@ PRODUCER_PLUGINS = {
     "value_serializer",
     "interceptor_classes",
 }
-CONSUMER_PLUGINS = {"partition_assignment_strategy", "key_deserializer", "value_deserializer"}
+CONSUMER_PLUGINS = {
+    "partition_assignment_strategy",
+    "key_deserializer",
+    "value_deserializer",
+    "interceptor_classes",
+}
 
 
 @pytest.mark.parametrize(

@@ -119,13 +119,12 @@ def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, ob
 def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Admin"]:
     """An admin client, whose errors are told clearly."""
     from headwater.client import Admin
-    from headwater.client.settings import ClientSettings
+    from headwater.client.admin.calls import AdminSettings
+    from headwater.client.settings import useful_settings
 
     # A file that is shared with a producer has settings that are of no use here.
-    shared = {each.replace("_", ".") for each in ClientSettings.__dataclass_fields__}
-    settings = client_settings(bootstrap, command_config)
-    known = {name: value for name, value in settings.items() if name in shared}
-    with failing_clearly(), Admin({"client.id": "headwater-cli", **known}) as admin:
+    settings = useful_settings(AdminSettings, client_settings(bootstrap, command_config))
+    with failing_clearly(), Admin({"client.id": "headwater-cli", **settings}) as admin:
         _await_answer(admin)
         yield admin
 

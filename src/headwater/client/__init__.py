@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headwater.client.parallel.parallel_consumer import ParallelConsumer
     from headwater.client.producer.blocking_producer import Producer
     from headwater.client.producer.record_future import RecordFuture, RecordMetadata
+    from headwater.client.properties_file import read_properties
     from headwater.model.ids import TopicPartition
     from headwater.records.consumed import ConsumedRecord
     from headwater.security.acls.bindings import PatternType, Permission
@@ -58,6 +59,7 @@ __all__ = [
     "ScramDeletion",
     "ScramUpsertion",
     "TopicPartition",
+    "read_properties",
 ]
 
 _HOMES = {
@@ -87,6 +89,7 @@ _HOMES = {
     "ScramUpsertion": "headwater.client.admin.user_calls",
     "ResourceKind": "headwater.security.authorization",
     "TopicPartition": "headwater.model.ids",
+    "read_properties": "headwater.client.properties_file",
 }
 
 

@@ -6,14 +6,17 @@
 A class of settings is a dataclass whose fields were made by `setting` or `plugin`. What a reader
 would get wrong: values may be given as Kafka's texts ("5", "true") or as Python's own (5, True);
 both go through the same check. A name that nobody knows is refused together with the nearest one
-that is known, because a misspelt setting that is silently ignored costs somebody a night.
+that is known, because a misspelt setting that is silently ignored costs somebody a night. Settings
+that Kafka has and this client has no use for are left aside with a warning, as Kafka's clients do.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from headwater.client.unused_settings import UNUSED_SETTINGS
 from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.password import Password
 from headwater.model.security_protocol import SecurityProtocol
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from headwater.security.sasl.credentials import Credentials
 
 _KIND: Final = "kind"
+_LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 S = TypeVar("S", bound="ClientSettings")
@@ -106,9 +110,12 @@ def read_settings(
     for name, value in keywords.items():
         _put(values, name, value)
     known = {each.name: each for each in fields(cls)}
-    for name in values:
-        if name not in known:
+    for name in [name for name in values if name not in known]:
+        why = UNUSED_SETTINGS.get(kafka_name(name))
+        if why is None:
             raise UnknownSetting(_unknown(name, sorted(known)))
+        _LOG.warning("%s is ignored: %s", kafka_name(name), why)
+        del values[name]
     checked: dict[str, Any] = {
         name: _checked(name, known[name].metadata[_KIND], value)
         for name, value in values.items()
@@ -152,6 +159,14 @@ def mapping(given: object) -> Mapping[str, object]:
     raise InvalidSetting(
         f"settings are a mapping such as {{'bootstrap.servers': {server!r}}}, and not {given!r}"
     )
+
+
+def useful_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, object]:
+    """Without what such a client would leave aside: for a file that several kinds share."""
+    known = {kafka_name(each.name) for each in fields(cls)}
+    return {
+        name: value for name, value in given.items() if name in known or name not in UNUSED_SETTINGS
+    }
 
 
 def is_set(given: Mapping[str, object] | None, keywords: Mapping[str, object], field: str) -> bool:

@@ -9,7 +9,7 @@ from headwater.client.admin.descriptions import Acl
 from headwater.security.acls.bindings import PatternType, Permission
 from headwater.security.authorization import Operation, ResourceKind
 from headwater.testing import EmbeddedBroker
-from tests.unit.cli.test_client_commands import Shell
+from tests.unit.cli.shell import Shell
 
 ALICE = "User:alice"
 

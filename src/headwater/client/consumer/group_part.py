@@ -14,6 +14,7 @@ from headwater.client.consumer.consumer_member import ConsumerMember
 from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.group_session import GroupSession
+from headwater.client.consumer.interceptors import ConsumerInterceptors
 from headwater.client.consumer.members import new_member
 from headwater.client.consumer.membership import Change, Identity, Rebalance
 from headwater.client.consumer.offsets import NO_IDENTITY, Offsets
@@ -36,6 +37,7 @@ class GroupPart:
         offsets: Offsets,
         settings: ConsumerSettings,
         *,
+        interceptors: ConsumerInterceptors,
         metrics: ConsumerMetrics,
         changed: Callable[[], None],
     ) -> None:
@@ -44,6 +46,7 @@ class GroupPart:
         self._state = state
         self._offsets = offsets
         self._settings = settings
+        self._interceptors = interceptors
         self._metrics = metrics
         self._changed = changed
         self._session = self._new_session()
@@ -254,6 +257,7 @@ class GroupPart:
             identity=self.committer,
             assignment=lambda partition: self._state.partitions.get(partition),
             metrics=self._metrics,
+            watcher=self._interceptors.on_commit if self._interceptors.hear_of_commits else None,
             timeout_ms=self._settings.default_api_timeout_ms,
         )
 
