@@ -9,8 +9,9 @@ import headwater
 from headwater.client.admin.descriptions import ConfigResource
 from headwater.model.ids import TopicPartition
 from headwater.web.console.configs import config_rows
-from headwater.web.console.context import Call, whole
+from headwater.web.console.context import Call
 from headwater.web.console.decoding import FORMATS
+from headwater.web.console.fields import whole
 from headwater.web.console.group_resets import WAYS, ResetPlan, merged_logs, planned_rows
 from headwater.web.console.groups import (
     GroupDetail,
