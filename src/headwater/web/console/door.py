@@ -67,6 +67,8 @@ class Path:
     read: Read | None = None
     view: View | None = None
     change: Change | None = None
+    shows_forms: bool = False
+    """Whether the form of the change is on this very page, and shown again if it is refused."""
 
 
 def application(console: Console, paths: Sequence[Path], assets: "Assets") -> Starlette:
@@ -165,10 +167,23 @@ class _Door:
         if self._console.is_read_only:
             raise Refusal(403, "This console only reads. Start it with --changes to change things.")
         call = await self._filled_call(request, parts, is_api=is_api)
-        done = await path.change(call)
+        try:
+            done = await path.change(call)
+        except HeadwaterError as error:
+            if is_api or not path.shows_forms:
+                raise
+            return await self._form_again(call, path, refusal_for(error))
         if is_api:
             return _json_response(asdict(done))
         return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
+
+    async def _form_again(self, call: Call, path: Path, refusal: Refusal) -> Response:
+        """The page with what was typed: whoever wrote a long value shall not write it twice."""
+        assert path.read is not None
+        assert path.view is not None
+        facts = await path.read(replace(call, query={}))
+        frame = replace(self._frame(), refusal=refusal.message, given=call.fields)
+        return _page(path.view(facts, frame), refusal.status)
 
     async def _filled_call(self, request: Request, parts: list[str], *, is_api: bool) -> Call:
         call = self._call(request, parts)

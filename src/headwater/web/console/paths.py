@@ -36,6 +36,7 @@ PATHS: Final = (
         read=reads.read_topics,
         view=topics_page,
         change=changes.create_topic,
+        shows_forms=True,
     ),
     Path(
         parts=("topics", None),
@@ -49,6 +50,7 @@ PATHS: Final = (
         read=reads.read_topic,
         view=configs_page,
         change=changes.change_config,
+        shows_forms=True,
     ),
     Path(
         parts=("topics", None, "partitions"),
@@ -66,6 +68,7 @@ PATHS: Final = (
         read=reads.read_records,
         view=records_page,
         change=changes.produce,
+        shows_forms=True,
     ),
     Path(
         parts=("topics", None, "records", None, None),

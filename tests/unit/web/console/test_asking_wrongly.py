@@ -105,3 +105,21 @@ def test_a_time_before_all_times_is_the_first_of_all(console: ConsoleProcess) ->
 def test_the_registrys_password_is_told_to_nobody(console: ConsoleProcess) -> None:
     for path in ("/api/schemas", "/schemas", "/api/schemas/tea-value"):
         assert "secret" not in console.get(path).text
+
+
+def test_a_refused_form_comes_back_with_what_was_typed(console: ConsoleProcess) -> None:
+    """Pages are not kept by browsers, so that going back would find an empty form."""
+    typed = {"value": '{"kind": <b>', "value_format": "json", "key": "k&y", "headers": "a=1"}
+    page = console.post("/topics/tea/records", typed)
+    assert page.status == 400
+    assert "This is no JSON" in page.text
+    for part in ("{&quot;kind&quot;: &lt;b&gt;</textarea>", 'value="k&amp;y"', "a=1</textarea>"):
+        assert part in page.text
+    assert '<option value="json" selected>json</option>' in page.text
+    made = console.post("/topics", {"name": "two words", "configs": "retention.ms=5"})
+    assert made.status == 409
+    assert 'value="two words"' in made.text
+    assert "retention.ms=5</textarea>" in made.text
+    changed = console.post("/topics/tea/configs", {"name": "retention.ms", "value": "soon"})
+    assert changed.status == 409
+    assert 'value="soon"' in changed.text

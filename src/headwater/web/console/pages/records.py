@@ -1,8 +1,7 @@
-"""Records: a page of them, one of them whole, the live tail, and a form for a new one."""
+"""Records: a page of them, one of them whole, and the live tail."""
 
 from typing import Final
 
-from headwater.web.console.changes import PRODUCE_FORMATS
 from headwater.web.console.decoding import FORMATS, Shown
 from headwater.web.console.html import Child, Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
@@ -11,7 +10,6 @@ from headwater.web.console.pages.parts import (
     counted,
     empty,
     fact_list,
-    labelled,
     moment,
     number,
     section,
@@ -20,6 +18,7 @@ from headwater.web.console.pages.parts import (
     table,
     text_input,
 )
+from headwater.web.console.pages.record_writing import writing_form
 from headwater.web.console.pages.topics import tabs
 from headwater.web.console.records import RecordDetail, RecordList, RecordRow
 from headwater.web.console.tailing import RECORDS_PER_SECOND_MAX, TailWish
@@ -45,7 +44,7 @@ def records_page(facts: RecordList, frame: Frame) -> Html:
         _told(facts),
         _rows(facts),
         _pager(facts, frame),
-        None if frame.is_read_only else _produce(facts, frame),
+        None if frame.is_read_only else writing_form(facts.topic, frame),
         place="topics",
         crumbs=[("Topics", "/topics")],
         is_live=True,
@@ -244,47 +243,6 @@ def _pager(facts: RecordList, frame: Frame) -> Html | None:
     count = tag("span", counted(len(facts.records), "record"))
     steps = (newer, count, older) if is_newest_first else (older, count, newer)
     return tag("nav", steps, class_="pager", aria_label="Pages of records")
-
-
-def _produce(facts: RecordList, frame: Frame) -> Html:
-    formats = [(each, each) for each in PRODUCE_FORMATS if each != "avro" or frame.has_registry]
-    keys = [each for each in formats if each[0] != "null"]
-    return tag(
-        "details",
-        tag("summary", "Write a record"),
-        frame.form(
-            link_to("topics", facts.topic, "records"),
-            labelled(
-                "Key",
-                text_input("key"),
-                select("key_format", keys, "text", label="The key is"),
-                hint="empty: null",
-            ),
-            labelled(
-                "Value",
-                tag("textarea", "", name="value", rows=5, spellcheck="false"),
-                select("value_format", formats, "text", label="The value is"),
-                hint="null deletes the key in a compacted topic"
-                + ("; avro takes JSON and the newest schema" if frame.has_registry else ""),
-            ),
-            labelled(
-                "Headers",
-                tag(
-                    "textarea",
-                    "",
-                    name="headers",
-                    rows=2,
-                    spellcheck="false",
-                    placeholder="trace=1a2b",
-                ),
-                hint="name=value, a line each",
-            ),
-            labelled("Partition", text_input("partition", type="number"), hint="empty: by the key"),
-            tag("button", "Write", class_="primary"),
-            class_="stack",
-        ),
-        class_="panel",
-    )
 
 
 def record_page(facts: RecordDetail, frame: Frame) -> Html:
