@@ -12,6 +12,7 @@ from headwater.web.console.configs import config_rows
 from headwater.web.console.context import Call
 from headwater.web.console.decoding import FORMATS
 from headwater.web.console.fields import whole
+from headwater.web.console.filtering import PLACES
 from headwater.web.console.group_resets import WAYS, ResetPlan, merged_logs, planned_rows
 from headwater.web.console.groups import (
     GroupDetail,
@@ -36,6 +37,7 @@ from headwater.web.console.records import (
     RecordDetail,
     RecordList,
     RecordWish,
+    filter_of,
     older_and_newer,
     one_record,
     record_rows,
@@ -149,6 +151,7 @@ def record_wish(call: Call) -> RecordWish:
         partition=whole(partition, "partition") if partition else None,
         limit=limit,
         filter=call.query.get("filter", ""),
+        within=call.choice("within", PLACES),
         key_format=call.choice("key_format", FORMATS),
         value_format=call.choice("value_format", FORMATS),
         committed_only=call.is_set("committed"),
@@ -175,7 +178,13 @@ async def _search(call: Call, wish: RecordWish, found_edges: dict[int, tuple[int
         topic=call.parts[0],
         edges=found_edges,
         limit=wish.limit,
-        needle=wish.filter.encode(),
+        word=filter_of(
+            call.console.connections,
+            wish.filter,
+            place=wish.within,
+            key_format=wish.key_format,
+            value_format=wish.value_format,
+        ),
         committed_only=wish.committed_only,
         after=after,
         before=before,
@@ -244,6 +253,7 @@ async def read_tail(call: Call) -> TailWish:
             if each.partition in numbers and not is_offline(each)
         ),
         filter=wish.filter,
+        within=wish.within,
         key_format=wish.key_format,
         value_format=wish.value_format,
         committed_only=wish.committed_only,

@@ -3,6 +3,7 @@
 from typing import Final
 
 from headwater.web.console.decoding import FORMATS, Shown
+from headwater.web.console.filtering import PLACES
 from headwater.web.console.html import Child, Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import (
@@ -32,6 +33,7 @@ _STARTS: Final = [
     ("offset", "From offset"),
     ("time", "From time"),
 ]
+_PLACES: Final = [(each, each if each == "anywhere" else f"in {each}") for each in PLACES]
 _LIMITS: Final = [(str(each), f"{each} a page") for each in (10, 50, 200)]
 
 
@@ -73,6 +75,7 @@ def _wishes(facts: RecordList, frame: Frame) -> Html:
             autocomplete="off",
             spellcheck="false",
         ),
+        select("within", _PLACES, wish.within, label="Where the filter looks"),
         select("key_format", _prefixed("key", frame), wish.key_format, label="Keys as"),
         select("value_format", _prefixed("value", frame), wish.value_format, label="Values as"),
         select("limit", _LIMITS, str(wish.limit), label="How many"),
@@ -297,6 +300,7 @@ def record_page(facts: RecordDetail, frame: Frame) -> Html:
 def tail_page(facts: TailWish, frame: Frame) -> Html:
     query = {
         "filter": facts.filter,
+        "within": facts.within,
         "key_format": facts.key_format,
         "value_format": facts.value_format,
         "partition": frame.query.get("partition", ""),
@@ -319,6 +323,7 @@ def tail_page(facts: TailWish, frame: Frame) -> Html:
                 placeholder="Filter by text",
                 aria_label="Filter by text",
             ),
+            select("within", _PLACES, facts.within, label="Where the filter looks"),
             select("key_format", _prefixed("key", frame), facts.key_format, label="Keys as"),
             select(
                 "value_format", _prefixed("value", frame), facts.value_format, label="Values as"
