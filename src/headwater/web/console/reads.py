@@ -15,6 +15,7 @@ from headwater.web.console.fields import whole
 from headwater.web.console.filtering import PLACES
 from headwater.web.console.group_resets import WAYS, ResetPlan, merged_logs, planned_rows
 from headwater.web.console.groups import (
+    GROUP_SORTS,
     GroupDetail,
     GroupList,
     described_group,
@@ -53,6 +54,7 @@ from headwater.web.console.schemas import (
 from headwater.web.console.survey import Survey, is_offline
 from headwater.web.console.tailing import TailWish
 from headwater.web.console.times import read_time
+from headwater.web.console.topic_groups import TopicGroups, topic_groups
 from headwater.web.console.topics import (
     SORTS,
     TopicDetail,
@@ -260,12 +262,18 @@ async def read_tail(call: Call) -> TailWish:
     )
 
 
+async def read_topic_groups(call: Call) -> TopicGroups:
+    survey = await call.survey(topic=call.parts[0])
+    return await topic_groups(call.admin, survey, call.parts[0])
+
+
 async def read_groups(call: Call) -> GroupList:
     return await group_list(
         call.admin,
         await call.survey(),
         search=call.query.get("search", "").strip(),
         state=call.query.get("state", ""),
+        sort=call.choice("sort", GROUP_SORTS),
         page=call.page(),
         size=call.size(),
     )

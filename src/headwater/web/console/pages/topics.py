@@ -144,6 +144,7 @@ def tabs(topic: str, current: str) -> Html:
         ("Partitions", ()),
         ("Records", ("records",)),
         ("Live tail", ("tail",)),
+        ("Groups", ("groups",)),
         ("Configs", ("configs",)),
     )
     return tag(
