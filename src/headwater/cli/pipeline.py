@@ -57,10 +57,11 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
-    from headwater.cli.pipeline_run import run_pipeline
-    from headwater.pipeline.jobs.preparing import only_once
-
     with failing_clearly(), _telling_problems(as_json=as_json):
+        # Within, because these need packages that may not be installed.
+        from headwater.cli.pipeline_run import run_pipeline
+        from headwater.pipeline.jobs.preparing import only_once
+
         spec = _checked(file, bootstrap, offline=False)
         chosen = only_once(spec) if once else spec
         code = run_pipeline(chosen, _folder(runs), as_json=as_json)

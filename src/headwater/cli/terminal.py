@@ -33,6 +33,7 @@ _FIRST_ANSWER_S: Final = 5.0
 _EXTRAS: Final = {
     "pyspark": "spark",
     "py4j": "spark",
+    "numpy": "spark",
     "pandas": "spark",
     "google": "spark",
     "yaml": "spark",

@@ -9,10 +9,13 @@ import headwater
 from headwater.client.admin.descriptions import ConfigResource
 from headwater.model.ids import TopicPartition
 from headwater.web.console.configs import config_rows
-from headwater.web.console.context import Call, whole
+from headwater.web.console.context import Call
 from headwater.web.console.decoding import FORMATS
+from headwater.web.console.fields import whole
+from headwater.web.console.filtering import PLACES
 from headwater.web.console.group_resets import WAYS, ResetPlan, merged_logs, planned_rows
 from headwater.web.console.groups import (
+    GROUP_SORTS,
     GroupDetail,
     GroupList,
     described_group,
@@ -35,6 +38,7 @@ from headwater.web.console.records import (
     RecordDetail,
     RecordList,
     RecordWish,
+    filter_of,
     older_and_newer,
     one_record,
     record_rows,
@@ -50,6 +54,7 @@ from headwater.web.console.schemas import (
 from headwater.web.console.survey import Survey, is_offline
 from headwater.web.console.tailing import TailWish
 from headwater.web.console.times import read_time
+from headwater.web.console.topic_groups import TopicGroups, topic_groups
 from headwater.web.console.topics import (
     SORTS,
     TopicDetail,
@@ -148,6 +153,7 @@ def record_wish(call: Call) -> RecordWish:
         partition=whole(partition, "partition") if partition else None,
         limit=limit,
         filter=call.query.get("filter", ""),
+        within=call.choice("within", PLACES),
         key_format=call.choice("key_format", FORMATS),
         value_format=call.choice("value_format", FORMATS),
         committed_only=call.is_set("committed"),
@@ -174,7 +180,13 @@ async def _search(call: Call, wish: RecordWish, found_edges: dict[int, tuple[int
         topic=call.parts[0],
         edges=found_edges,
         limit=wish.limit,
-        needle=wish.filter.encode(),
+        word=filter_of(
+            call.console.connections,
+            wish.filter,
+            place=wish.within,
+            key_format=wish.key_format,
+            value_format=wish.value_format,
+        ),
         committed_only=wish.committed_only,
         after=after,
         before=before,
@@ -243,10 +255,16 @@ async def read_tail(call: Call) -> TailWish:
             if each.partition in numbers and not is_offline(each)
         ),
         filter=wish.filter,
+        within=wish.within,
         key_format=wish.key_format,
         value_format=wish.value_format,
         committed_only=wish.committed_only,
     )
+
+
+async def read_topic_groups(call: Call) -> TopicGroups:
+    survey = await call.survey(topic=call.parts[0])
+    return await topic_groups(call.admin, survey, call.parts[0])
 
 
 async def read_groups(call: Call) -> GroupList:
@@ -255,6 +273,7 @@ async def read_groups(call: Call) -> GroupList:
         await call.survey(),
         search=call.query.get("search", "").strip(),
         state=call.query.get("state", ""),
+        sort=call.choice("sort", GROUP_SORTS),
         page=call.page(),
         size=call.size(),
     )

@@ -9,8 +9,8 @@ searches at the same time. What ended early says so, and the next page goes on w
 """
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headwater.client.aio import Consumer
@@ -18,6 +18,7 @@ from headwater.model.ids import TopicPartition
 from headwater.model.ports import Clock
 from headwater.records.consumed import ConsumedRecord
 from headwater.web.console.connections import Connections
+from headwater.web.console.filtering import Word
 from headwater.web.console.record_pages import (
     Cursor,
     Finds,
@@ -46,7 +47,7 @@ class Search:
     edges: Mapping[int, tuple[int, int]]
     """The partitions to look at, and where each begins and ends."""
     limit: int
-    needle: bytes = b""
+    word: Word = field(default_factory=Word)
     committed_only: bool = False
     after: Cursor | None = None
     before: Cursor | None = None
@@ -126,7 +127,7 @@ class _Reading:
         for number, (start, end) in search.edges.items():
             high = min(max(search.before.get(number, end), start), end)
             finds[number] = Finds(high, high)
-        step, ended_early = self._each if not search.needle else 4 * self._each, False
+        step, ended_early = self._each if not search.word else 4 * self._each, False
         while not ended_early:
             wanting = {
                 number: found
@@ -180,8 +181,12 @@ class _Reading:
             if self._is_spent():
                 return False
             wait_ms = max(self._deadline_ms - self._clock.steady_ms(), 1)
-            for record in await self._consumer.poll(min(wait_ms, 500) / 1000):
-                self._take(record, finds[record.partition], ends[record.partition], each)
+            polled = await self._consumer.poll(min(wait_ms, 500) / 1000)
+            matching = await matches(polled, self._search.word)
+            for record, is_match in zip(polled, matching, strict=True):
+                self._take(
+                    record, finds[record.partition], ends[record.partition], each, is_match=is_match
+                )
             for place, number in list(left.items()):
                 found = finds[number]
                 if each is None or len(found.records) < each:
@@ -194,14 +199,16 @@ class _Reading:
                 del left[place]
         return True
 
-    def _take(self, record: ConsumedRecord, found: Finds, end: int, each: int | None) -> None:
+    def _take(
+        self, record: ConsumedRecord, found: Finds, end: int, each: int | None, *, is_match: bool
+    ) -> None:
         if record.offset >= end or (each is not None and len(found.records) >= each):
             return
         size = len(record.key or b"") + len(record.value or b"")
         self._looked_at += 1
         self._looked_at_bytes += size
         found.high = record.offset + 1
-        if holds(record, self._search.needle):
+        if is_match:
             self._kept_bytes += size
             found.records.append(record)
 
@@ -212,6 +219,13 @@ class _Reading:
             or self._looked_at_bytes >= LOOKED_AT_BYTES_MAX
             or self._kept_bytes >= KEPT_BYTES_MAX
         )
+
+
+async def matches(records: Sequence[ConsumedRecord], word: Word) -> list[bool]:
+    """In a thread: others shall be answered meanwhile, and a registry may have to be asked."""
+    if not word:
+        return [True] * len(records)
+    return await asyncio.to_thread(lambda: list(map(word.holds, records)))
 
 
 async def _up_to_the_last_stable_offset(consumer: Consumer, search: Search) -> Search:
@@ -225,18 +239,4 @@ async def _up_to_the_last_stable_offset(consumer: Consumer, search: Search) -> S
             number: (start, max(min(end, ends[number]), start))
             for number, (start, end) in search.edges.items()
         },
-    )
-
-
-def holds(record: ConsumedRecord, needle: bytes) -> bool:
-    """Whether a word is in a record's key, value or headers; letters of either case are one."""
-    if not needle:
-        return True
-    wanted = needle.lower()
-    if wanted in (record.key or b"").lower() or wanted in (record.value or b"").lower():
-        return True
-    return any(
-        wanted in name.encode("utf-8", "surrogateescape").lower()
-        or wanted in (value or b"").lower()
-        for name, value in record.headers
     )

@@ -10,6 +10,7 @@ from headwater.records.consumed import ConsumedRecord
 from headwater.records.header import TimestampType
 from headwater.web.console.connections import Connections
 from headwater.web.console.decoding import ReadAvro, Shown, shown
+from headwater.web.console.filtering import Word
 from headwater.web.console.record_pages import RecordPage, write_cursor
 from headwater.web.console.refusals import not_found
 
@@ -17,6 +18,8 @@ LIST_CHARS_MAX: Final = 8_000
 WHOLE_CHARS_MAX: Final = 1_000_000
 HEADERS_MAX: Final = 100
 ONE_RECORD_S: Final = 5.0
+
+_AVRO_FORMATS: Final = frozenset({"auto", "avro"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,8 @@ class RecordWish:
     partition: int | None = None
     limit: int = 50
     filter: str = ""
+    within: str = "anywhere"
+    """Where the filter looks: anywhere, key, value or headers."""
     key_format: str = "auto"
     value_format: str = "auto"
     committed_only: bool = False
@@ -82,6 +87,19 @@ class RecordDetail:
     next: int | None
     key_format: str
     value_format: str
+
+
+def filter_of(
+    connections: Connections, text: str, *, place: str, key_format: str, value_format: str
+) -> Word:
+    """What a filter looks for. Avro is read where it would be shown."""
+    avro = connections.avro() if text else None
+    return Word.of(
+        text,
+        place=place,
+        key_avro=avro if key_format in _AVRO_FORMATS else None,
+        value_avro=avro if value_format in _AVRO_FORMATS else None,
+    )
 
 
 def record_row(
@@ -117,7 +135,7 @@ async def record_rows(
 ) -> tuple[RecordRow, ...]:
     """In a thread: the registry may have to be asked, and large values take their time."""
     chosen = tuple(records)
-    wants_avro = "avro" in (key_format, value_format) or "auto" in (key_format, value_format)
+    wants_avro = not _AVRO_FORMATS.isdisjoint((key_format, value_format))
     read_avro = connections.avro() if wants_avro else None
 
     def rows() -> tuple[RecordRow, ...]:

@@ -240,6 +240,12 @@ def test_avro_is_read_with_the_registrys_schema(console: ConsoleProcess) -> None
     [record] = console.api("/topics/avro/records")["records"]
     assert record["value"]["format"] == "avro"
     assert json.loads(record["value"]["text"]) == {"kind": "green"}
+    for query, count in (
+        ("filter=%22kind%22:%20%22GREEN", 1),
+        ("filter=%22kind%22&within=key", 0),
+        ("filter=%22kind%22&value_format=hex", 0),
+    ):
+        assert len(console.api(f"/topics/avro/records?{query}")["records"]) == count
     assert console.api("/schemas")["subjects"]["rows"] == ["avro-value"]
     schema = console.api("/schemas/avro-value")
     assert json.loads(schema["schema"]) == json.loads(TEA)

@@ -69,8 +69,8 @@ def moment(timestamp_ms: int | None) -> Html:
     return tag("time", time_text(timestamp_ms), title="UTC")
 
 
-def badge(text: str, kind: str = "") -> Html:
-    return tag("span", text, class_=f"badge {kind}".strip())
+def badge(text: str, kind: str = "", *, title: str | None = None) -> Html:
+    return tag("span", text, class_=f"badge {kind}".strip(), title=title)
 
 
 def name_link(text: str, *parts: str | int) -> Html:

@@ -1,9 +1,9 @@
-"""Records: a page of them, one of them whole, the live tail, and a form for a new one."""
+"""Records: a page of them, one of them whole, and the live tail."""
 
 from typing import Final
 
-from headwater.web.console.changes import PRODUCE_FORMATS
 from headwater.web.console.decoding import FORMATS, Shown
+from headwater.web.console.filtering import PLACES
 from headwater.web.console.html import Child, Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import (
@@ -11,7 +11,6 @@ from headwater.web.console.pages.parts import (
     counted,
     empty,
     fact_list,
-    labelled,
     moment,
     number,
     section,
@@ -20,6 +19,7 @@ from headwater.web.console.pages.parts import (
     table,
     text_input,
 )
+from headwater.web.console.pages.record_writing import writing_form
 from headwater.web.console.pages.topics import tabs
 from headwater.web.console.records import RecordDetail, RecordList, RecordRow
 from headwater.web.console.tailing import RECORDS_PER_SECOND_MAX, TailWish
@@ -33,6 +33,7 @@ _STARTS: Final = [
     ("offset", "From offset"),
     ("time", "From time"),
 ]
+_PLACES: Final = [(each, each if each == "anywhere" else f"in {each}") for each in PLACES]
 _LIMITS: Final = [(str(each), f"{each} a page") for each in (10, 50, 200)]
 
 
@@ -45,7 +46,7 @@ def records_page(facts: RecordList, frame: Frame) -> Html:
         _told(facts),
         _rows(facts),
         _pager(facts, frame),
-        None if frame.is_read_only else _produce(facts, frame),
+        None if frame.is_read_only else writing_form(facts.topic, frame),
         place="topics",
         crumbs=[("Topics", "/topics")],
         is_live=True,
@@ -74,6 +75,7 @@ def _wishes(facts: RecordList, frame: Frame) -> Html:
             autocomplete="off",
             spellcheck="false",
         ),
+        select("within", _PLACES, wish.within, label="Where the filter looks"),
         select("key_format", _prefixed("key", frame), wish.key_format, label="Keys as"),
         select("value_format", _prefixed("value", frame), wish.value_format, label="Values as"),
         select("limit", _LIMITS, str(wish.limit), label="How many"),
@@ -246,47 +248,6 @@ def _pager(facts: RecordList, frame: Frame) -> Html | None:
     return tag("nav", steps, class_="pager", aria_label="Pages of records")
 
 
-def _produce(facts: RecordList, frame: Frame) -> Html:
-    formats = [(each, each) for each in PRODUCE_FORMATS if each != "avro" or frame.has_registry]
-    keys = [each for each in formats if each[0] != "null"]
-    return tag(
-        "details",
-        tag("summary", "Write a record"),
-        frame.form(
-            link_to("topics", facts.topic, "records"),
-            labelled(
-                "Key",
-                text_input("key"),
-                select("key_format", keys, "text", label="The key is"),
-                hint="empty: null",
-            ),
-            labelled(
-                "Value",
-                tag("textarea", "", name="value", rows=5, spellcheck="false"),
-                select("value_format", formats, "text", label="The value is"),
-                hint="null deletes the key in a compacted topic"
-                + ("; avro takes JSON and the newest schema" if frame.has_registry else ""),
-            ),
-            labelled(
-                "Headers",
-                tag(
-                    "textarea",
-                    "",
-                    name="headers",
-                    rows=2,
-                    spellcheck="false",
-                    placeholder="trace=1a2b",
-                ),
-                hint="name=value, a line each",
-            ),
-            labelled("Partition", text_input("partition", type="number"), hint="empty: by the key"),
-            tag("button", "Write", class_="primary"),
-            class_="stack",
-        ),
-        class_="panel",
-    )
-
-
 def record_page(facts: RecordDetail, frame: Frame) -> Html:
     row, topic = facts.record, facts.topic
     formats = {"key_format": facts.key_format, "value_format": facts.value_format}
@@ -339,6 +300,7 @@ def record_page(facts: RecordDetail, frame: Frame) -> Html:
 def tail_page(facts: TailWish, frame: Frame) -> Html:
     query = {
         "filter": facts.filter,
+        "within": facts.within,
         "key_format": facts.key_format,
         "value_format": facts.value_format,
         "partition": frame.query.get("partition", ""),
@@ -361,6 +323,7 @@ def tail_page(facts: TailWish, frame: Frame) -> Html:
                 placeholder="Filter by text",
                 aria_label="Filter by text",
             ),
+            select("within", _PLACES, facts.within, label="Where the filter looks"),
             select("key_format", _prefixed("key", frame), facts.key_format, label="Keys as"),
             select(
                 "value_format", _prefixed("value", frame), facts.value_format, label="Values as"
