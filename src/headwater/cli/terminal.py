@@ -105,15 +105,30 @@ def failing_clearly() -> Iterator[None]:
 
 def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
     """What a client of this command begins with. What the file says of brokers gives way."""
+    from headwater.client.registry_settings import is_registrys
+
+    said = settings_in(command_config)
+    found = {name: value for name, value in said.items() if not is_registrys(name)}
+    return {**found, "bootstrap.servers": bootstrap}
+
+
+def registry_settings(command_config: Path | None) -> dict[str, str]:
+    """What a client of a schema registry begins with."""
+    from headwater.client.registry_settings import registry_part
+
+    return registry_part(settings_in(command_config))
+
+
+def settings_in(file: Path | None) -> dict[str, str]:
+    """All that a file of settings says; nothing, if there is none."""
     from headwater.model.java_properties import parse_properties
 
-    found: dict[str, str] = {}
-    if command_config is not None:
-        try:
-            found = parse_properties(command_config.read_bytes())
-        except (OSError, ValueError) as error:
-            raise typer.BadParameter(f"{command_config} cannot be read: {error}") from error
-    return {**found, "bootstrap.servers": bootstrap}
+    if file is None:
+        return {}
+    try:
+        return parse_properties(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}") from error
 
 
 @contextmanager

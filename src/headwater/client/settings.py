@@ -37,12 +37,15 @@ from headwater.model.ssl_settings import ClientSslSettings
 from headwater.net.tls import ClientTls
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from headwater.security.sasl.credentials import Credentials
 
 _KIND: Final = "kind"
 _LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
+D = TypeVar("D", bound="DataclassInstance")
 S = TypeVar("S", bound="ClientSettings")
 
 
@@ -100,7 +103,20 @@ def kafka_name(field_name: str) -> str:
 def read_settings(
     cls: type[S], given: Mapping[str, object] | None, keywords: Mapping[str, object]
 ) -> S:
-    """The settings of a client. `InvalidSetting` names the one that is wrong.
+    """The settings of a client. `InvalidSetting` names the one that is wrong."""
+    settings = read_values(cls, given, keywords)
+    if not settings.bootstrap_servers:
+        raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
+    login_of(settings)
+    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
+    tls_of(settings)
+    return settings
+
+
+def read_values(
+    cls: type[D], given: Mapping[str, object] | None, keywords: Mapping[str, object]
+) -> D:
+    """A class of settings, each of them checked for itself.
 
     None stands for an empty text: other clients are told so that they have no group.
     """
@@ -121,13 +137,13 @@ def read_settings(
         for name, value in values.items()
         if value is not None or known[name].default not in ("", None)
     }
-    if not checked.get("bootstrap_servers"):
-        raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
-    settings = cls(**checked)
-    login_of(settings)
-    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
-    tls_of(settings)
-    return settings
+    return cls(**checked)
+
+
+def shared_settings(given: Mapping[str, T]) -> dict[str, T]:
+    """What all clients have of settings that were written for one of them."""
+    known = {kafka_name(each.name) for each in fields(ClientSettings)}
+    return {name: value for name, value in given.items() if name in known}
 
 
 def tls_of(settings: ClientSettings) -> ClientTls | None:

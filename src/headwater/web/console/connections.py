@@ -26,14 +26,22 @@ class Connections:
     """Made inside a running loop, and used on it."""
 
     def __init__(
-        self, bootstrap: str, options: Mapping[str, object], *, registry_url: str | None = None
+        self,
+        bootstrap: str,
+        options: Mapping[str, object],
+        *,
+        registry_url: str | None = None,
+        registry_settings: Mapping[str, object] | None = None,
     ) -> None:
         """`options` are client settings under Kafka's names, such as those of TLS.
+
+        `registry_settings` are such of the registry's client, under Confluent's names.
 
         Raises `InvalidSetting`, also where a registry is given and fastavro is not installed.
         """
         self.bootstrap = bootstrap
-        self.registry_url = registry_url
+        # For pages: whoever reads them need not know the password.
+        self.registry_url = None if registry_url is None else _without_logins(registry_url)
         self._settings: dict[str, object] = {
             "client.id": _CLIENT_ID,
             **options,
@@ -46,7 +54,9 @@ class Connections:
         if registry_url:
             from headwater.client.avro import AvroDeserializer
 
-            self.registry = SchemaRegistry(registry_url, timeout=REGISTRY_TIMEOUT_S)
+            self.registry = SchemaRegistry(
+                registry_url, registry_settings, timeout=REGISTRY_TIMEOUT_S
+            )
             self._deserializer = AvroDeserializer(self.registry)
 
     def consumer(self, *, committed_only: bool = False, max_wait_ms: int = 500) -> Consumer:
@@ -91,6 +101,14 @@ class Connections:
             await self._producer.close(timeout=1.0)
         if self.registry is not None:
             await asyncio.to_thread(self.registry.close)
+
+
+def _without_logins(urls: str) -> str:
+    shown = []
+    for each in urls.split(","):
+        scheme, mark, rest = each.strip().rpartition("://")
+        shown.append(f"{scheme}{mark}{rest.rpartition('@')[2]}")
+    return ",".join(shown)
 
 
 class _Reading:
