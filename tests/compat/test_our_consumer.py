@@ -314,6 +314,17 @@ def test_auto_commit_commits_what_was_polled_at_the_end(
         assert [record.offset for record in take(consumer, 3)] == [7, 8, 9]
 
 
+def test_auto_commit_leaves_alone_what_was_never_polled(servers: str, topic: str) -> None:
+    fill(servers, topic, 10)
+    place = TopicPartition(topic, 0)
+    with Consumer(bootstrap_servers=servers, group_id=topic) as consumer:
+        consumer.assign([place])
+        assert consumer.position(place) == 10
+        consumer.commit({place: 4})
+    with Consumer(bootstrap_servers=servers, group_id=topic) as consumer:
+        assert consumer.committed([place])[place].offset == 4
+
+
 def share(consumers: Sequence[Consumer], *wanted: int) -> None:
     """Poll until the partitions are shared out like this."""
     until(

@@ -52,6 +52,7 @@ class GroupPart:
         self._session = self._new_session()
         self._commits = self._new_commits()
         self._commit_at_ms = self._clock.steady_ms() + settings.auto_commit_interval_ms
+        self._has_polled = False
         self.subscription = Subscription()
 
     # Membership.
@@ -89,6 +90,7 @@ class GroupPart:
 
     def polled_in_passing(self) -> bool:
         """Count a poll as life; False if there is anything to be done beside it."""
+        self._has_polled = True
         now_ms = self._clock.steady_ms()
         if (
             self._commits is not None
@@ -103,6 +105,7 @@ class GroupPart:
 
     async def begin_rebalance(self, *, deadline_ms: int) -> Rebalance | None:
         """What the application must hear of before it gets records; the poll counts as life."""
+        self._has_polled = True
         session = self._session
         if session is None or not self.subscription.uses_group:
             return None
@@ -210,7 +213,7 @@ class GroupPart:
 
     def commit_now_and_then(self, *, is_due: bool = False) -> None:
         """Auto commit: what was polled before this poll is taken for handled."""
-        if self._commits is None or not self._settings.enable_auto_commit:
+        if self._commits is None or not self._commits_by_itself:
             return
         now_ms = self._clock.steady_ms()
         # One that is left out is made up for by the next; a poll does not fail for it.
@@ -228,7 +231,7 @@ class GroupPart:
     async def commit_before_losing(
         self, partitions: Iterable[TopicPartition], *, deadline_ms: int
     ) -> None:
-        if self._commits is None or not self._settings.enable_auto_commit:
+        if self._commits is None or not self._commits_by_itself:
             return
         concerned = set(partitions)
         consumed = {each: what for each, what in self.consumed().items() if each in concerned}
@@ -239,6 +242,11 @@ class GroupPart:
             return
 
     # Inside.
+
+    @property
+    def _commits_by_itself(self) -> bool:
+        """Not before a first poll: a position that was found meanwhile is nobody's progress."""
+        return self._settings.enable_auto_commit and self._has_polled
 
     def _new_session(self) -> GroupSession | None:
         group_id = self._settings.group_id
