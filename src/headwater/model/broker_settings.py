@@ -126,6 +126,9 @@ class BrokerSettings:
         integer(1), 10_000, "How long a new connection may take to agree on TLS."
     )
     max_connections: int = _wide(integer(0), INT_MAX, "Connections that a broker takes.")
+    max_connection_creation_rate: int = _wide(
+        integer(0), INT_MAX, "New connections that a broker takes in a second; others wait."
+    )
     max_connections_per_ip: int = _wide(
         integer(0), INT_MAX, "Connections that a broker takes from one address."
     )

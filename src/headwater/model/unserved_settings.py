@@ -48,7 +48,6 @@ _NAMES = {
     "log.message.downconversion.enable": _OLD,
     "log.message.format.version": _OLD,
     "log.message.timestamp.difference.max.ms": _OLD,
-    "max.connection.creation.rate": "connections are not counted by the second yet",
     "num.replica.alter.log.dirs.threads": _FIXED,
     "offsets.commit.required.acks": _OLD,
     "offsets.load.buffer.size": _FIXED,

@@ -49,14 +49,18 @@ class SocketServer:
         now_ms: int,
         tls: Mapping[str, ListenerTls] | None = None,
         guards: Mapping[str, Guard] | None = None,
+        protected: str | None = None,
     ) -> None:
-        """`tls` has the listeners that speak it, `guards` those where peers are let in first."""
+        """`tls` has the listeners that speak it, `guards` those where peers are let in first.
+
+        `protected` is a listener that limits of all listeners together leave open.
+        """
         self._tls = tls or {}
         self._guards = guards or {}
         self._loop = loop
         self._settings = settings
         self._clock = CoarseClock(now_ms)
-        self._admission = Admission(settings)
+        self._admission = Admission(settings, protected=protected)
         self._admission.refill(now_ms)
         self._idle: IdleWheel[Connection] = IdleWheel(settings.connections_max_idle_ms)
         self._attentive: dict[Connection, None] = {}
@@ -191,7 +195,7 @@ class SocketServer:
             endpoint,
             listening,
             self._loop,
-            may_accept=lambda: self._admission.may_accept,
+            may_accept=lambda: self._admission.may_accept(name),
             welcome=lambda accepted, host, port: self._welcome(
                 accepted, Address(listener=name, peer_host=host, peer_port=port)
             ),

@@ -153,6 +153,20 @@ def test_one_name_twice_or_one_resource_twice_is_refused(image: ClusterImage) ->
         assert {each.error_code for each in decision.answer} == {ErrorCode.INVALID_REQUEST}
 
 
+@pytest.mark.parametrize("resource", [BROKER_0, ConfigResource(ResourceType.BROKER, "")])
+def test_a_broker_is_not_given_what_it_could_not_be_started_with(
+    image: ClusterImage, resource: ConfigResource
+) -> None:
+    """A value may be right by itself, and the whole be wrong."""
+    setting = "listener.name.foreign.ssl.keystore.location"
+    decision = change(image, resource, {setting: (SET, "own.pem")})
+    assert [each.error_code for each in decision.answer] == [ErrorCode.INVALID_REQUEST]
+    assert not decision.facts
+    endless = f"192.0.2.1:{'9' * 5_000}"
+    decision = change(image, resource, {"max.connections.per.ip.overrides": (SET, endless)})
+    assert [each.error_code for each in decision.answer] == [ErrorCode.INVALID_REQUEST]
+
+
 def test_alter_configs_replaces_the_whole_set(image: ClusterImage) -> None:
     """CF-1."""
     asked = whole.AlterConfigsResource(

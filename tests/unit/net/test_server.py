@@ -284,6 +284,31 @@ def test_a_connection_above_a_limit_is_closed_at_once_and_a_later_one_is_not(
     asyncio.run(run())
 
 
+def test_a_protected_listener_is_open_when_the_server_is_full() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        settings = NetworkSettings(max_connections=1, max_connection_creation_rate=1)
+        service = RecordedService(echo)
+        server = SocketServer(loop, settings, service, now_ms=0, protected="BROKERS")
+        clients, brokers = server.bind(
+            parse_endpoints("CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0")
+        )
+        server.start()
+        streams = []
+        for port in (clients.port, brokers.port, brokers.port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            streams.append(writer)
+            writer.write(framed(b"hello"))
+            answer = await asyncio.wait_for(reader.readexactly(9), PATIENCE_S)
+            assert answer == framed(b"hello")
+        for writer in streams:
+            writer.close()
+            await writer.wait_closed()
+        await server.stop(drain_ms=0)
+
+    asyncio.run(run())
+
+
 def test_connections_above_the_rate_wait_for_their_turn() -> None:
     """max.connection.creation.rate: as in Kafka, they are late and not refused."""
 
