@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.completing import topic_names
 from headwater.cli.configs import expect_configs
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
@@ -30,7 +31,10 @@ def _some_names(names: list[str]) -> list[str]:
 
 
 Names = Annotated[
-    list[str], typer.Argument(help="Topics.", show_default=False, callback=_some_names)
+    list[str],
+    typer.Argument(
+        help="Topics.", show_default=False, callback=_some_names, autocompletion=topic_names
+    ),
 ]
 Configs = Annotated[
     list[str] | None, typer.Option("--config", "-c", help="name=value, as often as you like.")
@@ -105,7 +109,10 @@ def list_(
 @app.command()
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Topics; all, if none.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="Topics; all, if none.", show_default=False, autocompletion=topic_names
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -134,7 +141,9 @@ def describe(
 
 @app.command()
 def alter(
-    name: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
     partitions: Annotated[
         int | None,
         typer.Option("--partitions", "-p", help="Let it grow to so many.", show_default=False),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.completing import topic_names, transactional_ids
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -65,7 +66,10 @@ def list_(
 @app.command()
 def describe(
     transactional_ids: Annotated[
-        list[str], typer.Argument(help="Transactional ids.", show_default=False)
+        list[str],
+        typer.Argument(
+            help="Transactional ids.", show_default=False, autocompletion=transactional_ids
+        ),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -127,7 +131,10 @@ def _producer(each: "ProducerDescription") -> dict[str, object]:
 @app.command("find-hanging")
 def find_hanging(
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", "-t", help="In this topic; else in all.")
+        list[str] | None,
+        typer.Option(
+            "--topic", "-t", help="In this topic; else in all.", autocompletion=topic_names
+        ),
     ] = None,
     older_than: Annotated[
         str, typer.Option(help="In which nothing was written for so long, such as PT15M.")
@@ -176,7 +183,11 @@ def abort(
     ] = None,
     transactional_id: Annotated[
         str | None,
-        typer.Option("--id", help="Whose transaction is open; its producer is fenced off."),
+        typer.Option(
+            "--id",
+            help="Whose transaction is open; its producer is fenced off.",
+            autocompletion=transactional_ids,
+        ),
     ] = None,
     producer_id: Annotated[
         int | None, typer.Option(help="Whose transaction hangs in the partition.")
