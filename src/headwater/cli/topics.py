@@ -1,6 +1,6 @@
 """`headwater topics`: make, list, describe, alter and delete topics."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from headwater.cli.terminal import (
     show_found,
     tell_done,
 )
+
+if TYPE_CHECKING:
+    from headwater.client.cluster_metadata import PartitionView
 
 app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
 
@@ -114,6 +117,13 @@ def describe(
             help="Topics; all, if none.", show_default=False, autocompletion=topic_names
         ),
     ] = None,
+    under_replicated: Annotated[
+        bool,
+        typer.Option("--under-replicated", help="Only partitions with replicas that lag behind."),
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Only partitions without a leader.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
@@ -134,9 +144,18 @@ def describe(
         }
         for topic in described.values()
         for each in topic.partitions
+        if is_wanted(each, under_replicated=under_replicated, unavailable=unavailable)
     ]
     columns = ["topic", "partition", "leader", "epoch", "replicas", "isr"]
     show_found(rows, errors, as_json=as_json, columns=columns)
+
+
+def is_wanted(each: "PartitionView", *, under_replicated: bool, unavailable: bool) -> bool:
+    """Whether a partition is of those that were asked for: all of them, or those in trouble."""
+    if not under_replicated and not unavailable:
+        return True
+    lags = under_replicated and len(each.isr) < len(each.replicas)
+    return lags or (unavailable and each.leader_id < 0)
 
 
 @app.command()
@@ -175,12 +194,18 @@ def alter(
 @app.command()
 def delete(
     names: Names,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Be content if it is not there.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with all their records."""
     with admin_of(bootstrap, command_config) as admin:
-        errors = errors_of(lambda: admin.delete_topics(names))
+        if if_exists:
+            there = admin.list_topics(include_internal=True)
+            names = [name for name in names if name in there]
+        errors = errors_of(lambda: admin.delete_topics(names)) if names else {}
     deleted = [{"topic": name} for name in names if name not in errors]
     tell_done(deleted, as_json=as_json, errors=errors)
