@@ -11,6 +11,7 @@ import confluent_kafka
 import pytest
 
 from headwater.client import (
+    Admin,
     ConsumedRecord,
     Consumer,
     OffsetAndMetadata,
@@ -19,6 +20,7 @@ from headwater.client import (
     aio,
 )
 from headwater.client.errors import (
+    CommitFailed,
     IllegalState,
     InvalidGroupId,
     NoOffsetForPartition,
@@ -484,6 +486,7 @@ def test_a_pattern_finds_topics_that_are_made_later(
             lambda: {each.topic for each in consumer.assignment()} == {f"{topic}-a", f"{topic}-b"},
             lambda: consumer.poll(0.05),
         )
+        assert consumer.subscription() == {f"{topic}-a", f"{topic}-b"}
 
 
 def test_in_a_consumer_group_the_broker_matches_a_pattern(servers: str, topic: str) -> None:
@@ -491,6 +494,7 @@ def test_in_a_consumer_group_the_broker_matches_a_pattern(servers: str, topic: s
     with Consumer(bootstrap_servers=servers, group_id=topic, group_protocol="consumer") as consumer:
         consumer.subscribe(pattern=f"{topic}-[a-z]")
         share([consumer], 2)
+        assert consumer.subscription() == {f"{topic}-a"}
 
 
 def test_a_subscribed_topic_that_does_not_exist_yet_is_read_once_it_does(
@@ -587,3 +591,34 @@ def test_closing_ends_in_time_even_without_a_broker(topic: str) -> None:
         broker.kill()
         consumer.close(timeout=0.5)
         consumer.close()
+
+
+@PROTOCOLS
+def test_who_was_away_for_too_long_commits_nothing_even_if_the_group_is_empty(
+    servers: str, topic: str, protocol: str
+) -> None:
+    """Others may have gone on meanwhile, and left."""
+    fill(servers, topic, 3)
+    place = TopicPartition(topic, 0)
+    with Consumer(
+        bootstrap_servers=servers,
+        group_id=topic,
+        group_protocol=protocol,
+        max_poll_interval_ms=200,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as consumer:
+        consumer.subscribe([topic])
+        take(consumer, 3)
+        with Admin(bootstrap_servers=servers) as admin:
+            until(lambda: not admin.describe_groups([topic])[topic].members)
+            told: list[object] = []
+            consumer.commit_async({place: 2}, lambda _, error: told.append(error))
+            with pytest.raises(CommitFailed):
+                consumer.commit()
+            assert admin.list_group_offsets(topic) == {}
+        # A poll makes it a member again.
+        take(consumer, 3)
+        assert [type(error) for error in told] == [CommitFailed]
+        consumer.commit()
+        assert consumer.committed([place])[place].offset == 3

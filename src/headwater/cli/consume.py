@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.completing import group_names, topic_names
 from headwater.cli.console_clients import console_settings
 from headwater.cli.line_records import unescaped
 from headwater.cli.terminal import (
@@ -45,7 +46,9 @@ _FIELDS: dict[str, Callable[["ConsumedRecord"], bytes]] = {
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    topic: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", "-f", help="All that is there.")
     ] = False,
@@ -64,6 +67,7 @@ def consume(
         typer.Option(
             "--group",
             "-g",
+            autocompletion=group_names,
             help="As a member of this group, which says where it begins: not with "
             "--partition, --offset, --from-time and --exit.",
         ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.completing import group_names, topic_names
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -30,10 +31,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Groups of consumers and their offsets.")
 
-Group = Annotated[str, typer.Argument(help="The group's id.", show_default=False)]
+Group = Annotated[
+    str, typer.Argument(help="The group's id.", show_default=False, autocompletion=group_names)
+]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", help="A topic, or some of its partitions as tea:0,2."),
+    typer.Option(
+        "--topic",
+        "-t",
+        help="A topic, or some of its partitions as tea:0,2.",
+        autocompletion=topic_names,
+    ),
 ]
 
 
@@ -66,7 +74,10 @@ def list_(
 
 @app.command()
 def describe(
-    groups: Annotated[list[str] | None, typer.Argument(help="Groups.", show_default=False)] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(help="Groups.", show_default=False, autocompletion=group_names),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All groups.")] = False,
     members: Annotated[bool, typer.Option("--members", help="Members, not offsets.")] = False,
     state: Annotated[bool, typer.Option("--state", help="The groups themselves.")] = False,
@@ -313,7 +324,9 @@ def delete_offsets(
 
 @app.command()
 def delete(
-    groups: Annotated[list[str], typer.Argument(help="Groups.", show_default=False)],
+    groups: Annotated[
+        list[str], typer.Argument(help="Groups.", show_default=False, autocompletion=group_names)
+    ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,

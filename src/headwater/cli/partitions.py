@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headwater.cli.completing import topic_names
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -36,7 +37,9 @@ PlanFile = Annotated[Path, typer.Argument(help="A plan.", show_default=False)]
 
 @app.command()
 def plan(
-    topics: Annotated[list[str], typer.Argument(help="Topics.", show_default=False)],
+    topics: Annotated[
+        list[str], typer.Argument(help="Topics.", show_default=False, autocompletion=topic_names)
+    ],
     brokers: Annotated[
         str | None, typer.Option(help="The ids of the brokers to use, parted by commas; else all.")
     ] = None,

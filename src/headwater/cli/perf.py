@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headwater.cli.completing import topic_names
 from headwater.cli.console_clients import console_settings
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="How fast a cluster takes and gives records.")
 
-Topic = Annotated[str, typer.Argument(help="The topic.", show_default=False)]
+Topic = Annotated[
+    str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+]
 Records = Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")]
 Size = Annotated[int, typer.Option("--size", min=0, help="Bytes of each value.")]
 Settings = Annotated[

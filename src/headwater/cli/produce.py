@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.completing import topic_names
 from headwater.cli.console_clients import console_settings
 from headwater.cli.line_records import Headers, LineFormat, unescaped
 from headwater.cli.terminal import (
@@ -38,7 +39,9 @@ def _some_separator(text: str | None) -> str | None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    topic: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
     files: Annotated[
         list[Path] | None,
         typer.Argument(

@@ -105,6 +105,7 @@ class Admin:
     describe_transactions = _blocking(aio_admin.Admin.describe_transactions)
     describe_producers = _blocking(aio_admin.Admin.describe_producers)
     abort_transaction = _blocking(aio_admin.Admin.abort_transaction)
+    fence_producers = _blocking(aio_admin.Admin.fence_producers)
 
     def close(self) -> None:
         """Close all connections. May be called again."""

@@ -100,7 +100,8 @@ class Consumer:
         await self._core.unsubscribe(deadline_ms=deadline_ms)
 
     def subscription(self) -> frozenset[str]:
-        return frozenset(self._core.subscription.topics)
+        """The topics that are subscribed to; of a pattern, those that it has found so far."""
+        return self._core.subscribed_topics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, whatever others do. Replaces an earlier assignment."""

@@ -52,6 +52,7 @@ class Commits:
         group_id: str,
         *,
         identity: Callable[[], Identity],
+        is_outside: Callable[[], bool],
         assignment: Callable[[TopicPartition], object | None],
         metrics: ConsumerMetrics,
         watcher: CommitCallback | None,
@@ -59,12 +60,14 @@ class Commits:
     ) -> None:
         """`assignment` tells one assignment of a partition from the next; None is none.
 
+        `is_outside` is true of one who should be a member and is none at present.
         `watcher` hears of every commit, whoever asked for it.
         """
         self._cluster = cluster
         self._offsets = offsets
         self._group_id = group_id
         self._identity = identity
+        self._is_outside = is_outside
         self._assignment = assignment
         self._metrics = metrics
         self._watcher = watcher
@@ -181,6 +184,13 @@ class Commits:
         assigned = {each: self._assignment(each) for each in partitions}
 
         def identity() -> Identity:
+            if self._is_outside():
+                # A group without members would take it from anybody, also from one that it has
+                # thrown out and whose records others have handled since.
+                raise CommitFailed(
+                    "this consumer is no member of its group now; "
+                    "polls must not be more than max.poll.interval.ms apart"
+                )
             now = self._identity()
             if now != then:
                 for partition, before in assigned.items():

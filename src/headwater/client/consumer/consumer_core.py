@@ -108,6 +108,16 @@ class ConsumerCore:
     def subscription(self) -> Subscription:
         return self.group.subscription
 
+    def subscribed_topics(self) -> frozenset[str]:
+        if self.subscription.server_pattern is not None:
+            # What else the broker has found, it has given to other members.
+            return frozenset(partition.topic for partition in self.state.partitions)
+        return frozenset(
+            self.subscription.wanted_topics(
+                self.cluster.metadata, excludes_internal=self.settings.exclude_internal_topics
+            )
+        )
+
     def subscribe(self, subscription: Subscription) -> None:
         self._check_open()
         self.subscription.check_not_manual()

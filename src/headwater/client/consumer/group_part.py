@@ -166,6 +166,9 @@ class GroupPart:
             return NO_IDENTITY
         return self._session.member.identity
 
+    def _is_outside(self) -> bool:
+        return self.subscription.uses_group and self.committer().generation_id < 0
+
     def reader(self) -> Identity:
         """Who asks for committed offsets; only the new protocol's members say who they are."""
         is_new = self._settings.group_protocol == "consumer"
@@ -263,6 +266,7 @@ class GroupPart:
             self._offsets,
             self._settings.group_id,
             identity=self.committer,
+            is_outside=self._is_outside,
             assignment=lambda partition: self._state.partitions.get(partition),
             metrics=self._metrics,
             watcher=self._interceptors.on_commit if self._interceptors.hear_of_commits else None,
