@@ -173,6 +173,7 @@ class LogMove:
         original, copy = self.original, self.copy
         found = original.read(copy.end_offset, max_bytes=max_bytes, bound=ReadBound.LOG_END).range
         if found is None and copy.end_offset < original.end_offset:
+            assert not original.body.bytes_since(copy.end_offset), "a read tells of damage"
             copy.skip_to(original.end_offset, now_ms=self._tools.now_ms())
         return found
 
@@ -195,6 +196,7 @@ class LogMove:
             if base_offset < copy.end_offset:
                 copy.start_over(base_offset, now_ms=now_ms)
         taken = copy.append_as_follower(content, leader_epoch=INT32_MAX, now_ms=now_ms)
+        assert taken, "a read gives a whole batch"
         copy.raise_log_start(min(original.log_start_offset, copy.end_offset))
         copy.raise_high_watermark(original.high_watermark)
         self._unflushed_bytes += taken

@@ -613,10 +613,22 @@ def test_a_copy_whose_original_a_power_cut_took_becomes_the_log() -> None:
     assert lab.log.end_offset > 0
 
 
-def test_a_damaged_batch_ends_the_move_and_not_the_log() -> None:
+@pytest.mark.parametrize(
+    ("number", "position", "damage"),
+    [
+        pytest.param(0, 70, b"\xff\xff\xff", id="among the records"),
+        pytest.param(0, 8, b"\x00\xff\xff\xff", id="in the length of a segment's first batch"),
+        pytest.param(1, 8, b"\x00\xff\xff\xff", id="in the length of another"),
+        pytest.param(0, 16, b"\x07", id="in the magic"),
+    ],
+)
+def test_a_damaged_batch_ends_the_move_and_not_the_log(
+    number: int, position: int, damage: bytes
+) -> None:
     lab = moved_lab()
     segment = lab.log.body.segments[1]
-    segment.log.file().write([b"\xff\xff\xff"], 100)
+    batch = list(segment.headers_since(segment.base_offset))[number]
+    segment.log.file().write([damage], batch.position + position)
     lab.finish()
     assert lab.home() == ONE
     assert any("stays" in each for each in lab.logs.moves.news)
