@@ -1,4 +1,4 @@
-"""`headwater partitions`: move partitions between brokers, and have leaders elected."""
+"""`headwater partitions`: move partitions between brokers and disks, and have leaders elected."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -180,6 +180,65 @@ def moving(
         for place, each in sorted(found.items())
     ]
     show(rows, as_json=as_json, columns=["topic", "partition", "replicas", "adding", "removing"])
+
+
+@app.command("log-dirs")
+def log_dirs(
+    partitions: Annotated[
+        list[str] | None, typer.Argument(help="topic:partition ..., or all.", show_default=False)
+    ] = None,
+    broker: Annotated[int | None, typer.Option(help="This broker only.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """In which log directories partitions lie, and how far those are that move to another."""
+    places = {topic_partition(each): None for each in partitions or ()}
+    with admin_of(bootstrap, command_config) as admin:
+        found = admin.describe_log_dirs(None if broker is None else [broker])
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "broker": node_id,
+            "log_dir": directory.path,
+            "bytes": info.size_bytes,
+            "lag": info.offset_lag,
+            "state": "moves here" if info.is_future else "here",
+        }
+        for node_id, directories in sorted(found.items())
+        for directory in directories
+        for place, info in directory.replicas.items()
+        if not places or place in places
+    ]
+    rows.sort(key=lambda row: (row["topic"], row["partition"], row["broker"], row["state"]))
+    columns = ["topic", "partition", "broker", "log_dir", "bytes", "lag", "state"]
+    show(rows, as_json=as_json, columns=columns)
+
+
+@app.command("move-log-dir")
+def move_log_dir(
+    partitions: Places,
+    to: Annotated[str, typer.Option(help="The directory, as the broker's log.dirs names it.")],
+    broker: Annotated[int, typer.Option(help="The id of the broker.")] = 0,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move partitions to another log directory of a broker, which serves them meanwhile.
+
+    One that is sent to where it is stays there: so a move is called off. `log-dirs` shows how far
+    moves are.
+    """
+    places = [topic_partition(each) for each in partitions]
+    with admin_of(bootstrap, command_config) as admin:
+        errors = errors_of(lambda: admin.alter_replica_log_dirs(broker, dict.fromkeys(places, to)))
+    rows = [
+        {"topic": place.topic, "partition": place.partition, "broker": broker, "log_dir": to}
+        for place in places
+        if place not in errors
+    ]
+    tell_done(rows, as_json=as_json, errors=errors)
 
 
 @app.command("elect-leader")

@@ -382,6 +382,12 @@ class BrokerSettings:
         "Bytes per second that a follower fetches of throttled replicas.",
         Reach.PER_BROKER,
     )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = _setting(
+        long(0),
+        LONG_MAX,
+        "Bytes per second that are copied when replicas move to other log directories.",
+        Reach.PER_BROKER,
+    )
     auto_leader_rebalance_enable: bool = _setting(
         boolean(), True, "Whether leadership goes back to preferred leaders by itself."
     )

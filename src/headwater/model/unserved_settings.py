@@ -53,7 +53,6 @@ _NAMES = {
     "offsets.load.buffer.size": _FIXED,
     "offsets.topic.compression.codec": _FIXED,
     "producer.purgatory.purge.interval.requests": _FIXED,
-    "replica.alter.log.dirs.io.max.bytes.per.second": "moves between disks are not slowed down yet",
     "replica.socket.receive.buffer.bytes": _REPLICAS,
     "reserved.broker.max.id": _ALONE,
     "server.max.startup.time.ms": _FIXED,

@@ -13,6 +13,7 @@ from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.records.building import build_batch
 from headwater.records.record import Record
 from headwater.storage import partition_metadata
+from headwater.storage.partition_folders import future_name
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -99,6 +100,34 @@ def test_of_two_folders_with_one_name_the_one_with_the_topic_s_id_serves(has_id:
     assert node.directory_of(name) == second
     (aside,) = [each for each in node.disk.names(first) if each.startswith("t-1")]
     assert aside.endswith("-stray")
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_copy_that_has_no_original_is_the_log_if_it_is_the_topic_s(is_ours: bool) -> None:
+    """A power cut may take a log that was never flushed, and leave its copy on another disk."""
+    lab = MemberLab(1)
+    (node,) = lab.nodes
+    node.ask(
+        CreateTopicsRequest(topics=(topic("t", 1, 1),), timeout_ms=1_000), CreateTopicsResponse
+    )
+    name = TopicPartition("t", 0)
+    first, second = DIRECTORIES
+    assert node.directory_of(name) == first
+    topic_id = lab.store.image.topics["t"].topic_id
+    batch = build_batch([Record(key=None, value=b"v", timestamp=1)])
+    node.ask(produce(topic_id, 0, batch), ProduceResponse)
+    node.crash()
+    copy = second / future_name(name, bytes(16))
+    node.disk.rename(first / "t-0", copy)
+    if not is_ours:
+        partition_metadata.write(node.disk, copy, TopicId(bytes(range(16))))
+    lab.run(10_000)
+    node.start()
+    lab.run(2_000)
+    hosted = node.partitions.find(*name)
+    assert hosted is not None
+    assert hosted.opened().end_offset == (1 if is_ours else 0)
+    assert copy.name not in node.disk.names(second)
 
 
 def test_a_partition_that_is_added_while_a_disk_is_broken_begins_on_another_one() -> None:
