@@ -9,6 +9,7 @@ read, and one that changes something may do so.
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
@@ -26,6 +27,7 @@ from headwater.web.console.changes import Done
 from headwater.web.console.context import Call, Console
 from headwater.web.console.html import Html
 from headwater.web.console.pages.frame import Frame, failure_page
+from headwater.web.console.records import RawBytes
 from headwater.web.console.refusals import Refusal, bad_request, refusal_for
 from headwater.web.console.tailing import TailWish
 from headwater.web.requests import (
@@ -51,6 +53,7 @@ QUERY_CHARS_MAX: Final = 32_000
 API: Final = "api"
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
+_NO_FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 Read = Callable[[Call], Awaitable[Any]]
@@ -153,6 +156,8 @@ class _Door:
         facts = await path.read(call)
         if isinstance(facts, TailWish) and is_api:
             return _TailResponse(self._console, facts)
+        if isinstance(facts, RawBytes):
+            return _download(facts)
         if is_api:
             return _json_response(asdict(facts))
         if path.view is None:
@@ -297,6 +302,17 @@ def _text(value: object) -> str:
 
 def _page(page: Html, status: int) -> Response:
     return Response(page.encode("utf-8", "backslashreplace"), status, media_type="text/html")
+
+
+def _download(raw: RawBytes) -> Response:
+    """To be kept and not shown: what strangers wrote is no page, whatever it looks like."""
+    quoted = _NO_FILE_NAME.sub("_", raw.file_name)
+    disposition = f'attachment; filename="{quoted}"'
+    return Response(
+        raw.content,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": disposition},
+    )
 
 
 def _json_response(answer: "DataclassInstance | object", status: int = 200) -> Response:

@@ -89,6 +89,14 @@ class RecordDetail:
     value_format: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawBytes:
+    """A key or a value as it is stored, and a name for a file with it."""
+
+    content: bytes
+    file_name: str
+
+
 def filter_of(
     connections: Connections, text: str, *, place: str, key_format: str, value_format: str
 ) -> Word:

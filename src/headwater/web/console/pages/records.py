@@ -157,7 +157,7 @@ def _row(topic: str, row: RecordRow) -> Html:
         tag(
             "details",
             line,
-            tag("div", _content(row), tag("p", tag("a", "This record alone", href=where))),
+            tag("div", _content(row, None), tag("p", tag("a", "This record alone", href=where))),
         ),
     )
 
@@ -171,15 +171,16 @@ def preview(part: Shown) -> Html:
     return tag("code", " ".join(part.text[: 2 * PREVIEW_CHARS].split())[:PREVIEW_CHARS])
 
 
-def _content(row: RecordRow) -> Child:
+def _content(row: RecordRow, where: str | None) -> Child:
+    """`where` is the record's own address, on the page that is for it alone."""
     return (
-        _part("Key", row.key),
-        _part("Value", row.value),
+        _part("Key", row.key, where and f"{where}/key"),
+        _part("Value", row.value, where and f"{where}/value"),
         _headers(row),
     )
 
 
-def _part(name: str, part: Shown) -> Html:
+def _part(name: str, part: Shown, download: str | None) -> Html:
     details: list[Child] = [badge(part.format)]
     if part.format != "null":
         details.append(tag("span", size_text(part.size_bytes), class_="quiet"))
@@ -187,10 +188,14 @@ def _part(name: str, part: Shown) -> Html:
         details.append(tag("span", f"schema {part.schema_id}", class_="quiet"))
     if part.note:
         details.append(tag("span", part.note, class_="warn-text"))
+    if download and part.format != "null":
+        label = f"Download the {name.lower()}"
+        details.append(tag("a", "Download", href=download, aria_label=label, class_="download"))
     body: Child = None
     if part.format != "null":
         body = tag("pre", part.text, tabindex="0", class_=part.format)
-    cut = tag("p", "Cut off here; this record alone shows more.", class_="quiet")
+    rest = "the download has all of it" if download else "this record alone shows more"
+    cut = tag("p", f"Cut off here; {rest}.", class_="quiet")
     return tag(
         "div",
         tag("h3", name, " ", [(each, " ") for each in details]),
@@ -280,7 +285,7 @@ def record_page(facts: RecordDetail, frame: Frame) -> Html:
                 ),
             ]
         ),
-        _content(row),
+        _content(row, link_to(*here, row.offset)),
         tag(
             "nav",
             step("← Offset before", facts.previous, "prev"),

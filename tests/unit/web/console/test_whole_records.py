@@ -1,0 +1,78 @@
+"""Tests for records as they are stored, and for their deletion: beside a real broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.client import Admin, NewTopic, Producer
+from headwater.testing import EmbeddedBroker
+from tests.console_process import ConsoleProcess
+
+PAGE = b"<!doctype html><script>alert(1)</script>"
+LARGE = b"\xff\x00" * 400_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as broker:
+        with (
+            Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
+            Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+        ):
+            admin.create_topics([NewTopic(name="tea", partitions=2)])
+            admin.create_topics([NewTopic(name="doomed", partitions=2)])
+            producer.send("tea", PAGE, key=PAGE, partition=0)
+            producer.send("tea", LARGE, partition=0)
+            producer.send("tea", None, partition=0)
+            for number in range(10):
+                producer.send("doomed", b"x", partition=number % 2)
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def console(broker: EmbeddedBroker) -> Iterator[ConsoleProcess]:
+    with ConsoleProcess(broker.bootstrap_servers) as console:
+        yield console
+
+
+@pytest.mark.parametrize("prefix", ["", "/api"])
+def test_keys_and_values_are_downloaded_as_they_are(console: ConsoleProcess, prefix: str) -> None:
+    """And never opened: what strangers wrote may look like a page."""
+    for path, content in (("0/key", PAGE), ("0/value", PAGE), ("1/value", LARGE)):
+        answer = console.get(f"{prefix}/topics/tea/records/0/{path}")
+        assert (answer.status, answer.body) == (200, content)
+        assert answer.headers["content-type"] == "application/octet-stream"
+        name = f"tea-0-{path.replace('/', '.')}"
+        assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["0/2/value", "0/1/key", "0/9/value", "7/0/value", "1/0/value"])
+def test_what_is_null_or_not_there_is_not_downloaded(console: ConsoleProcess, path: str) -> None:
+    assert console.get(f"/topics/tea/records/{path}").status == 404
+
+
+def test_the_page_of_a_record_leads_to_all_of_it(console: ConsoleProcess) -> None:
+    page = console.get("/topics/tea/records/0/1").text
+    assert 'href="/topics/tea/records/0/1/value"' in page
+    assert "the download has all of it" in page
+    assert "/value" not in console.get("/topics/tea/records/0/2").text
+
+
+def edges(console: ConsoleProcess) -> list[tuple[int, int]]:
+    rows = console.api("/topics/doomed")["partitions"]["rows"]
+    return [(each["start"], each["end"]) for each in rows]
+
+
+def test_records_are_deleted_by_whoever_types_the_name_of_the_topic(
+    console: ConsoleProcess,
+) -> None:
+    path = "/topics/doomed/records/delete"
+    for fields in ({}, {"confirm": "tea"}, {"confirm": "doomed", "partition": "5"}):
+        assert console.post(path, fields).status in (400, 404)
+    assert edges(console) == [(0, 5), (0, 5)]
+    some = console.post(path, {"confirm": "doomed", "partition": "1", "offset": "2"})
+    assert (some.status, some.headers["location"]) == (303, "/topics/doomed?done=records-deleted")
+    assert edges(console) == [(0, 5), (2, 5)]
+    assert console.post_json(path, {"confirm": "doomed"}).json["done"] == "records-deleted"
+    assert edges(console) == [(5, 5), (5, 5)]
