@@ -9,6 +9,7 @@ read, and one that changes something may do so.
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,6 @@ from urllib.parse import parse_qsl
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from headwater.client.errors import KafkaError
 from headwater.model.failures import HeadwaterError
@@ -34,6 +34,7 @@ from headwater.web.requests import (
     BodyBrokeOff,
     BodyTooLarge,
     BodyTooSlow,
+    EveryPath,
     match_path,
     path_parts,
     read_body,
@@ -50,11 +51,12 @@ BODY_BYTES_MAX: Final = 2_000_000
 FIELDS_MAX: Final = 100
 QUERY_CHARS_MAX: Final = 32_000
 
+log = logging.getLogger(__name__)
+
 API: Final = "api"
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
 _NO_FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 Read = Callable[[Call], Awaitable[Any]]
 Change = Callable[[Call], Awaitable[Done]]
@@ -78,7 +80,7 @@ def application(console: Console, paths: Sequence[Path], assets: "Assets") -> St
     """An ASGI application."""
     door = _Door(console, paths, assets)
     return Starlette(
-        routes=[Route("/{path:path}", door.answer, methods=list(_METHODS))],
+        routes=[EveryPath(door.answer)],
         # Starlette raises the failure again afterwards, so that the log has it.
         exception_handlers={Exception: door.answer_to_a_failure},
     )
@@ -98,6 +100,8 @@ class _Door:
             guard.check_host(request.headers.get("host"), self._console.hosts)
             if given[0] == "assets" and request.method in ("GET", "HEAD"):
                 return self._assets.answer(given[1:], request.headers.get("if-none-match"))
+            if given == ["healthz"]:
+                return Response("ok\n", media_type="text/plain")
             guard.check_reader(request.headers)
             response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
         except HeadwaterError as error:
@@ -178,6 +182,7 @@ class _Door:
             if is_api or not path.shows_forms:
                 raise
             return await self._form_again(call, path, refusal_for(error))
+        _log_change(request, done)
         if is_api:
             return _json_response(asdict(done))
         return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
@@ -298,6 +303,13 @@ def _text(value: object) -> str:
             return str(value)
         case _:
             return json.dumps(value)
+
+
+def _log_change(request: Request, done: Done) -> None:
+    """Who did what. The path is as it was sent, and so has no character that a log would obey."""
+    who = request.client.host if request.client else "somebody"
+    what = "/".join(path_parts(request))
+    log.info("%s: %s by POST /%s", who, done.done, what)
 
 
 def _page(page: Html, status: int) -> Response:

@@ -527,6 +527,8 @@ def test_without_a_cluster_it_starts_and_says_what_to_do() -> None:
         for part in ("No broker answers", "127.0.0.1:1", "--bootstrap HOST:PORT"):
             assert part in page.text
         assert console.get("/api/overview").status == 503
+        assert (console.get("/healthz").status, console.get("/healthz").text) == (200, "ok\n")
+        assert console.get("/healthz", Host="evil.example").status == 403
 
 
 @pytest.mark.parametrize(

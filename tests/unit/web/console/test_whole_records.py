@@ -1,5 +1,6 @@
 """Tests for records as they are stored, and for their deletion: beside a real broker."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -76,3 +77,21 @@ def test_records_are_deleted_by_whoever_types_the_name_of_the_topic(
     assert edges(console) == [(0, 5), (2, 5)]
     assert console.post_json(path, {"confirm": "doomed"}).json["done"] == "records-deleted"
     assert edges(console) == [(5, 5), (5, 5)]
+
+
+def test_the_log_says_who_changed_what_and_nothing_of_who_looked(
+    broker: EmbeddedBroker,
+) -> None:
+    with ConsoleProcess(broker.bootstrap_servers, "--log-format", "json") as console:
+        console.api("/topics")
+        assert console.post("/topics/tea/records", {"value": "secret"}).status == 303
+        assert (
+            console.post_json("/topics/tea/records", {"value": "x", "partition": 9}).status == 404
+        )
+        assert console.post_json("/groups/a%0Ab/reset", {"plan": "tea 0 1"}).status == 200
+        told = [json.loads(line) for line in console.log_text.splitlines()]
+    assert [each["message"] for each in told] == [
+        "127.0.0.1: record-sent by POST /topics/tea/records",
+        "127.0.0.1: offsets-reset by POST /api/groups/a%0Ab/reset",
+    ]
+    assert {each["level"] for each in told} == {"info"}
