@@ -26,6 +26,8 @@ from headwater.web.console.tailing import RECORDS_PER_SECOND_MAX, TailWish
 
 PREVIEW_CHARS: Final = 160
 
+_HEX_OFFSET_CHARS: Final = 10
+
 _FORMATS: Final = [(each, each if each != "auto" else "guess") for each in FORMATS]
 _STARTS: Final = [
     ("newest", "Newest"),
@@ -111,8 +113,8 @@ def _left_out(facts: RecordList) -> Html | None:
 def _told(facts: RecordList) -> Html | None:
     if facts.ended_early:
         text = (
-            f"Looked at {facts.looked_at} records and stopped there, so as not to read the whole "
-            "topic. The next page goes on."
+            f"Looked at {counted(facts.looked_at, 'record')} and stopped there, so as not to read "
+            "the whole topic. The next page goes on."
         )
         return tag("p", text, class_="notice warn", role="status")
     if facts.wish.filter:
@@ -168,7 +170,11 @@ def preview(part: Shown) -> Html:
         return tag("em", "null", class_="quiet")
     if part.size_bytes == 0:
         return tag("em", "empty", class_="quiet")
-    return tag("code", " ".join(part.text[: 2 * PREVIEW_CHARS].split())[:PREVIEW_CHARS])
+    text = part.text[: 2 * PREVIEW_CHARS]
+    if part.format == "hex":
+        # Bytes at once: where in the value they are is told by the whole.
+        text = text.partition("\n")[0][_HEX_OFFSET_CHARS:]
+    return tag("code", " ".join(text.split())[:PREVIEW_CHARS])
 
 
 def _content(row: RecordRow, where: str | None) -> Child:

@@ -136,6 +136,8 @@ def _create(facts: TopicList, frame: Frame) -> Html:
         ),
         class_="panel",
         open=not facts.all_topics or frame.refusal is not None,
+        # Nobody has opened it, and so it does not keep a live page from being loaded anew.
+        data_open="" if not facts.all_topics and frame.refusal is None else None,
     )
 
 
