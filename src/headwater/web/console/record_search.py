@@ -204,7 +204,7 @@ class _Reading:
     ) -> None:
         if record.offset >= end or (each is not None and len(found.records) >= each):
             return
-        size = len(record.key or b"") + len(record.value or b"")
+        size = _size_bytes(record)
         self._looked_at += 1
         self._looked_at_bytes += size
         found.high = record.offset + 1
@@ -219,6 +219,11 @@ class _Reading:
             or self._looked_at_bytes >= LOOKED_AT_BYTES_MAX
             or self._kept_bytes >= KEPT_BYTES_MAX
         )
+
+
+def _size_bytes(record: ConsumedRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 async def matches(records: Sequence[ConsumedRecord], word: Word) -> list[bool]:

@@ -95,3 +95,22 @@ def test_the_log_says_who_changed_what_and_nothing_of_who_looked(
         "127.0.0.1: offsets-reset by POST /api/groups/a%0Ab/reset",
     ]
     assert {each["level"] for each in told} == {"info"}
+
+
+def test_headers_count_among_the_bytes_of_a_page(
+    console: ConsoleProcess, broker: EmbeddedBroker
+) -> None:
+    """Else a topic of tiny values would make a page of a hundred megabytes."""
+    large = b"h" * 900_000
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for _ in range(45):
+            producer.send("headers", b"v", headers=[("large", large)]).result(60)
+    answer = console.get("/api/topics/headers/records?start=oldest&limit=200")
+    assert answer.json["ended_early"]
+    assert 0 < len(answer.json["records"]) < 45
+    assert len(answer.body) < 1_000_000
+    [header] = answer.json["records"][0]["headers"]
+    assert (len(header["value"]["text"]), header["value"]["is_cut"]) == (500, True)
+    assert "… (cut off)" in console.get("/topics/headers/records?start=oldest&limit=10").text
+    [whole] = console.api("/topics/headers/records/0/0")["record"]["headers"]
+    assert (whole["value"]["text"], whole["value"]["is_cut"]) == (large.decode(), False)

@@ -153,6 +153,7 @@ function headers(record) {
     const line = make("p", "value");
     line.append(make("code", "", visible(header.name)), " ");
     line.append(make("code", "quiet", header.value.format === "null" ? "null" : visible(header.value.text)));
+    if (header.value.is_cut) line.append("… (cut off)");
     box.append(line);
   }
   return box;

@@ -234,7 +234,8 @@ def _headers(row: RecordRow) -> Html | None:
 def _header_value(part: Shown) -> Html:
     if part.format == "null":
         return tag("em", "null", class_="quiet")
-    return tag("code", part.text, class_="value")
+    cut = tag("span", "… (cut off)", class_="quiet") if part.is_cut else None
+    return tag("span", tag("code", part.text, class_="value"), cut)
 
 
 def _pager(facts: RecordList, frame: Frame) -> Html | None:
