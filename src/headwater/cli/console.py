@@ -1,8 +1,9 @@
 """`headwater console`: the web console as a process."""
 
 import asyncio
+import logging
 import signal
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -58,10 +59,18 @@ def start(
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
     ] = None,
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(help="How the log on standard error looks: it has a line for each change."),
+    ] = "text",
 ) -> None:
     """Run a web console, until SIGTERM or Ctrl-C."""
+    from headwater.cli.log_lines import log_to_standard_error
     from headwater.model.failures import HeadwaterError
 
+    log_to_standard_error(log_format=log_format, level="info")
+    # It would tell of each start and stop, which is said on standard output.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         from headwater.client.registry_settings import URL
         from headwater.client.settings import shared_settings

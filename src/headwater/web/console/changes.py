@@ -22,6 +22,8 @@ from headwater.web.console.transactions import abort
 
 PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "null")
 
+_HIGH_WATERMARK: Final = -1
+
 DONE: Final = {
     "topic-created": "The topic was created.",
     "topic-deleted": "The topic was deleted.",
@@ -29,6 +31,7 @@ DONE: Final = {
     "config-set": "The config was set.",
     "config-reset": "The config is back at its default.",
     "record-sent": "The record was written.",
+    "records-deleted": "The records were deleted.",
     "offsets-reset": "The offsets were reset.",
     "group-deleted": "The group was deleted.",
     "transaction-aborted": "The transaction was aborted.",
@@ -108,6 +111,20 @@ async def produce(call: Call) -> Done:
         partition=sent.partition,
         offset=sent.offset,
     )
+
+
+async def delete_records(call: Call) -> Done:
+    """All that are there now; or those of one partition, or those before an offset."""
+    name = call.parts[0]
+    call.expect_confirmation(name, "these records shall be deleted")
+    known = known_topic(await call.survey(topic=name), name)
+    partition = await _partition(call, name)
+    numbers = [each.partition for each in known.partitions] if partition is None else [partition]
+    offset = call.fields.get("offset", "").strip()
+    before = whole(offset, "offset") if offset else _HIGH_WATERMARK
+    await call.admin.delete_records({TopicPartition(name, each): before for each in numbers})
+    call.console.survey.forget()
+    return Done(done="records-deleted", where=link_to("topics", name))
 
 
 async def reset_offsets(call: Call) -> Done:

@@ -82,7 +82,7 @@ def _json(raw: bytes, chars_max: int) -> Shown | None:
         json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return _cut("json", indented(text), raw, chars_max)
+    return _cut("json", indented(text, chars_max=chars_max), raw, chars_max)
 
 
 def _avro(raw: bytes, chars_max: int, read_avro: ReadAvro | None) -> Shown:
@@ -121,29 +121,40 @@ def _cut(
     )
 
 
-def indented(text: str) -> str:
-    """JSON that was found to be right, a field a line, its numbers and strings as they are."""
-    return "".join(_indented_pieces(_TOKEN.findall(text)))
+def indented(text: str, *, chars_max: int | None = None) -> str:
+    """JSON that was found to be right, a field a line, its numbers and strings as they are.
+
+    With a limit it ends soon after it: of a megabyte a list shows a few lines, and no more is made.
+    """
+    pieces: list[str] = []
+    length = 0
+    for piece in _indented_pieces(found[0] for found in _TOKEN.finditer(text)):
+        pieces.append(piece)
+        length += len(piece)
+        if chars_max is not None and length > chars_max:
+            break
+    return "".join(pieces)
 
 
-def _indented_pieces(tokens: list[str]) -> Iterator[str]:
+def _indented_pieces(tokens: Iterator[str]) -> Iterator[str]:
     depth = 0
-    for index, token in enumerate(tokens):
-        is_empty = index + 1 < len(tokens) and tokens[index + 1] in ("}", "]")
+    before, token = "", next(tokens, "")
+    while token:
+        after = next(tokens, "")
         match token:
             case "{" | "[":
                 depth += 1
-                yield token if is_empty else f"{token}\n{'  ' * depth}"
+                yield token if after in ("}", "]") else f"{token}\n{'  ' * depth}"
             case "}" | "]":
                 depth -= 1
-                was_empty = tokens[index - 1] in ("{", "[")
-                yield token if was_empty else f"\n{'  ' * depth}{token}"
+                yield token if before in ("{", "[") else f"\n{'  ' * depth}{token}"
             case ",":
                 yield f",\n{'  ' * depth}"
             case ":":
                 yield ": "
             case _:
                 yield token
+        before, token = token, after
 
 
 def _hex(raw: bytes, chars_max: int, *, note: str | None = None) -> Shown:

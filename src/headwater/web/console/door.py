@@ -9,6 +9,8 @@ read, and one that changes something may do so.
 
 import asyncio
 import json
+import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
@@ -17,7 +19,6 @@ from urllib.parse import parse_qsl
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from headwater.client.errors import KafkaError
 from headwater.model.failures import HeadwaterError
@@ -26,12 +27,14 @@ from headwater.web.console.changes import Done
 from headwater.web.console.context import Call, Console
 from headwater.web.console.html import Html
 from headwater.web.console.pages.frame import Frame, failure_page
+from headwater.web.console.records import RawBytes
 from headwater.web.console.refusals import Refusal, bad_request, refusal_for
 from headwater.web.console.tailing import TailWish
 from headwater.web.requests import (
     BodyBrokeOff,
     BodyTooLarge,
     BodyTooSlow,
+    EveryPath,
     match_path,
     path_parts,
     read_body,
@@ -48,10 +51,12 @@ BODY_BYTES_MAX: Final = 2_000_000
 FIELDS_MAX: Final = 100
 QUERY_CHARS_MAX: Final = 32_000
 
+log = logging.getLogger(__name__)
+
 API: Final = "api"
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_NO_FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 Read = Callable[[Call], Awaitable[Any]]
 Change = Callable[[Call], Awaitable[Done]]
@@ -75,7 +80,7 @@ def application(console: Console, paths: Sequence[Path], assets: "Assets") -> St
     """An ASGI application."""
     door = _Door(console, paths, assets)
     return Starlette(
-        routes=[Route("/{path:path}", door.answer, methods=list(_METHODS))],
+        routes=[EveryPath(door.answer)],
         # Starlette raises the failure again afterwards, so that the log has it.
         exception_handlers={Exception: door.answer_to_a_failure},
     )
@@ -95,6 +100,8 @@ class _Door:
             guard.check_host(request.headers.get("host"), self._console.hosts)
             if given[0] == "assets" and request.method in ("GET", "HEAD"):
                 return self._assets.answer(given[1:], request.headers.get("if-none-match"))
+            if given == ["healthz"]:
+                return Response("ok\n", media_type="text/plain")
             guard.check_reader(request.headers)
             response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
         except HeadwaterError as error:
@@ -153,6 +160,8 @@ class _Door:
         facts = await path.read(call)
         if isinstance(facts, TailWish) and is_api:
             return _TailResponse(self._console, facts)
+        if isinstance(facts, RawBytes):
+            return _download(facts)
         if is_api:
             return _json_response(asdict(facts))
         if path.view is None:
@@ -173,6 +182,7 @@ class _Door:
             if is_api or not path.shows_forms:
                 raise
             return await self._form_again(call, path, refusal_for(error))
+        _log_change(request, done)
         if is_api:
             return _json_response(asdict(done))
         return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
@@ -295,8 +305,26 @@ def _text(value: object) -> str:
             return json.dumps(value)
 
 
+def _log_change(request: Request, done: Done) -> None:
+    """Who did what. The path is as it was sent, and so has no character that a log would obey."""
+    who = request.client.host if request.client else "somebody"
+    what = "/".join(path_parts(request))
+    log.info("%s: %s by POST /%s", who, done.done, what)
+
+
 def _page(page: Html, status: int) -> Response:
     return Response(page.encode("utf-8", "backslashreplace"), status, media_type="text/html")
+
+
+def _download(raw: RawBytes) -> Response:
+    """To be kept and not shown: what strangers wrote is no page, whatever it looks like."""
+    quoted = _NO_FILE_NAME.sub("_", raw.file_name)
+    disposition = f'attachment; filename="{quoted}"'
+    return Response(
+        raw.content,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": disposition},
+    )
 
 
 def _json_response(answer: "DataclassInstance | object", status: int = 200) -> Response:

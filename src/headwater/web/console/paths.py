@@ -78,6 +78,21 @@ PATHS: Final = (
         view=record_page,
     ),
     Path(
+        parts=("topics", None, "records", None, None, "key"),
+        about="The key of a record, as it is stored.",
+        read=reads.read_raw_key,
+    ),
+    Path(
+        parts=("topics", None, "records", None, None, "value"),
+        about="The value of a record, as it is stored.",
+        read=reads.read_raw_value,
+    ),
+    Path(
+        parts=("topics", None, "records", "delete"),
+        about="Delete the records of a topic.",
+        change=changes.delete_records,
+    ),
+    Path(
         parts=("topics", None, "tail"),
         about="Records from now on, as server-sent events.",
         read=reads.read_tail,

@@ -2,7 +2,8 @@
 
 What a reader would get wrong: a log can only be read forwards. "The newest" are therefore read in
 windows that end where the last one began, each twice as long as the one before, until enough was
-found; a window that could not be read to its end counts for nothing.
+found; a window that could not be read to its end counts for nothing. The first is small, so that
+every search gets somewhere.
 
 Bounded in every direction: records and bytes that are looked at, bytes that are kept, seconds, and
 searches at the same time. What ended early says so, and the next page goes on where it stopped.
@@ -37,6 +38,8 @@ KEPT_RECORDS_MAX: Final = 2_000
 
 _WAIT_S: Final = 30.0
 _FETCH_WAIT_MS: Final = 20
+_FIRST_STEP: Final = 10
+"""Records before the end of each partition that are looked at first: few, for they may be large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +103,18 @@ class _Reading:
         self._consumer = consumer
         self._search = search
         self._clock = clock
-        self._deadline_ms = clock.steady_ms() + SEARCH_MS_MAX
         self._looked_at = 0
-        self._looked_at_bytes = 0
-        self._kept_bytes = 0
+        self._renew()
         count = max(len(search.edges), 1)
         # Of hundreds of partitions each gives a few; else a page would cost thousands of records.
         self._each = min(search.limit, max(KEPT_RECORDS_MAX // count, 1))
+
+    def _renew(self) -> None:
+        """Begin anew with all that a search may take."""
+        self._deadline_ms = self._clock.steady_ms() + SEARCH_MS_MAX
+        self._looked_at_before = self._looked_at
+        self._looked_at_bytes = 0
+        self._kept_bytes = 0
 
     async def forwards(self) -> Found:
         search = self._search
@@ -127,7 +135,8 @@ class _Reading:
         for number, (start, end) in search.edges.items():
             high = min(max(search.before.get(number, end), start), end)
             finds[number] = Finds(high, high)
-        step, ended_early = self._each if not search.word else 4 * self._each, False
+        step, ended_early = min(self._each, _FIRST_STEP), False
+        begun = {number: found.low for number, found in finds.items()}
         while not ended_early:
             wanting = {
                 number: found
@@ -137,7 +146,13 @@ class _Reading:
             if not wanting:
                 break
             ended_early = not await self._window(wanting, step)
-            step *= 2
+            has_moved = any(found.low < begun[number] for number, found in finds.items())
+            if ended_early and not has_moved and step > 1:
+                # The next page would begin where this one did, for ever. One record fits always.
+                self._renew()
+                step, ended_early = 1, False
+            else:
+                step *= 2
         page = last_records(finds, search.limit)
         return self._found(page, ended_early=ended_early)
 
@@ -174,6 +189,8 @@ class _Reading:
             if found.high < ends[number]
         }
         self._consumer.assign(list(places))
+        # What an earlier window has paused stays so, though it is assigned again.
+        self._consumer.resume(list(places))
         for place, number in places.items():
             self._consumer.seek(place, finds[number].high)
         left = dict(places)
@@ -204,7 +221,7 @@ class _Reading:
     ) -> None:
         if record.offset >= end or (each is not None and len(found.records) >= each):
             return
-        size = len(record.key or b"") + len(record.value or b"")
+        size = _size_bytes(record)
         self._looked_at += 1
         self._looked_at_bytes += size
         found.high = record.offset + 1
@@ -215,10 +232,15 @@ class _Reading:
     def _is_spent(self) -> bool:
         return (
             self._clock.steady_ms() >= self._deadline_ms
-            or self._looked_at >= LOOKED_AT_RECORDS_MAX
+            or self._looked_at - self._looked_at_before >= LOOKED_AT_RECORDS_MAX
             or self._looked_at_bytes >= LOOKED_AT_BYTES_MAX
             or self._kept_bytes >= KEPT_BYTES_MAX
         )
+
+
+def _size_bytes(record: ConsumedRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 async def matches(records: Sequence[ConsumedRecord], word: Word) -> list[bool]:

@@ -17,6 +17,7 @@ from headwater.web.console.refusals import not_found
 LIST_CHARS_MAX: Final = 8_000
 WHOLE_CHARS_MAX: Final = 1_000_000
 HEADERS_MAX: Final = 100
+HEADER_LIST_CHARS_MAX: Final = 500
 ONE_RECORD_S: Final = 5.0
 
 _AVRO_FORMATS: Final = frozenset({"auto", "avro"})
@@ -89,6 +90,14 @@ class RecordDetail:
     value_format: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawBytes:
+    """A key or a value as it is stored, and a name for a file with it."""
+
+    content: bytes
+    file_name: str
+
+
 def filter_of(
     connections: Connections, text: str, *, place: str, key_format: str, value_format: str
 ) -> Word:
@@ -110,6 +119,8 @@ def record_row(
     chars_max: int,
     read_avro: ReadAvro | None,
 ) -> RecordRow:
+    # Where a record is not alone, a hundred headers of it must not weigh more than its value.
+    header_chars_max = chars_max if chars_max == WHOLE_CHARS_MAX else HEADER_LIST_CHARS_MAX
     return RecordRow(
         partition=record.partition,
         offset=record.offset,
@@ -118,7 +129,7 @@ def record_row(
         key=shown(record.key, key_format, chars_max=chars_max, read_avro=read_avro),
         value=shown(record.value, value_format, chars_max=chars_max, read_avro=read_avro),
         headers=tuple(
-            HeaderRow(name=name, value=shown(value, "auto", chars_max=chars_max))
+            HeaderRow(name=name, value=shown(value, "auto", chars_max=header_chars_max))
             for name, value in record.headers[:HEADERS_MAX]
         ),
         all_headers=len(record.headers),

@@ -91,3 +91,13 @@ def test_any_bytes_are_shown_within_the_limit(
 
 def test_json_that_is_deep_beyond_reason_is_shown_as_text() -> None:
     assert shown(b"[" * 100_000, "auto", chars_max=10).format == "text"
+
+
+def test_of_large_json_no_more_is_indented_than_is_shown() -> None:
+    large = "[" + ",".join(["{}"] * 200_000) + "]"
+    assert len(indented(large, chars_max=100)) < 120
+    whole = indented('{"a": [1, {}], "b": {"c": []}}')
+    for length in range(1, len(whole)):
+        cut = indented('{"a": [1, {}], "b": {"c": []}}', chars_max=length)
+        assert whole.startswith(cut)
+        assert len(cut) > length

@@ -140,6 +140,8 @@ def test_no_text_of_strangers_becomes_part_of_a_page(console: ConsoleProcess, pa
     ]
     links = [str(attributes["href"]) for _, attributes in found if "href" in attributes]
     assert all(each.startswith(("/", "#")) and not each.startswith("//") for each in links if each)
+    places = {f"#{attributes['id']}" for _, attributes in found if "id" in attributes}
+    assert {each for each in links if each.startswith("#")} <= places
 
 
 @pytest.mark.parametrize("path", ["/", "/api/overview", "/nowhere", "/api/nowhere"])
@@ -231,6 +233,8 @@ def test_a_record_is_shown_whole_with_its_headers(console: ConsoleProcess) -> No
         ("none", "null"),
     ]
     assert console.api("/topics/hostile/records/0/1")["record"]["value"]["format"] == "null"
+    page = console.get("/topics/hostile/records?key_format=hex").text
+    assert "<code>67 6f 6e 65 gone</code>" in page, "a preview begins with the bytes"
     hexed = console.api("/topics/hostile/records/0/1?key_format=hex")["record"]["key"]["text"]
     assert "67 6f 6e 65" in hexed
     assert console.get("/topics/hostile/records/0/99").status == 404
@@ -527,6 +531,8 @@ def test_without_a_cluster_it_starts_and_says_what_to_do() -> None:
         for part in ("No broker answers", "127.0.0.1:1", "--bootstrap HOST:PORT"):
             assert part in page.text
         assert console.get("/api/overview").status == 503
+        assert (console.get("/healthz").status, console.get("/healthz").text) == (200, "ok\n")
+        assert console.get("/healthz", Host="evil.example").status == 403
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from headwater.web.console.tailing import RECORDS_PER_SECOND_MAX, TailWish
 
 PREVIEW_CHARS: Final = 160
 
+_HEX_OFFSET_CHARS: Final = 10
+
 _FORMATS: Final = [(each, each if each != "auto" else "guess") for each in FORMATS]
 _STARTS: Final = [
     ("newest", "Newest"),
@@ -111,8 +113,8 @@ def _left_out(facts: RecordList) -> Html | None:
 def _told(facts: RecordList) -> Html | None:
     if facts.ended_early:
         text = (
-            f"Looked at {facts.looked_at} records and stopped there, so as not to read the whole "
-            "topic. The next page goes on."
+            f"Looked at {counted(facts.looked_at, 'record')} and stopped there, so as not to read "
+            "the whole topic. The next page goes on."
         )
         return tag("p", text, class_="notice warn", role="status")
     if facts.wish.filter:
@@ -157,7 +159,7 @@ def _row(topic: str, row: RecordRow) -> Html:
         tag(
             "details",
             line,
-            tag("div", _content(row), tag("p", tag("a", "This record alone", href=where))),
+            tag("div", _content(row, None), tag("p", tag("a", "This record alone", href=where))),
         ),
     )
 
@@ -168,18 +170,23 @@ def preview(part: Shown) -> Html:
         return tag("em", "null", class_="quiet")
     if part.size_bytes == 0:
         return tag("em", "empty", class_="quiet")
-    return tag("code", " ".join(part.text[: 2 * PREVIEW_CHARS].split())[:PREVIEW_CHARS])
+    text = part.text[: 2 * PREVIEW_CHARS]
+    if part.format == "hex":
+        # Bytes at once: where in the value they are is told by the whole.
+        text = text.partition("\n")[0][_HEX_OFFSET_CHARS:]
+    return tag("code", " ".join(text.split())[:PREVIEW_CHARS])
 
 
-def _content(row: RecordRow) -> Child:
+def _content(row: RecordRow, where: str | None) -> Child:
+    """`where` is the record's own address, on the page that is for it alone."""
     return (
-        _part("Key", row.key),
-        _part("Value", row.value),
+        _part("Key", row.key, where and f"{where}/key"),
+        _part("Value", row.value, where and f"{where}/value"),
         _headers(row),
     )
 
 
-def _part(name: str, part: Shown) -> Html:
+def _part(name: str, part: Shown, download: str | None) -> Html:
     details: list[Child] = [badge(part.format)]
     if part.format != "null":
         details.append(tag("span", size_text(part.size_bytes), class_="quiet"))
@@ -187,10 +194,14 @@ def _part(name: str, part: Shown) -> Html:
         details.append(tag("span", f"schema {part.schema_id}", class_="quiet"))
     if part.note:
         details.append(tag("span", part.note, class_="warn-text"))
+    if download and part.format != "null":
+        label = f"Download the {name.lower()}"
+        details.append(tag("a", "Download", href=download, aria_label=label, class_="download"))
     body: Child = None
     if part.format != "null":
         body = tag("pre", part.text, tabindex="0", class_=part.format)
-    cut = tag("p", "Cut off here; this record alone shows more.", class_="quiet")
+    rest = "the download has all of it" if download else "this record alone shows more"
+    cut = tag("p", f"Cut off here; {rest}.", class_="quiet")
     return tag(
         "div",
         tag("h3", name, " ", [(each, " ") for each in details]),
@@ -223,7 +234,8 @@ def _headers(row: RecordRow) -> Html | None:
 def _header_value(part: Shown) -> Html:
     if part.format == "null":
         return tag("em", "null", class_="quiet")
-    return tag("code", part.text, class_="value")
+    cut = tag("span", "… (cut off)", class_="quiet") if part.is_cut else None
+    return tag("span", tag("code", part.text, class_="value"), cut)
 
 
 def _pager(facts: RecordList, frame: Frame) -> Html | None:
@@ -280,7 +292,7 @@ def record_page(facts: RecordDetail, frame: Frame) -> Html:
                 ),
             ]
         ),
-        _content(row),
+        _content(row, link_to(*here, row.offset)),
         tag(
             "nav",
             step("← Offset before", facts.previous, "prev"),

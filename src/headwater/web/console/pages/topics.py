@@ -136,6 +136,8 @@ def _create(facts: TopicList, frame: Frame) -> Html:
         ),
         class_="panel",
         open=not facts.all_topics or frame.refusal is not None,
+        # Nobody has opened it, and so it does not keep a live page from being loaded anew.
+        data_open="" if not facts.all_topics and frame.refusal is None else None,
     )
 
 
@@ -245,6 +247,29 @@ def _changes(facts: TopicDetail, frame: Frame) -> Child:
         ),
         class_="panel",
     )
+    emptied = tag(
+        "details",
+        tag("summary", "Delete records"),
+        frame.form(
+            link_to("topics", name, "records", "delete"),
+            tag(
+                "p",
+                "The topic stays, and its offsets go on from where they are. Groups that have not "
+                "read these records yet will not read them. This cannot be undone.",
+            ),
+            labelled(
+                "Partition", text_input("partition", type="number"), hint="empty: all of them"
+            ),
+            labelled(
+                "Before offset",
+                text_input("offset", type="number"),
+                hint="empty: all that there is",
+            ),
+            typed_confirmation(name, "Delete the records"),
+            class_="stack",
+        ),
+        class_="panel dangerous",
+    )
     gone = tag(
         "details",
         tag("summary", "Delete this topic"),
@@ -256,7 +281,7 @@ def _changes(facts: TopicDetail, frame: Frame) -> Child:
         ),
         class_="panel dangerous",
     )
-    return (more, gone)
+    return (more, emptied, gone)
 
 
 def configs_page(facts: TopicDetail, frame: Frame) -> Html:
