@@ -134,12 +134,20 @@ def settings_in(file: Path | None) -> dict[str, str]:
 @contextmanager
 def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Admin"]:
     """An admin client, whose errors are told clearly."""
-    from headwater.client import Admin
     from headwater.client.admin.calls import AdminSettings
     from headwater.client.settings import useful_settings
 
     # A file that is shared with a producer has settings that are of no use here.
     settings = useful_settings(AdminSettings, client_settings(bootstrap, command_config))
+    with admin_with(settings) as admin:
+        yield admin
+
+
+@contextmanager
+def admin_with(settings: Mapping[str, object]) -> Iterator["Admin"]:
+    """An admin client with these settings, whose errors are told clearly."""
+    from headwater.client import Admin
+
     with failing_clearly(), Admin({"client.id": "headwater-cli", **settings}) as admin:
         _await_answer(admin)
         yield admin

@@ -12,7 +12,7 @@ that Kafka has and this client has no use for are left aside with a warning, as 
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -57,6 +57,10 @@ def setting(kind: SettingKind[T], default: T) -> T:
 def plugin(default: T) -> T:
     """A field that holds code: a function, or an object. It is taken as it is."""
     return field(default=default, metadata={_KIND: None})
+
+
+def is_plugin(declared: Field[Any]) -> bool:
+    return declared.metadata[_KIND] is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
