@@ -218,7 +218,9 @@ def log_dirs(
 
 @app.command("move-log-dir")
 def move_log_dir(
-    partitions: Places,
+    partitions: Annotated[
+        list[str], typer.Argument(help="topic:partition ...", show_default=False)
+    ],
     to: Annotated[str, typer.Option(help="The directory, as the broker's log.dirs names it.")],
     broker: Annotated[int, typer.Option(help="The id of the broker.")] = 0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

@@ -9,7 +9,7 @@ from headwater.client import Admin, Consumer, Producer, TopicPartition
 from headwater.client.admin.descriptions import ReplicaLogDir
 from headwater.testing import EmbeddedBroker
 from tests.cluster.cluster_clients import await_true
-from tests.unit.cli.test_client_commands import Shell
+from tests.unit.cli.shell import Shell
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
