@@ -9,7 +9,7 @@ from headwater.model.ids import TopicPartition
 from headwater.records.consumed import ConsumedRecord
 from headwater.records.header import TimestampType
 from headwater.web.console.connections import Connections
-from headwater.web.console.decoding import ReadAvro, Shown, shown
+from headwater.web.console.decoding import ReadRegistered, Shown, shown
 from headwater.web.console.record_pages import RecordPage, write_cursor
 from headwater.web.console.refusals import not_found
 
@@ -90,15 +90,15 @@ def record_row(
     key_format: str,
     value_format: str,
     chars_max: int,
-    read_avro: ReadAvro | None,
+    read: ReadRegistered | None,
 ) -> RecordRow:
     return RecordRow(
         partition=record.partition,
         offset=record.offset,
         timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
         is_append_time=record.timestamp_type is TimestampType.LOG_APPEND_TIME,
-        key=shown(record.key, key_format, chars_max=chars_max, read_avro=read_avro),
-        value=shown(record.value, value_format, chars_max=chars_max, read_avro=read_avro),
+        key=shown(record.key, key_format, chars_max=chars_max, read=read),
+        value=shown(record.value, value_format, chars_max=chars_max, read=read),
         headers=tuple(
             HeaderRow(name=name, value=shown(value, "auto", chars_max=chars_max))
             for name, value in record.headers[:HEADERS_MAX]
@@ -117,8 +117,8 @@ async def record_rows(
 ) -> tuple[RecordRow, ...]:
     """In a thread: the registry may have to be asked, and large values take their time."""
     chosen = tuple(records)
-    wants_avro = "avro" in (key_format, value_format) or "auto" in (key_format, value_format)
-    read_avro = connections.avro() if wants_avro else None
+    has_schemas = any(each in ("auto", "avro", "json") for each in (key_format, value_format))
+    read = connections.registered() if has_schemas else None
 
     def rows() -> tuple[RecordRow, ...]:
         return tuple(
@@ -127,7 +127,7 @@ async def record_rows(
                 key_format=key_format,
                 value_format=value_format,
                 chars_max=chars_max,
-                read_avro=read_avro,
+                read=read,
             )
             for record in chosen
         )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headwater.web.console.changes import PRODUCE_FORMATS
+from headwater.web.console.changes import PRODUCE_FORMATS, REGISTERED_FORMATS
 from headwater.web.console.decoding import FORMATS, Shown
 from headwater.web.console.html import Child, Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
@@ -247,7 +247,11 @@ def _pager(facts: RecordList, frame: Frame) -> Html | None:
 
 
 def _produce(facts: RecordList, frame: Frame) -> Html:
-    formats = [(each, each) for each in PRODUCE_FORMATS if each != "avro" or frame.has_registry]
+    formats = [
+        (each, each)
+        for each in PRODUCE_FORMATS
+        if each not in REGISTERED_FORMATS or frame.has_registry
+    ]
     keys = [each for each in formats if each[0] != "null"]
     return tag(
         "details",
@@ -265,7 +269,11 @@ def _produce(facts: RecordList, frame: Frame) -> Html:
                 tag("textarea", "", name="value", rows=5, spellcheck="false"),
                 select("value_format", formats, "text", label="The value is"),
                 hint="null deletes the key in a compacted topic"
-                + ("; avro takes JSON and the newest schema" if frame.has_registry else ""),
+                + (
+                    "; avro and json-schema take JSON and the newest schema"
+                    if frame.has_registry
+                    else ""
+                ),
             ),
             labelled(
                 "Headers",
