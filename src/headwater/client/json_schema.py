@@ -173,13 +173,17 @@ def _validator(registry: SchemaRegistry, schema: RegisteredSchema) -> Check:
     base = document.get("$id", "") if isinstance(document, dict) else ""
     others: referencing.Registry[Any] = referencing.Registry()
     for name, each in referred_schemas(registry, schema.references):
+        try:
+            address = urljoin(str(base), name)
+        except ValueError as error:
+            raise SerializationFailed(f"{base} is no address of a schema") from error
         content = _document(each)
         resource = (
             referencing.Resource.from_contents(content, default_specification=DRAFT7)
             if isinstance(content, dict)
             else DRAFT7.create_resource(content)
         )
-        others = others.with_resources([(name, resource), (urljoin(str(base), name), resource)])
+        others = others.with_resources([(name, resource), (address, resource)])
     kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
     try:
         kind.check_schema(document)

@@ -73,6 +73,8 @@ def read_tree(root: Any, referred: Mapping[str, Any]) -> Target:
         return _Reading(Documents.of(root, referred)).read_all()
     except RecursionError as error:
         raise _bad("#", f"schemas are nested more than {_DEPTH_MAX} deep") from error
+    except ValueError as error:
+        raise _bad("#", f"the address of a schema is none: {error}") from error
 
 
 class _Reading:

@@ -415,3 +415,17 @@ def test_a_version_that_another_registry_took_and_we_would_not_is_named(
     with refused(40901) as told:
         registry.register("tea", json.dumps(TEXT), schema_type="JSON")
     assert "version 1 cannot be read here" in str(told.value)
+
+
+def test_a_json_schema_that_confluents_registry_has_written_keeps_its_id(
+    registry: Registry,
+) -> None:
+    key = b'{"keytype":"SCHEMA","subject":"tea","version":3,"magic":1}'
+    text = '{"type":"number","maximum":1.50}'
+    value = {"subject": "tea", "version": 3, "id": 7, "schemaType": "JSON", "schema": text}
+    entry = read_entry(key, json.dumps({**value, "deleted": False}).encode())
+    assert entry is not None
+    registry.state.apply(entry, key)
+    assert registry.register("tea", text.replace(",", " , "), schema_type="JSON") == 7
+    assert registry.register("other", text, schema_type="JSON") == 7
+    assert registry.numbers("tea") == [3]

@@ -390,6 +390,11 @@ REFUSED: dict[str, tuple[Any, Any, list[str]]] = {
         of("anyOf", TEXT, WHOLE),
         ["SUM_TYPE_NARROWED #"],
     ),
+    "fewer parts of a union in other words": (
+        of("oneOf", TEXT, WHOLE, {"type": "null"}),
+        of("anyOf", TEXT, WHOLE),
+        ["SUM_TYPE_NARROWED #"],
+    ),
     "anyOf becomes oneOf": (
         of("anyOf", TEXT, WHOLE),
         of("oneOf", TEXT, WHOLE),
@@ -414,6 +419,11 @@ REFUSED: dict[str, tuple[Any, Any, list[str]]] = {
     "another condition": (
         {"if": TEXT, "then": {"minLength": 1}},
         {"if": WHOLE, "then": {"minLength": 1}},
+        ["CONDITION_CHANGED #/if"],
+    ),
+    "a condition that more values meet": (
+        {"if": WHOLE, "then": {"minimum": 1}},
+        {"if": NUMBER, "then": {"minimum": 1}},
         ["CONDITION_CHANGED #/if"],
     ),
     "more then": ({"if": TEXT, "then": {}}, {"if": TEXT, "then": False}, ["TYPE_CHANGED #/then"]),
@@ -467,6 +477,15 @@ def test_what_a_branch_that_failed_had_taken_for_granted_is_looked_at_again() ->
     old = defined(of("oneOf", {"$ref": "#/definitions/n"}, TEXT), n=node)
     new = defined(of("oneOf", {"$ref": "#/definitions/n"}, TEXT), n=narrower)
     assert found(old, new) == ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #"]
+    # Whoever follows `m` inside `n` takes `n` for good; alone, it is not.
+    chain = obj({"next": {"$ref": "#/definitions/n"}})
+    ends = obj({"next": {"$ref": "#/definitions/m"}, "v": WHOLE})
+    narrow = obj({"next": {"$ref": "#/definitions/m"}, "v": TEXT})
+    refer = {"$ref": "#/definitions/n"}
+    old = defined(obj({"a": refer, "b": {"$ref": "#/definitions/m"}}), n=ends, m=chain)
+    wide = of("anyOf", refer, {"type": "object"})
+    new = defined(obj({"a": wide, "b": {"$ref": "#/definitions/m"}}), n=narrow, m=chain)
+    assert found(old, new) == ["TYPE_CHANGED #/properties/b/properties/next/properties/v"]
 
 
 def test_definitions_that_all_refer_to_each_other_do_not_take_for_ever() -> None:

@@ -57,6 +57,8 @@ def is_same(one: Target, other: Target) -> bool:
         ({"$ref": "https://example.com/tea.json"}, "#/$ref"),
         ({"$ref": "http://[bad"}, "#/$ref"),
         ({"$ref": "#"}, "#"),
+        ({"$id": "http://[bad"}, "#"),
+        ({"properties": {"a": {"$id": "http://[bad"}}}, "#"),
     ],
 )
 def test_what_is_no_schema_is_refused_with_its_place(schema: Any, place: str) -> None:
