@@ -17,7 +17,7 @@ and a deserializer asks no registry.
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from urllib.parse import urljoin
 
 from headwater.client.errors import SerializationFailed
@@ -26,6 +26,7 @@ from headwater.client.registered_values import (
     PREFIX_BYTES,
     RegisteredDeserializer,
     RegisteredSerializer,
+    SerializerOptions,
     SubjectNaming,
     record_subject,
     referred_schemas,
@@ -70,9 +71,9 @@ class JsonSerializer(RegisteredSerializer[Check]):
         schema: Schema | None = None,
         *,
         validate: bool = True,
-        **options: Any,
+        **options: Unpack[SerializerOptions],
     ) -> None:
-        """`options` are those of `RegisteredSerializer`: topic, is_key, subject, and others."""
+        """`options` are those of the serializer for Avro: topic, is_key, subject, and others."""
         self._validate = validate
         if validate:
             _jsonschema()

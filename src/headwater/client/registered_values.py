@@ -13,7 +13,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from headwater.client.errors import InvalidArgument, SerializationFailed
 from headwater.client.schema_registry import (
@@ -56,6 +56,18 @@ def _needed(given: str | None, what: str) -> str:
     if not given:
         raise InvalidSetting(f"this way to name subjects needs {what}")
     return given
+
+
+class SerializerOptions(TypedDict, total=False):
+    """What all serializers with a registry take; `RegisteredSerializer` says what it means."""
+
+    topic: str | None
+    is_key: bool
+    subject: str | SubjectNaming
+    references: tuple[SchemaReference, ...]
+    auto_register: bool
+    use_latest_version: bool
+    normalize: bool
 
 
 class RegisteredSerializer(Generic[T]):

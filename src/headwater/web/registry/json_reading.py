@@ -1,57 +1,34 @@
 """From the text of a JSON Schema to its tree, with every `$ref` followed.
 
-What a reader would get wrong: a keyword of the wrong shape (`"type": "strin"`, `"minLength": "3"`)
-is refused here, although JSON Schema as such lets most of it pass. Nobody means it.
+What a reader would get wrong: where a `$ref` leads is read only after the schema that has it, for
+that may be the one that it leads to.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from headwater.web.registry.json_documents import (
-    Documents,
-    Draft,
-    Place,
-    entered,
-    is_meta_schema,
-)
+from headwater.web.registry.json_documents import Documents, Draft, Place, is_meta_schema
 from headwater.web.registry.json_schema import (
     ANYTHING,
     NOTHING,
     Array,
     Combined,
-    Conditional,
     Foreign,
     Json,
-    Negated,
-    Number,
     Numeric,
     Object,
-    Plain,
-    Property,
     Referral,
     Target,
     Text,
-    Values,
 )
-from headwater.web.registry.json_text import Shapes, value_text
-from headwater.web.registry.refusals import Refusal, invalid_schema
+from headwater.web.registry.json_text import Shapes
+from headwater.web.registry.json_words import Words, bad, shown
+from headwater.web.registry.refusals import invalid_schema
 
 _DEPTH_MAX: Final = 100
-_TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "object")
-_TEXT_WORDS: Final = ("minLength", "maxLength", "pattern")
-_NUMBER_WORDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_ARRAY_WORDS: Final = (
-    *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
-    *("minItems", "maxItems", "uniqueItems"),
-)
-_OBJECT_WORDS: Final = (
-    *("properties", "required", "patternProperties", "additionalProperties", "propertyNames"),
-    *("unevaluatedProperties", "minProperties", "maxProperties"),
-    *("dependencies", "dependentRequired", "dependentSchemas"),
-)
 _REFERRING: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -72,9 +49,9 @@ def read_tree(root: Any, referred: Mapping[str, Any]) -> Target:
     try:
         return _Reading(Documents.of(root, referred)).read_all()
     except RecursionError as error:
-        raise _bad("#", f"schemas are nested more than {_DEPTH_MAX} deep") from error
+        raise bad("#", f"schemas are nested more than {_DEPTH_MAX} deep") from error
     except ValueError as error:
-        raise _bad("#", f"the address of a schema is none: {error}") from error
+        raise bad("#", f"the address of a schema is none: {error}") from error
 
 
 class _Reading:
@@ -104,7 +81,7 @@ class _Reading:
         seen = set()
         while referral.target is None:
             if id(referral) in seen:
-                raise _bad("#", "a $ref leads back to itself, and to nothing else")
+                raise bad("#", "a $ref leads back to itself, and to nothing else")
             seen.add(id(referral))
             referral = self._chained[id(referral)][1]
         return referral.target
@@ -116,14 +93,14 @@ class _Reading:
         if isinstance(value, bool):
             return ANYTHING if value else NOTHING
         if not isinstance(value, dict):
-            raise _bad(path, f"{_shown(value)} is no schema, which is an object or true or false")
+            raise bad(path, f"{shown(value)} is no schema, which is an object or true or false")
         key = (self._shapes.of(value), place.base, place.draft)
         known = self._read.get(key)
         if known is None:
-            known = self._read[key] = self._joined(_Words(self, place, path, depth))
+            known = self._read[key] = self._joined(Words(self.read, place, path, depth))
         return known
 
-    def _joined(self, words: "_Words") -> Json:
+    def _joined(self, words: Words) -> Json:
         if "$ref" in words.given and not words.draft.is_modern:
             return self._referral(words, "$ref")
         parts = [self._referral(words, each) for each in _REFERRING if each in words.given]
@@ -138,277 +115,23 @@ class _Reading:
             return part
         return Combined(criterion="allOf", parts=tuple(parts), is_written=False)
 
-    def _referral(self, words: "_Words", keyword: str) -> Json:
+    def _referral(self, words: Words, keyword: str) -> Json:
         reference = words.given[keyword]
         path = f"{words.path}/{keyword}"
         if not isinstance(reference, str):
-            raise _bad(path, f"{_shown(reference)} is no address")
+            raise bad(path, f"{shown(reference)} is no address")
         try:
             place = self._documents.find(reference, words.place.base)
         except ValueError:
-            raise _bad(path, f"{_shown(reference)} is no address") from None
+            raise bad(path, f"{shown(reference)} is no address") from None
         if place is not None:
             referral = Referral()
             self._waiting.append((referral, place, reference))
             return referral
         if is_meta_schema(reference):
             return Foreign(reference.rstrip("#"))
-        raise _bad(
+        raise bad(
             path,
-            f"{_shown(reference)} leads nowhere; it names a place in this schema, or one of its "
+            f"{shown(reference)} leads nowhere; it names a place in this schema, or one of its "
             "references",
         )
-
-
-class _Words:
-    """One schema that is an object, while its keywords are read."""
-
-    def __init__(self, reading: _Reading, place: Place, path: str, depth: int) -> None:
-        self._reading = reading
-        self.place = entered(place, place.value)
-        self.given: dict[str, Any] = place.value
-        self.draft = place.draft
-        self.path = path
-        self._depth = depth
-
-    def parts(self) -> list[Json]:
-        """All that this schema says, in the order in which Confluent's takes it apart."""
-        found: list[Json] = []
-        if "enum" in self.given:
-            values = self._list("enum")
-            found.append(Values(tuple(dict.fromkeys(value_text(each) for each in values))))
-        found += [
-            self._combined(each) for each in ("allOf", "anyOf", "oneOf") if each in self.given
-        ]
-        if "not" in self.given:
-            found.append(Negated(self._inner("not")))
-        if "const" in self.given and self.draft.number > 4:
-            found.append(Values((value_text(self.given["const"]),)))
-        found += self._typed()
-        if "if" in self.given and self.draft.number >= 7 and self._has("then", "else"):
-            found.append(
-                Conditional(
-                    condition=self._inner("if"),
-                    then=self._inner("then"),
-                    otherwise=self._inner("else"),
-                )
-            )
-        return found
-
-    def _combined(self, criterion: str) -> Combined:
-        schemas = self._list(criterion)
-        parts = tuple(
-            self._read(each, f"{criterion}/{index}") for index, each in enumerate(schemas)
-        )
-        return Combined(criterion=criterion, parts=parts)
-
-    def _typed(self) -> list[Json]:
-        """What the types say; and what is said about types that are not required."""
-        told = self.given.get("type", [])
-        types = told if isinstance(told, list) else [told]
-        for each in types:
-            if each not in _TYPES:
-                raise _bad(f"{self.path}/type", f"{_shown(each)} is no type")
-        found = [self._of_type(each) for each in types]
-        if isinstance(told, list) and types:
-            joined: list[Json] = [Combined(criterion="anyOf", parts=tuple(found))]
-        else:
-            joined = list(found)
-        return joined + [read() for read in self._beside(types)]
-
-    def _beside(self, types: list[str]) -> list[Callable[[], Json]]:
-        found: list[Callable[[], Json]] = []
-        if "array" not in types and self._has(*_ARRAY_WORDS):
-            found.append(lambda: replace(self._array(), is_typed=False))
-        if "object" not in types and self._has(*_OBJECT_WORDS):
-            found.append(lambda: replace(self._object(), is_typed=False))
-        if not {"integer", "number"} & set(types) and self._has(*_NUMBER_WORDS):
-            found.append(lambda: replace(self._numeric(is_integer=False), is_typed=False))
-        if "string" not in types and self._has(*_TEXT_WORDS):
-            found.append(lambda: replace(self._text(), is_typed=False))
-        return found
-
-    def _of_type(self, kind: str) -> Json:
-        match kind:
-            case "string":
-                return self._text()
-            case "integer" | "number":
-                return self._numeric(is_integer=kind == "integer")
-            case "array":
-                return self._array()
-            case "object":
-                return self._object()
-            case _:
-                return Plain(kind)
-
-    def _text(self) -> Text:
-        pattern = self.given.get("pattern")
-        if pattern is not None and not isinstance(pattern, str):
-            raise self._misshapen("pattern", "a text")
-        return Text(
-            min_length=self._count("minLength"),
-            max_length=self._count("maxLength"),
-            pattern=pattern,
-        )
-
-    def _numeric(self, *, is_integer: bool) -> Numeric:
-        multiple = self._number("multipleOf")
-        if multiple is not None and multiple <= 0:
-            raise self._misshapen("multipleOf", "a number above zero")
-        return Numeric(
-            is_integer=is_integer,
-            minimum=self._number("minimum"),
-            maximum=self._number("maximum"),
-            exclusive_minimum=self._exclusive("exclusiveMinimum", "minimum"),
-            exclusive_maximum=self._exclusive("exclusiveMaximum", "maximum"),
-            multiple_of=multiple,
-        )
-
-    def _exclusive(self, keyword: str, beside: str) -> Number | None:
-        """In draft 4 this is said of the bound that stands beside it."""
-        if self.draft.number == 4 and isinstance(self.given.get(keyword), bool):
-            return self._number(beside) if self.given[keyword] else None
-        return self._number(keyword)
-
-    def _object(self) -> Object:
-        declared = self._mapping("properties")
-        keyword = "additionalProperties"
-        if keyword not in self.given and self._is_served("unevaluatedProperties"):
-            keyword = "unevaluatedProperties"
-        names, schemas = self._dependencies()
-        return Object(
-            properties={
-                name: Property(
-                    schema=self._read(each, f"properties/{name}"),
-                    has_default=isinstance(each, dict) and "default" in each,
-                )
-                for name, each in declared.items()
-            },
-            required=self._names("required"),
-            patterns=self._schemas("patternProperties"),
-            rest=self._inner(keyword),
-            rest_keyword=keyword,
-            names=self._inner("propertyNames") if self.draft.number > 4 else ANYTHING,
-            min_properties=self._count("minProperties"),
-            max_properties=self._count("maxProperties"),
-            dependent_names=names,
-            dependent_schemas=schemas,
-        )
-
-    def _dependencies(self) -> tuple[dict[str, tuple[str, ...]], dict[str, Json]]:
-        names: dict[str, tuple[str, ...]] = {}
-        schemas: dict[str, Json] = {}
-        for name, each in self._mapping("dependencies").items():
-            if isinstance(each, list):
-                names[name] = self._texts(each, "dependencies")
-            else:
-                schemas[name] = self._read(each, f"dependencies/{name}")
-        for name, each in self._mapping("dependentRequired").items():
-            names[name] = self._texts(each, "dependentRequired")
-        return names, schemas | self._schemas("dependentSchemas")
-
-    def _array(self) -> Array:
-        places, rest, keyword = self._items()
-        is_modern = self.draft.is_modern
-        least = self._count("minContains") if is_modern else None
-        return Array(
-            places=places,
-            rest=rest,
-            rest_keyword=keyword,
-            contains=self._inner("contains") if self._is_contained() else None,
-            min_contains=1 if least is None else least,
-            max_contains=self._count("maxContains") if is_modern else None,
-            min_items=self._count("minItems"),
-            max_items=self._count("maxItems"),
-            is_unique=self._flag("uniqueItems"),
-        )
-
-    def _is_contained(self) -> bool:
-        return "contains" in self.given and self.draft.number > 4
-
-    def _items(self) -> tuple[tuple[Json, ...], Json, str]:
-        """The first items, all others, and the keyword that speaks of those."""
-        first = "prefixItems" if self.draft.has_prefix_items else "items"
-        others = "items" if self.draft.has_prefix_items else "additionalItems"
-        tuple_like = self.given.get(first)
-        if not isinstance(tuple_like, list):
-            tuple_like, others = [], "items"
-        if isinstance(self.given.get(others), list):
-            raise self._misshapen(others, "a schema")
-        if others not in self.given and self._is_served("unevaluatedItems"):
-            others = "unevaluatedItems"
-        places = tuple(
-            self._read(each, f"{first}/{index}") for index, each in enumerate(tuple_like)
-        )
-        return places, self._inner(others), others
-
-    def _is_served(self, keyword: str) -> bool:
-        return self.draft.is_modern and keyword in self.given
-
-    def _has(self, *keywords: str) -> bool:
-        return any(each in self.given for each in keywords)
-
-    def _inner(self, keyword: str) -> Json:
-        return self._read(self.given[keyword], keyword) if keyword in self.given else ANYTHING
-
-    def _read(self, value: Any, path: str) -> Json:
-        place = entered(self.place, value)
-        return self._reading.read(place, f"{self.path}/{path}", self._depth + 1)
-
-    def _schemas(self, keyword: str) -> dict[str, Json]:
-        found = self._mapping(keyword)
-        return {name: self._read(each, f"{keyword}/{name}") for name, each in found.items()}
-
-    def _mapping(self, keyword: str) -> dict[str, Any]:
-        found = self.given.get(keyword, {})
-        if not isinstance(found, dict):
-            raise self._misshapen(keyword, "an object")
-        return found
-
-    def _list(self, keyword: str) -> list[Any]:
-        found = self.given[keyword]
-        if not isinstance(found, list) or not found:
-            raise self._misshapen(keyword, "a list with something in it")
-        return found
-
-    def _names(self, keyword: str) -> tuple[str, ...]:
-        found = self.given.get(keyword, [])
-        # In draft 3 a property said of itself that it is required, and many still write it so.
-        return () if isinstance(found, bool) else self._texts(found, keyword)
-
-    def _texts(self, found: Any, keyword: str) -> tuple[str, ...]:
-        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-            raise self._misshapen(keyword, "a list of names")
-        return tuple(dict.fromkeys(found))
-
-    def _count(self, keyword: str) -> int | None:
-        found = self._number(keyword)
-        if found is not None and (not 0 <= found < 2**63 or found != int(found)):
-            raise self._misshapen(keyword, "a number of things")
-        return None if found is None else int(found)
-
-    def _number(self, keyword: str) -> Number | None:
-        found = self.given.get(keyword)
-        if found is None:
-            return None
-        if isinstance(found, bool) or not isinstance(found, int | Decimal):
-            raise self._misshapen(keyword, "a number")
-        return found
-
-    def _flag(self, keyword: str) -> bool:
-        found = self.given.get(keyword, False)
-        if not isinstance(found, bool):
-            raise self._misshapen(keyword, "true or false")
-        return found
-
-    def _misshapen(self, keyword: str, wanted: str) -> Refusal:
-        return _bad(f"{self.path}/{keyword}", f"{_shown(self.given.get(keyword))} is not {wanted}")
-
-
-def _shown(given: Any) -> str:
-    text = json.dumps(given, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _bad(path: str, reason: str) -> Refusal:
-    return invalid_schema(f"Invalid schema: at {path}: {reason}")

@@ -43,7 +43,7 @@ class Resolved:
 def read_submitted(body: dict[str, Any]) -> Submitted:
     """Raises Refusal for what is no schema, or of a kind that is not served."""
     kind = body.get("schemaType") or "AVRO"
-    if kind not in SCHEMA_TYPES:
+    if not isinstance(kind, str) or kind not in SCHEMA_TYPES:
         served = " and ".join(SCHEMA_TYPES)
         raise invalid_schema(f"Invalid schema: schemaType {kind} is not served here, {served} are")
     for name in _UNSERVED:

@@ -9,6 +9,7 @@ import pytest
 
 from headwater.web.registry import commands, queries
 from headwater.web.registry.refusals import Refusal
+from headwater.web.registry.resolving import read_submitted
 from headwater.web.registry.state import State
 from headwater.web.registry.stored import ConfigKey, Reference, read_entry
 from tests.unit.web.registry.schemas import (
@@ -305,6 +306,13 @@ def test_a_json_schema_is_told_with_its_type_and_known_by_its_text(registry: Reg
 def test_the_same_text_of_another_type_is_another_schema(registry: Registry) -> None:
     avro = registry.register("tea-key", '{"type":"string"}')
     assert registry.register("tea-value", '{"type":"string"}', schema_type="JSON") != avro
+
+
+@pytest.mark.parametrize("kind", ["PROTOBUF", "json", 3, ["JSON"], {"JSON": 1}])
+def test_a_type_that_is_not_served_is_refused(kind: Any) -> None:
+    with refused(42201) as told:
+        read_submitted({"schema": "{}", "schemaType": kind})
+    assert "AVRO and JSON are" in str(told.value)
 
 
 def test_a_type_may_only_change_where_nothing_is_checked(registry: Registry) -> None:
