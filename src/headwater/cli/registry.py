@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -25,10 +26,16 @@ from headwater.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from headwater.client.schema_registry import SchemaRegistry
+    from headwater.client.schema_registry import SchemaReference, SchemaRegistry
     from headwater.web.door_settings import Door
 
 CANNOT_START: Final = 2
+
+
+class SchemaType(StrEnum):
+    AVRO = "avro"
+    JSON = "json"
+
 
 app = typer.Typer(no_args_is_help=True, help="A schema registry, and the schemas in it.")
 
@@ -59,6 +66,17 @@ Subject = Annotated[str, typer.Argument(help="The subject.", show_default=False)
 SchemaFile = Annotated[
     Path, typer.Argument(help="A file with a schema; - for standard input.", show_default=False)
 ]
+Type = Annotated[
+    SchemaType, typer.Option("--type", case_sensitive=False, help="What kind of schema it is.")
+]
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="NAME=SUBJECT:VERSION",
+        help="A schema that this one names; may be given several times.",
+    ),
+]
 Deleted = Annotated[bool, typer.Option("--deleted", help="What was deleted softly, too.")]
 
 
@@ -72,7 +90,7 @@ def start(
         float, typer.Option(metavar="SECONDS", min=0.1, help="How long a write may take.")
     ] = 10.0,
 ) -> None:
-    """Run a schema registry for Avro, until SIGTERM or Ctrl-C.
+    """Run a schema registry for Avro and JSON Schema, until SIGTERM or Ctrl-C.
 
     The file of --config may be that of Confluent's registry; settings for brokers stand in it
     behind `kafkastore.`, and those of --command-config win.
@@ -183,8 +201,16 @@ def versions(
     with _registry(url, command_config) as registry:
         numbers = registry.versions(subject, deleted=deleted)
         found = [registry.version(subject, each, deleted=deleted) for each in numbers]
-    rows = [{"subject": each.subject, "version": each.version, "id": each.id} for each in found]
-    show(rows, as_json=as_json, columns=["subject", "version", "id"])
+    rows = [
+        {
+            "subject": each.subject,
+            "version": each.version,
+            "id": each.id,
+            "type": each.schema_type,
+        }
+        for each in found
+    ]
+    show(rows, as_json=as_json, columns=["subject", "version", "id", "type"])
 
 
 @app.command("show")
@@ -202,13 +228,15 @@ def show_schema(
     if as_json:
         typer.echo(json.dumps(found.as_json()))
     else:
-        typer.echo(json.dumps(json.loads(found.schema), indent=2, ensure_ascii=False))
+        typer.echo(_readable(found.schema))
 
 
 @app.command()
 def register(
     subject: Subject,
     file: SchemaFile,
+    kind: Type = SchemaType.AVRO,
+    reference: References = None,
     url: Url = None,
     command_config: CommandConfig = None,
     normalize: Annotated[bool, typer.Option("--normalize", help="Order what has none.")] = False,
@@ -216,7 +244,13 @@ def register(
 ) -> None:
     """Register a schema as the next version of a subject, and show its id."""
     with _registry(url, command_config) as registry:
-        schema_id = registry.register(subject, _text(file), normalize=normalize)
+        schema_id = registry.register(
+            subject,
+            _text(file),
+            _references(reference),
+            schema_type=kind.value.upper(),
+            normalize=normalize,
+        )
     show([{"subject": subject, "id": schema_id}], as_json=as_json, columns=["subject", "id"])
 
 
@@ -241,6 +275,8 @@ def delete(
 def check(
     subject: Subject,
     file: SchemaFile,
+    kind: Type = SchemaType.AVRO,
+    reference: References = None,
     version: Annotated[str | None, typer.Option(help="Against this one only; or latest.")] = None,
     url: Url = None,
     command_config: CommandConfig = None,
@@ -248,7 +284,13 @@ def check(
 ) -> None:
     """Whether a schema could be the next version; exits with 1 if not."""
     with _registry(url, command_config) as registry:
-        found = registry.complaints(subject, _text(file), version)
+        found = registry.complaints(
+            subject,
+            _text(file),
+            version,
+            references=_references(reference),
+            schema_type=kind.value.upper(),
+        )
     rows: list[dict[str, Any]] = [{"complaint": each} for each in found]
     if as_json:
         rows = [{"subject": subject, "is_compatible": not found, "messages": found}]
@@ -277,6 +319,28 @@ def config(
         level = registry.compatibility(subject)
     row = {"subject": subject, "compatibility": level}
     show([row], as_json=as_json, columns=["subject", "compatibility"])
+
+
+def _readable(schema: str) -> str:
+    """Indented, if it is JSON; other types have texts of their own."""
+    try:
+        return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
+    except ValueError:
+        return schema
+
+
+def _references(given: list[str] | None) -> "list[SchemaReference]":
+    from headwater.client.schema_registry import SchemaReference
+
+    found = []
+    for each in given or []:
+        # Names of JSON Schemas are addresses and may have colons, versions have none.
+        name, _, place = each.partition("=")
+        subject, _, version = place.rpartition(":")
+        if not name or not subject or not version.isdecimal():
+            raise typer.BadParameter(f"{each}: a reference is NAME=SUBJECT:VERSION")
+        found.append(SchemaReference(name=name, subject=subject, version=int(version)))
+    return found
 
 
 def _text(file: Path) -> str:

@@ -158,18 +158,27 @@ class SchemaRegistry:
         schema: str,
         references: Sequence[SchemaReference] = (),
         *,
+        schema_type: str = "AVRO",
         normalize: bool = False,
     ) -> RegisteredSchema:
         """The version of a subject that has this schema. Raises `SchemaNotFound`."""
-        body = _body(schema, references)
+        body = _body(schema, references, schema_type)
         return _registered(self._ask("POST", ["subjects", subject], {"normalize": normalize}, body))
 
-    def complaints(self, subject: str, schema: str, version: int | str | None = None) -> list[str]:
+    def complaints(
+        self,
+        subject: str,
+        schema: str,
+        version: int | str | None = None,
+        *,
+        references: Sequence[SchemaReference] = (),
+        schema_type: str = "AVRO",
+    ) -> list[str]:
         """What speaks against a schema as the next version; nothing if it is compatible."""
         path = ["compatibility", "subjects", subject, "versions"]
         if version is not None:
             path.append(str(version))
-        answer = self._ask("POST", path, {"verbose": True}, _body(schema, ()))
+        answer = self._ask("POST", path, {"verbose": True}, _body(schema, references, schema_type))
         if answer.get("is_compatible"):
             return []
         return list(answer.get("messages") or ["the schema is incompatible"])
@@ -187,11 +196,12 @@ class SchemaRegistry:
         schema: str,
         references: Sequence[SchemaReference] = (),
         *,
+        schema_type: str = "AVRO",
         normalize: bool = False,
     ) -> int:
         """The id of a schema, which is the next version of the subject if it was none."""
         path = ["subjects", subject, "versions"]
-        body = _body(schema, references)
+        body = _body(schema, references, schema_type)
         return int(self._ask("POST", path, {"normalize": normalize}, body)["id"])
 
     def delete(
@@ -342,9 +352,11 @@ def _said(value: Any) -> str:
     return "true" if value is True else str(value)
 
 
-def _body(schema: str, references: Sequence[SchemaReference]) -> dict[str, Any]:
+def _body(schema: str, references: Sequence[SchemaReference], schema_type: str) -> dict[str, Any]:
     named = {"references": [each.as_json() for each in references]} if references else {}
-    return {"schema": schema, **named}
+    # Registries of old know Avro only, and no such field.
+    typed = {} if schema_type == "AVRO" else {"schemaType": schema_type}
+    return {"schema": schema, **typed, **named}
 
 
 def _registered(answer: dict[str, Any]) -> RegisteredSchema:

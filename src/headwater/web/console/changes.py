@@ -20,7 +20,9 @@ from headwater.web.console.schemas import expect_registry
 from headwater.web.console.topics import known_topic
 from headwater.web.console.transactions import abort
 
-PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "null")
+PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "json-schema", "null")
+REGISTERED_FORMATS: Final = ("avro", "json-schema")
+"""Those that need a registry: they take JSON, and the newest schema of the topic."""
 
 _HIGH_WATERMARK: Final = -1
 
@@ -193,8 +195,8 @@ async def _bytes(call: Call, text: str, given_as: str, *, is_key: bool) -> bytes
                 return bytes.fromhex(text)
             except ValueError as error:
                 raise bad_request(f"This is no hex: {error}.") from None
-        case "avro":
-            return await _avro(call, _json(text), is_key=is_key)
+        case "avro" | "json-schema":
+            return await _registered(call, _json(text), given_as, is_key=is_key)
         case _:
             raise bad_request(f"'{given_as}' is none of {', '.join(PRODUCE_FORMATS)}.")
 
@@ -206,14 +208,16 @@ def _json(text: str) -> Any:
         raise bad_request(f"This is no JSON: {error}.") from None
 
 
-async def _avro(call: Call, value: Any, *, is_key: bool) -> bytes:
+async def _registered(call: Call, value: Any, given_as: str, *, is_key: bool) -> bytes:
     """With the latest schema that the registry has for this topic."""
     from headwater.client.avro import AvroSerializer
+    from headwater.client.json_schema import JsonSerializer
 
     registry = expect_registry(call.console.connections.registry)
+    kind = AvroSerializer if given_as == "avro" else JsonSerializer
 
     def serialize() -> bytes:
         topic = call.parts[0]
-        return AvroSerializer(registry, topic=topic, is_key=is_key, use_latest_version=True)(value)
+        return kind(registry, topic=topic, is_key=is_key, use_latest_version=True)(value)
 
     return await asyncio.to_thread(serialize)

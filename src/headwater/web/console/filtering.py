@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from headwater.records.consumed import ConsumedRecord
-from headwater.web.console.decoding import AVRO_PREFIX_BYTES, ReadAvro, shown
+from headwater.web.console.decoding import PREFIX_BYTES, ReadRegistered, shown
 
 PLACES: Final = ("anywhere", "key", "value", "headers")
 
@@ -23,9 +23,9 @@ class Word:
 
     text: str = ""
     place: str = "anywhere"
-    key_avro: ReadAvro | None = None
-    """What reads Avro in keys; it may block."""
-    value_avro: ReadAvro | None = None
+    read_key: ReadRegistered | None = None
+    """What reads keys that have a schema; it may block."""
+    read_value: ReadRegistered | None = None
     _needles: tuple[bytes, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -34,14 +34,14 @@ class Word:
         text: str,
         *,
         place: str = "anywhere",
-        key_avro: ReadAvro | None = None,
-        value_avro: ReadAvro | None = None,
+        read_key: ReadRegistered | None = None,
+        read_value: ReadRegistered | None = None,
     ) -> Self:
         return cls(
             text=text.lower(),
             place=place,
-            key_avro=key_avro,
-            value_avro=value_avro,
+            read_key=read_key,
+            read_value=read_value,
             _needles=_needles(text),
         )
 
@@ -54,8 +54,8 @@ class Word:
             return True
         anywhere = self.place == "anywhere"
         return (
-            ((anywhere or self.place == "key") and self._within(record.key, self.key_avro))
-            or ((anywhere or self.place == "value") and self._within(record.value, self.value_avro))
+            ((anywhere or self.place == "key") and self._within(record.key, self.read_key))
+            or ((anywhere or self.place == "value") and self._within(record.value, self.read_value))
             or ((anywhere or self.place == "headers") and self._within_headers(record))
         )
 
@@ -65,7 +65,7 @@ class Word:
             for name, value in record.headers
         )
 
-    def _within(self, raw: bytes | None, read_avro: ReadAvro | None = None) -> bool:
+    def _within(self, raw: bytes | None, read: ReadRegistered | None = None) -> bool:
         if not raw:
             return False
         lowered = raw.lower()
@@ -74,9 +74,9 @@ class Word:
         if not self.text.isascii() and self.text in raw.decode("utf-8", "ignore").lower():
             # Bytes know of no capital letters but those of ASCII.
             return True
-        if read_avro is None or raw[0] != 0 or len(raw) < AVRO_PREFIX_BYTES:
+        if read is None or raw[0] != 0 or len(raw) < PREFIX_BYTES:
             return False
-        found = shown(raw, "avro", chars_max=_AVRO_CHARS_MAX, read_avro=read_avro)
+        found = shown(raw, "avro", chars_max=_AVRO_CHARS_MAX, read=read)
         return found.format == "avro" and self.text in found.text.lower()
 
 

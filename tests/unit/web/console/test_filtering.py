@@ -1,7 +1,6 @@
 """Tests for which records a filter finds."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from headwater.client.errors import SerializationFailed
 from headwater.records.consumed import ConsumedRecord
 from headwater.records.header import TimestampType
+from headwater.web.console.decoding import Registered
 from headwater.web.console.filtering import Word
 
 
@@ -68,19 +68,19 @@ def test_a_word_is_looked_for_where_it_was_said() -> None:
             assert Word.of(word, place=place).holds(found) == (place in places)
 
 
-def read_avro(raw: bytes) -> Any:
+def read_avro(raw: bytes) -> Registered:
     if raw[4] != 7:
         raise SerializationFailed("there is no such schema")
-    return {"amount": int.from_bytes(raw[5:], "big"), "kind": "GRÜN"}
+    return Registered("AVRO", {"amount": int.from_bytes(raw[5:], "big"), "kind": "GRÜN"})
 
 
 def test_avro_is_read_before_a_word_is_looked_for() -> None:
     avro = record(b"\0\0\0\0\x07" + (1234).to_bytes(2, "big"))
     for text in ("1234", '"amount": 12', "grün"):
-        assert Word.of(text, value_avro=read_avro).holds(avro)
+        assert Word.of(text, read_value=read_avro).holds(avro)
         assert not Word.of(text).holds(avro)
-    assert not Word.of("1234", value_avro=read_avro).holds(record(b"\0\0\0\0\x08\x04\xd2"))
-    assert not Word.of("1234", value_avro=read_avro).holds(record(b"\0\0"))
+    assert not Word.of("1234", read_value=read_avro).holds(record(b"\0\0\0\0\x08\x04\xd2"))
+    assert not Word.of("1234", read_value=read_avro).holds(record(b"\0\0"))
 
 
 def test_no_word_is_in_every_record() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from headwater.client import Admin, ConfigResource, Consumer, NewTopic, Producer, TopicPartition
 from headwater.client.avro import AvroSerializer
+from headwater.client.json_schema import JsonSerializer
 from headwater.client.schema_registry import SchemaRegistry
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 from tests.console_process import PATIENCE_S, ConsoleProcess
@@ -20,6 +21,7 @@ from tests.console_process import PATIENCE_S, ConsoleProcess
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>"""
 GROUP = f"{HOSTILE}/&?"
 TEA = '{"type":"record","name":"Tea","fields":[{"name":"kind","type":"string"}]}'
+JSON_TEA = '{"type":"object","properties":{"kind":{"type":"string"}},"required":["kind"]}'
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,7 @@ def filled(broker: EmbeddedBroker, admin: Admin) -> Iterator[str]:
             NewTopic(name="tea", partitions=3),
             NewTopic(name="hostile", partitions=1),
             NewTopic(name="avro", partitions=1),
+            NewTopic(name="json", partitions=1),
             NewTopic(name="empty", partitions=1),
         ]
     )
@@ -51,6 +54,7 @@ def filled(broker: EmbeddedBroker, admin: Admin) -> Iterator[str]:
         Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
         green = AvroSerializer(schemas, TEA, topic="avro")({"kind": "green"})
+        black = JsonSerializer(schemas, JSON_TEA, topic="json")({"kind": "black"})
         for number in range(30):
             value = json.dumps({"number": number}).encode()
             producer.send("tea", value, key=b"%d" % number, partition=number % 3, timestamp=number)
@@ -58,6 +62,7 @@ def filled(broker: EmbeddedBroker, admin: Admin) -> Iterator[str]:
         producer.send("hostile", raw, key=raw, headers=[(HOSTILE, raw), ("none", None)])
         producer.send("hostile", None, key=b"gone")
         producer.send("avro", green)
+        producer.send("json", black)
         producer.flush()
         for group in (GROUP, "drinkers", "doomed"):
             admin.alter_group_offsets(group, {TopicPartition("tea", 0): 4})
@@ -86,6 +91,7 @@ PAGES = [
     "/topics/hostile/records/0/0",
     "/topics/hostile/tail",
     "/topics/avro/records",
+    "/topics/json/records",
     "/topics/empty",
     "/topics/empty/records",
     "/groups",
@@ -95,6 +101,7 @@ PAGES = [
     "/transactions",
     "/schemas",
     "/schemas/avro-value",
+    "/schemas/json-value",
     f"/schemas/{quote(HOSTILE, safe='')}",
     f"/topics/{quote(HOSTILE, safe='')}",
     f"/topics?search={quote(HOSTILE)}&done={quote(HOSTILE)}",
@@ -250,10 +257,19 @@ def test_avro_is_read_with_the_registrys_schema(console: ConsoleProcess) -> None
         ("filter=%22kind%22&value_format=hex", 0),
     ):
         assert len(console.api(f"/topics/avro/records?{query}")["records"]) == count
-    assert console.api("/schemas")["subjects"]["rows"] == ["avro-value"]
+    assert console.api("/schemas")["subjects"]["rows"] == ["avro-value", "json-value"]
     schema = console.api("/schemas/avro-value")
     assert json.loads(schema["schema"]) == json.loads(TEA)
     assert (schema["version"], schema["versions"]) == (1, [1])
+
+
+def test_json_is_shown_with_its_schema(console: ConsoleProcess) -> None:
+    [record] = console.api("/topics/json/records")["records"]
+    assert record["value"]["format"] == "json"
+    assert json.loads(record["value"]["text"]) == {"kind": "black"}
+    schema = console.api("/schemas/json-value")
+    assert (schema["type"], json.loads(schema["schema"])) == ("JSON", json.loads(JSON_TEA))
+    assert console.api("/schemas/avro-value")["type"] == "AVRO"
 
 
 def test_groups_tell_how_far_behind_they_are(console: ConsoleProcess) -> None:
@@ -325,6 +341,14 @@ def test_records_are_written_in_every_format(console: ConsoleProcess, admin: Adm
     found = console.api("/topics/written/records")["records"]
     assert [each["value"]["format"] for each in found] == ["text", "hex", "null", "avro"]
     assert [each["key"]["text"] for each in found] == ["", "k", "gone", ""]
+    with SchemaRegistry(console.api("/schemas")["url"]) as schemas:
+        schemas.register("written-key", JSON_TEA, schema_type="JSON")
+    typed = {"key": '{"kind":"black"}', "key_format": "json-schema", "value": "x"}
+    assert console.post_json("/topics/written/records", typed).status == 200
+    last = console.api("/topics/written/records?start=oldest")["records"][-1]
+    assert (last["key"]["format"], json.loads(last["key"]["text"])) == ("json", {"kind": "black"})
+    typed = {**typed, "key": '{"kind":3}'}
+    assert console.post_json("/topics/written/records", typed).status == 409
     for body in ({"value": "{", "value_format": "json"}, {"value": "x", "value_format": "hex"}):
         assert console.post_json("/topics/written/records", body).status == 400
 

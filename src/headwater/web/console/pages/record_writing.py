@@ -1,13 +1,17 @@
 """The form for a new record."""
 
-from headwater.web.console.changes import PRODUCE_FORMATS
+from headwater.web.console.changes import PRODUCE_FORMATS, REGISTERED_FORMATS
 from headwater.web.console.html import Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import labelled, select, text_input
 
 
 def writing_form(topic: str, frame: Frame) -> Html:
-    formats = [(each, each) for each in PRODUCE_FORMATS if each != "avro" or frame.has_registry]
+    formats = [
+        (each, each)
+        for each in PRODUCE_FORMATS
+        if each not in REGISTERED_FORMATS or frame.has_registry
+    ]
     keys = [each for each in formats if each[0] != "null"]
     key_format = frame.typed("key_format") or "text"
     value_format = frame.typed("value_format") or "text"
@@ -27,7 +31,11 @@ def writing_form(topic: str, frame: Frame) -> Html:
                 tag("textarea", frame.typed("value"), name="value", rows=5, spellcheck="false"),
                 select("value_format", formats, value_format, label="The value is"),
                 hint="null deletes the key in a compacted topic"
-                + ("; avro takes JSON and the newest schema" if frame.has_registry else ""),
+                + (
+                    "; avro and json-schema take JSON and the newest schema"
+                    if frame.has_registry
+                    else ""
+                ),
             ),
             labelled(
                 "Headers",
