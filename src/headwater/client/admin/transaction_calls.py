@@ -18,7 +18,7 @@ from headwater.client.admin.descriptions import (
 )
 from headwater.client.arguments import place, places, several
 from headwater.client.errors import KafkaError
-from headwater.client.producer.sequencing import ProducerIdentity
+from headwater.client.producer.producer_identity import ProducerIdentity
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages.describe_producers import (
