@@ -26,7 +26,6 @@ from headwater.model.failures import (
     CorruptFile,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
     UnreadableLog,
 )
 from headwater.model.ids import TopicId, TopicPartition
@@ -44,7 +43,6 @@ from headwater.storage.disk import Disk, Volume, make_directory_durably
 from headwater.storage.executor import Executor
 from headwater.storage.future_logs import FutureLogs
 from headwater.storage.loading import LoadReport, LogPlace, Remembered, load_log, new_log
-from headwater.storage.meta_properties import MetaProperties
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_folders import (
     METADATA_TOPIC,
@@ -56,13 +54,10 @@ from headwater.storage.partition_folders import (
     stray_name,
 )
 from headwater.storage.partition_log import LogEvents, LogParts, PartitionLog
-from headwater.storage.removals import PendingRemovals
+from headwater.storage.removals import DirectoryRemovals
 
 SettingsFor = Callable[[str], TopicSettings]
 
-# A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
-_FILES_REMOVED_AT_ONCE = 1_000
-_TREES_REMOVED_AT_ONCE = 200
 # Each holds a few descriptors until it is done, and a crash may leave thousands of logs unflushed.
 _FLUSHED_AT_ONCE = 16
 # Even a broker with ten thousand busy partitions spends less than a hundredth of its time on this.
@@ -95,8 +90,7 @@ class LogDirectory:
         self._tools = tools
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._unopened: dict[TopicPartition, PurePath] = {}
-        self._file_removals = PendingRemovals()
-        self._tree_removals = PendingRemovals()
+        self._removals = DirectoryRemovals(tools.disk)
         self._checkpoints = DirectoryCheckpoints(
             tools.disk, path, executor=tools.executor, failed=self.fence
         )
@@ -319,26 +313,11 @@ class LogDirectory:
 
     def _remove_later(self, folder: PurePath, partition: TopicPartition, now_ms: int) -> None:
         delay_ms = self._tools.settings_for(partition.topic).file_delete_delay_ms
-        self._tree_removals.add([folder], now_ms=now_ms, delay_ms=delay_ms)
+        self._removals.trees.add([folder], now_ms=now_ms, delay_ms=delay_ms)
 
     def remove_due(self, now_ms: int) -> None:
         """Unlink some of what has waited long enough, off the loop."""
-        files = self._file_removals.take_due(now_ms, limit=_FILES_REMOVED_AT_ONCE)
-        trees = self._tree_removals.take_due(now_ms, limit=_TREES_REMOVED_AT_ONCE)
-        if files or trees:
-            disk = self._tools.disk
-
-            def job() -> None:
-                for file in files:
-                    disk.remove(file)
-                for tree in trees:
-                    disk.remove_tree(tree)
-
-            try:
-                self._tools.executor.submit(job, then=lambda _: None, otherwise=self.fence)
-            except TooMuchWork:
-                self._file_removals.add(files, now_ms=now_ms, delay_ms=0)
-                self._tree_removals.add(trees, now_ms=now_ms, delay_ms=0)
+        self._removals.remove_due(now_ms, self._tools.executor, failed=self.fence)
 
     def save_recovery_points(self) -> None:
         """Write them here and now: a lowered one must be on disk before the log is cut."""
@@ -396,7 +375,7 @@ class LogDirectory:
         self.save_log_starts()
         self.save_cleaner_offsets()
         self._checkpoints.note_high_watermarks(self._all_logs()).save()
-        for path in self._file_removals.take_all():
+        for path in self._removals.files.take_all():
             self._tools.disk.remove(path)
         clean_shutdown.save(self._tools.disk, self.path, broker_epoch)
 
@@ -419,7 +398,7 @@ class LogDirectory:
         return LogPlace(
             disk=self._tools.disk,
             files=self._tools.files,
-            removals=self._file_removals,
+            removals=self._removals.files,
             folder=folder,
             partition=partition,
             dice=self._tools.dice,
@@ -472,16 +451,13 @@ class LogDirectory:
     def _check_identity(self) -> None:
         """Refuse the directory of another broker; a new one gets our name, and an id of its own."""
         tools = self._tools
-        meta = meta_properties.load(tools.disk, self.path)
-        if meta is not None:
-            meta.check(node_id=tools.node_id, cluster_id=tools.cluster_id)
-        if meta is None or meta.directory_id is None:
-            directory_id = str(TopicId(tools.dice.bytes(UNIQUE_BYTES)))
-            meta = MetaProperties(
-                node_id=tools.node_id, cluster_id=tools.cluster_id, directory_id=directory_id
-            )
-            meta_properties.save(tools.disk, self.path, meta)
-        self.directory_id = meta.directory_id
+        self.directory_id = meta_properties.claim(
+            tools.disk,
+            self.path,
+            node_id=tools.node_id,
+            cluster_id=tools.cluster_id,
+            new_id=lambda: str(TopicId(tools.dice.bytes(UNIQUE_BYTES))),
+        )
 
     def _recover_all(self, now_ms: int) -> None:
         """A log that cannot be opened stays in `broken`, and the others serve."""
@@ -501,7 +477,7 @@ class LogDirectory:
             case FolderKind.LIVE:
                 self._unopened[folder.partition] = path
             case FolderKind.DELETED:
-                self._tree_removals.add([path], now_ms=now_ms, delay_ms=0)
+                self._removals.trees.add([path], now_ms=now_ms, delay_ms=0)
             case FolderKind.FUTURE:
                 self.futures.find(folder.partition, path, now_ms)
             case FolderKind.STRAY:

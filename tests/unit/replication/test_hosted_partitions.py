@@ -14,6 +14,18 @@ from headwater.records.building import build_batch
 from headwater.records.record import Record
 from headwater.storage import partition_metadata
 from headwater.storage.partition_folders import future_name
+from headwater.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headwater.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -128,6 +140,36 @@ def test_a_copy_that_has_no_original_is_the_log_if_it_is_the_topic_s(is_ours: bo
     assert hosted is not None
     assert hosted.opened().end_offset == (1 if is_ours else 0)
     assert copy.name not in node.disk.names(second)
+
+
+def test_a_replica_that_a_reassignment_brings_is_made_where_it_was_asked_for() -> None:
+    """KIP-113: the broker that is asked says that it has no such replica, and remembers."""
+    lab = MemberLab(2)
+    node, other = lab.nodes
+    node.ask(
+        CreateTopicsRequest(topics=(topic("t", 3, 1),), timeout_ms=1_000), CreateTopicsResponse
+    )
+    image = lab.store.image
+    states = image.topics["t"].partitions
+    numbers = tuple(n for n, state in enumerate(states) if state.replicas == (node.node_id,))
+    asked = AlterReplicaLogDir(
+        path=str(DIRECTORIES[1]), topics=(AlterReplicaLogDirTopic(name="t", partitions=numbers),)
+    )
+    answer = other.ask(AlterReplicaLogDirsRequest(dirs=(asked,)), AlterReplicaLogDirsResponse)
+    codes = {each.error_code for result in answer.results for each in result.partitions}
+    assert codes == {ErrorCode.REPLICA_NOT_AVAILABLE}
+    moves = tuple(
+        ReassignablePartition(partition_index=number, replicas=(other.node_id,))
+        for number in numbers
+    )
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=1_000, topics=(ReassignableTopic(name="t", partitions=moves),)
+    )
+    node.ask(request, AlterPartitionReassignmentsResponse)
+    lab.run(5_000)
+    homes = {other.directory_of(TopicPartition("t", number)) for number in numbers}
+    assert numbers
+    assert homes == {DIRECTORIES[1]}
 
 
 def test_a_partition_that_is_added_while_a_disk_is_broken_begins_on_another_one() -> None:
