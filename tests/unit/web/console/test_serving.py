@@ -219,6 +219,12 @@ def test_records_are_browsed_from_either_end_an_offset_or_a_time(console: Consol
     assert numbers(console, "filter=%22number%22:%2012") == [12]
 
 
+def test_an_offset_without_from_offset_is_told_to_have_no_effect(console: ConsoleProcess) -> None:
+    told = "&#x27;8&#x27; has no effect: choose From offset or From time"
+    assert told in console.get("/topics/tea/records?at=8").text
+    assert "has no effect" not in console.get("/topics/tea/records?start=offset&at=8").text
+
+
 def test_pages_of_records_go_on_where_the_last_one_ended(console: ConsoleProcess) -> None:
     facts = console.api("/topics/tea/records?limit=7")
     seen = []

@@ -44,6 +44,7 @@ def records_page(facts: RecordList, frame: Frame) -> Html:
         facts.topic,
         tabs(facts.topic, "Records"),
         _wishes(facts, frame),
+        _put_aside(facts),
         _left_out(facts),
         _told(facts),
         _rows(facts),
@@ -100,6 +101,14 @@ def _prefixed(what: str, frame: Frame) -> list[tuple[str, str]]:
         for value, text in _FORMATS
         if value != "avro" or frame.has_registry
     ]
+
+
+def _put_aside(facts: RecordList) -> Html | None:
+    """Nothing that was typed is without effect in silence."""
+    if not facts.wish.at or facts.wish.start in ("offset", "time"):
+        return None
+    text = f"'{facts.wish.at}' has no effect: choose From offset or From time to begin there."
+    return tag("p", text, class_="notice warn", role="status")
 
 
 def _left_out(facts: RecordList) -> Html | None:
