@@ -228,7 +228,7 @@ def _fence(admin: "Admin", transactional_id: str) -> dict[str, object]:
     # One that does not exist would be made.
     admin.describe_transactions([transactional_id])
     now = admin.fence_producers([transactional_id])[transactional_id]
-    return {"id": transactional_id, "producer": now.producer_id, "epoch": now.epoch}
+    return {"id": transactional_id, "producer": now.producer_id, "epoch": now.producer_epoch}
 
 
 def _abort_in(

@@ -179,6 +179,14 @@ class TransactionDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FencedProducer:
+    """Whom a transactional id stands for, after those who had it were fenced off."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerDescription:
     """A producer that a partition remembers."""
 

@@ -12,13 +12,13 @@ from headwater.client.admin.calls import (
     refusal,
 )
 from headwater.client.admin.descriptions import (
+    FencedProducer,
     ProducerDescription,
     TransactionDescription,
     TransactionListing,
 )
 from headwater.client.arguments import place, places, several
 from headwater.client.errors import KafkaError
-from headwater.client.producer.producer_identity import ProducerIdentity
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages.describe_producers import (
@@ -157,7 +157,7 @@ class TransactionCalls(Calls):
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None
-    ) -> dict[str, ProducerIdentity]:
+    ) -> dict[str, FencedProducer]:
         """Take transactional ids away from their producers; what these had open is aborted.
 
         An id that nobody has had is made. Who each id stands for now is told.
@@ -168,7 +168,7 @@ class TransactionCalls(Calls):
             lambda each: self._fence_producer(each, deadline_ms),
         )
 
-    async def _fence_producer(self, transactional_id: str, deadline_ms: int) -> ProducerIdentity:
+    async def _fence_producer(self, transactional_id: str, deadline_ms: int) -> FencedProducer:
         answer = await self._of_coordinator(
             TRANSACTION,
             transactional_id,
@@ -182,11 +182,10 @@ class TransactionCalls(Calls):
             lambda answer: answer.error_code,
         )
         checked(answer.error_code, None, transactional_id)
-        identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        if not identity.is_known:
+        if answer.producer_id < 0:
             text = "the broker names no producer"
             raise refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, transactional_id)
-        return identity
+        return FencedProducer(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
     async def abort_transaction(
         self,

@@ -177,7 +177,7 @@ CALLS = [
     ),
     Call(
         api=ApiKey.INIT_PRODUCER_ID,
-        make=lambda admin, topic: admin.fence_producers([topic])[topic].is_known,
+        make=lambda admin, topic: admin.fence_producers([topic])[topic].producer_id >= 0,
     ),
     Call(
         api=ApiKey.WRITE_TXN_MARKERS,
