@@ -57,7 +57,7 @@ $(VENV)/.demo: $(BIN)/python $(BUILD_INPUTS)
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.all: $(BIN)/python $(BUILD_INPUTS)
-	$(PIP) install -e '.[dev,avro,cluster,spark,web]'
+	$(PIP) install -e '.[dev,avro,cluster,json,spark,web]'
 	@touch $@ $(VENV)/.dev $(VENV)/.core
 
 setup: $(VENV)/.all

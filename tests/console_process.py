@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from headwater.testing.embedded_process import EmbeddedProcess
 
 PATIENCE_S = 60
 
-_READY = re.compile(r"headwater console ready on (http://[^ ]+)")
+_READY = re.compile(r"headwater console ready on (https?://[^ ]+)")
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
@@ -36,13 +37,15 @@ class Answer(NamedTuple):
 class ConsoleProcess(EmbeddedProcess):
     """`headwater console start` with these arguments."""
 
-    def __init__(self, bootstrap_servers: str, *arguments: str) -> None:
+    def __init__(self, bootstrap_servers: str, *arguments: str, trusted: str | None = None) -> None:
+        """`trusted` is the file of whoever vouches for a console with TLS."""
         super().__init__(
             name="the console",
             folder_prefix="headwater-console-",
             log_name="console.log",
             patience_s=PATIENCE_S,
         )
+        self._trusted = trusted
         self._given = ["--bootstrap", bootstrap_servers, *arguments]
         self.url = ""
         self.ready_line = ""
@@ -74,7 +77,16 @@ class ConsoleProcess(EmbeddedProcess):
         return found[1]
 
     def ask(self, method: str, path: str, raw: bytes | None = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=PATIENCE_S)
+        place = urlsplit(self.url).netloc
+        connection = (
+            http.client.HTTPConnection(place, timeout=PATIENCE_S)
+            if self._trusted is None
+            else http.client.HTTPSConnection(
+                place,
+                timeout=PATIENCE_S,
+                context=ssl.create_default_context(cafile=self._trusted),
+            )
+        )
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
             connection.request(method, path, raw, named)

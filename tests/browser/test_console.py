@@ -69,6 +69,7 @@ PAGES = [
     "/topics/hostile/records/0/0",
     "/topics/hostile/tail",
     "/topics/empty/records",
+    "/topics/tea/groups",
     "/groups",
     f"/groups/{quote(HOSTILE, safe='')}",
     f"/groups/{quote(HOSTILE, safe='')}/reset?to=latest",
@@ -126,10 +127,11 @@ def test_a_topic_is_made_and_deleted_by_hand(
     window.click("details.panel button.primary")
     window.wait_for("location.pathname === '/topics/by-hand'")
     assert "The topic was created." in window.text()
-    window.click("details.dangerous > summary")
-    assert window.run("return document.querySelector('button.danger').disabled")
-    window.type("input[name=confirm]", "by-hand")
-    window.click("button.danger")
+    deletion = "details:has(form[action='/topics/by-hand/delete'])"
+    window.click(f"{deletion} > summary")
+    assert window.run(f'return document.querySelector("{deletion} button.danger").disabled')
+    window.type(f"{deletion} input[name=confirm]", "by-hand")
+    window.click(f"{deletion} button.danger")
     window.wait_for("location.pathname === '/topics'")
     assert "The topic was deleted." in window.text()
     assert "by-hand" not in admin.list_topics()
@@ -160,6 +162,53 @@ def test_a_live_page_is_loaded_anew_by_itself(
     admin.create_topic("surprise", partitions=1)
     window.wait_for("document.querySelector('main table')?.textContent.includes('surprise')")
     window.click("#live")
+
+
+def test_the_first_topic_of_a_cluster_is_seen_by_a_live_page(window: Browser) -> None:
+    """Though the form for it stands open: what nobody has opened holds nothing up."""
+    with EmbeddedBroker() as broker, ConsoleProcess(broker.bootstrap_servers) as console:
+        window.open(f"{console.url}/topics")
+        assert "There are no topics yet." in window.text()
+        assert window.run("return document.querySelector('details.panel').open")
+        window.click("#live")
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topic("surprise", partitions=1)
+        window.wait_for("document.querySelector('main table')?.textContent.includes('surprise')")
+        window.click("#live")
+
+
+def test_times_are_told_where_the_reader_lives_too(
+    console: ConsoleProcess, window: Browser
+) -> None:
+    window.command("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+    try:
+        window.open(f"{console.url}/topics/tea/records?limit=10")
+        title = window.run("return document.querySelector('main time').title")
+        assert title.startswith("UTC; here ")
+        assert "5:30" in title
+    finally:
+        window.command("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+
+def test_the_tabs_of_a_topic_fit_a_phone(console: ConsoleProcess, window: Browser) -> None:
+    window.narrow(390)
+    window.open(f"{console.url}/topics/tea")
+    assert window.run(
+        "const tabs = document.querySelector('.tabs'); return tabs.scrollWidth <= tabs.clientWidth"
+    )
+
+
+def test_a_form_that_was_refused_is_open_and_full(console: ConsoleProcess, window: Browser) -> None:
+    window.narrow(1280)
+    window.open(f"{console.url}/topics/tea/records")
+    window.click("details.panel > summary")
+    window.type("details.panel textarea[name=value]", "{half")
+    window.run("document.querySelector('details.panel select[name=value_format]').value = 'json'")
+    window.click("details.panel button.primary")
+    window.wait_for("document.querySelector('.notice.bad') !== null")
+    assert "This is no JSON" in window.text(".notice.bad")
+    value = "return document.querySelector('details.panel[open] textarea[name=value]').value"
+    assert window.run(value) == "{half"
 
 
 def test_pages_are_dark_where_the_system_is(console: ConsoleProcess, window: Browser) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from confluent_kafka import ElectionType, KafkaError, TopicPartition
 
 from headwater.model.errors import ErrorCode
 from headwater.testing import EmbeddedBroker
+from tests.cluster.cluster_clients import await_true
 from tests.compat.admins import ADMINS
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S, Client, Sending, Sent, write
+from tests.compat.clients import PATIENCE_S, Client, Sending, Sent, read, write
 from tests.compat.foreign import load
 from tests.compat.judges import CONFLUENT, refusal_of
 from tests.compat.topics import admin_of, create_topic
@@ -68,6 +70,33 @@ def test_log_directories_tell_what_a_partition_takes(
     (segment,) = shared_broker.data_directory.glob(f"{topic}-0/*.log")
     ((partition,),) = [each["partitions"] for each in directory["topics"]]
     assert partition["partition_size"] == segment.stat().st_size
+
+
+def test_a_partition_is_moved_to_another_log_directory(tmp_path: Path, topic: str) -> None:
+    paths = [str(tmp_path / each) for each in ("one", "two")]
+    with checked_broker({"log.dirs": ",".join(paths)}) as broker:
+        servers = broker.bootstrap_servers
+        write(CONFLUENT, servers, topic, [Sent(value=b"%d" % number) for number in range(100)])
+        with closing(kafka_admin.KafkaAdminClient(bootstrap_servers=servers)) as admin:
+
+            def places() -> list[tuple[str, bool]]:
+                (found,) = admin.describe_log_dirs({topic: [0]})
+                return [
+                    (directory["log_dir"], partition["is_future_key"])
+                    for directory in found["log_dirs"]
+                    for each in directory["topics"]
+                    for partition in each["partitions"]
+                ]
+
+            ((home, _),) = places()
+            (target,) = [each for each in paths if each != home]
+            (error,) = admin.alter_replica_log_dirs({(topic, 0, 0): target}).values()
+            assert error.errno == ErrorCode.NONE
+            await_true(lambda: places() == [(target, False)])
+            (error,) = admin.alter_replica_log_dirs({(topic, 0, 0): "/nowhere"}).values()
+            assert error.errno == ErrorCode.LOG_DIR_NOT_FOUND
+        found = read(CONFLUENT, servers, topic, 100)
+    assert [each.value for each in found] == [b"%d" % number for number in range(100)]
 
 
 def test_producers_that_are_remembered_are_described(servers: str, topic: str) -> None:

@@ -11,6 +11,7 @@ import confluent_kafka
 import pytest
 
 from headwater.client import (
+    Admin,
     ConsumedRecord,
     Consumer,
     OffsetAndMetadata,
@@ -19,6 +20,7 @@ from headwater.client import (
     aio,
 )
 from headwater.client.errors import (
+    CommitFailed,
     IllegalState,
     InvalidGroupId,
     NoOffsetForPartition,
@@ -314,6 +316,17 @@ def test_auto_commit_commits_what_was_polled_at_the_end(
         assert [record.offset for record in take(consumer, 3)] == [7, 8, 9]
 
 
+def test_auto_commit_leaves_alone_what_was_never_polled(servers: str, topic: str) -> None:
+    fill(servers, topic, 10)
+    place = TopicPartition(topic, 0)
+    with Consumer(bootstrap_servers=servers, group_id=topic) as consumer:
+        consumer.assign([place])
+        assert consumer.position(place) == 10
+        consumer.commit({place: 4})
+    with Consumer(bootstrap_servers=servers, group_id=topic) as consumer:
+        assert consumer.committed([place])[place].offset == 4
+
+
 def share(consumers: Sequence[Consumer], *wanted: int) -> None:
     """Poll until the partitions are shared out like this."""
     until(
@@ -473,6 +486,7 @@ def test_a_pattern_finds_topics_that_are_made_later(
             lambda: {each.topic for each in consumer.assignment()} == {f"{topic}-a", f"{topic}-b"},
             lambda: consumer.poll(0.05),
         )
+        assert consumer.subscription() == {f"{topic}-a", f"{topic}-b"}
 
 
 def test_in_a_consumer_group_the_broker_matches_a_pattern(servers: str, topic: str) -> None:
@@ -480,6 +494,7 @@ def test_in_a_consumer_group_the_broker_matches_a_pattern(servers: str, topic: s
     with Consumer(bootstrap_servers=servers, group_id=topic, group_protocol="consumer") as consumer:
         consumer.subscribe(pattern=f"{topic}-[a-z]")
         share([consumer], 2)
+        assert consumer.subscription() == {f"{topic}-a"}
 
 
 def test_a_subscribed_topic_that_does_not_exist_yet_is_read_once_it_does(
@@ -498,14 +513,17 @@ def test_a_subscribed_topic_that_does_not_exist_yet_is_read_once_it_does(
         take(consumer, 3)
 
 
-def test_unsubscribing_leaves_the_group(servers: str, topic: str) -> None:
+@pytest.mark.parametrize("leave", [Consumer.unsubscribe, lambda consumer: consumer.subscribe([])])
+def test_unsubscribing_leaves_the_group(
+    servers: str, topic: str, leave: Callable[[Consumer], object]
+) -> None:
     create_topic(servers, topic, partitions=2)
     settings = {"bootstrap.servers": servers, "group.id": topic, "heartbeat.interval.ms": 100}
     with Consumer(settings) as first, Consumer(settings) as second:
         first.subscribe([topic])
         second.subscribe([topic])
         share([first, second], 1, 1)
-        first.unsubscribe()
+        leave(first)
         assert first.assignment() == frozenset()
         share([second], 2)
         first.assign([TopicPartition(topic, 0)])
@@ -573,3 +591,34 @@ def test_closing_ends_in_time_even_without_a_broker(topic: str) -> None:
         broker.kill()
         consumer.close(timeout=0.5)
         consumer.close()
+
+
+@PROTOCOLS
+def test_who_was_away_for_too_long_commits_nothing_even_if_the_group_is_empty(
+    servers: str, topic: str, protocol: str
+) -> None:
+    """Others may have gone on meanwhile, and left."""
+    fill(servers, topic, 3)
+    place = TopicPartition(topic, 0)
+    with Consumer(
+        bootstrap_servers=servers,
+        group_id=topic,
+        group_protocol=protocol,
+        max_poll_interval_ms=200,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as consumer:
+        consumer.subscribe([topic])
+        take(consumer, 3)
+        with Admin(bootstrap_servers=servers) as admin:
+            until(lambda: not admin.describe_groups([topic])[topic].members)
+            told: list[object] = []
+            consumer.commit_async({place: 2}, lambda _, error: told.append(error))
+            with pytest.raises(CommitFailed):
+                consumer.commit()
+            assert admin.list_group_offsets(topic) == {}
+        # A poll makes it a member again.
+        take(consumer, 3)
+        assert [type(error) for error in told] == [CommitFailed]
+        consumer.commit()
+        assert consumer.committed([place])[place].offset == 3

@@ -131,7 +131,7 @@ def test_what_is_not_there_or_no_schema_has_confluents_codes(
     with pytest.raises(SchemaRegistryError) as error:
         theirs.get_version(subject, 9)
     assert refused(error) == (404, 40402)
-    for schema in (Schema('{"type":"tea"}', "AVRO"), Schema("{}", "JSON")):
+    for schema in (Schema('{"type":"tea"}', "AVRO"), Schema("syntax = 3", "PROTOBUF")):
         with pytest.raises(SchemaRegistryError) as error:
             theirs.register_schema(f"{subject}-2", schema)
         assert refused(error) == (422, 42201)

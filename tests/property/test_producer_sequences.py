@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.client.producer.producer_batch import ProducerBatch
-from headwater.client.producer.sequencing import PartitionSequences, ProducerIdentity
+from headwater.client.producer.producer_identity import ProducerIdentity
+from headwater.client.producer.sequencing import PartitionSequences
 from headwater.records.building import build_batch
 from headwater.records.record import Record
 from tests.sim.mock_cluster import MockPartition

@@ -198,13 +198,20 @@ class BrokerLab:
         self._join()
         self.dispatch = Dispatch(self.broker)
 
-    def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
+    def send(
+        self,
+        request: Message,
+        version: int | None = None,
+        peer: Peer | None = None,
+        *,
+        client_id: str = "lab",
+    ) -> Sent:
         """Give a request to the broker as its frame; the newest version that is stable if none."""
         api = APIS[request.api]
         version = api.newest_served(unstable=False) if version is None else version
         peer = peer or Peer()
         slot = ReplySlot(peer)
-        parts = request_frame(api, version, 1, "lab", write(request, version))
+        parts = request_frame(api, version, 1, client_id, write(request, version))
         frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
         self.dispatch.serve(slot, memoryview(frame))
         # Whoever still reads the request's bytes reads another's from here on.

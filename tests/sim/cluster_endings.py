@@ -78,24 +78,40 @@ def transactions_are_whole(lab: MemberLab, told: Told) -> None:
     visible = {}
     for place, state in partitions_of(lab):
         if place.topic == TOPIC:
-            data = _read_committed(lab, place, lab.nodes[state.leader])
-            check(not data.error_code, f"a reader of {place} is told {data.error_code.name}")
-            check(
-                data.last_stable_offset == data.high_watermark,
-                f"in {place} a transaction is open at rest, from {data.last_stable_offset} on",
-            )
-            assert data.records is None or isinstance(data.records, memoryview)
-            aborted = [
-                (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
-            ]
-            found = committed_only(records_of(bytes(data.records or b"")), aborted, 0)
+            found = _seen_committed(lab, place, lab.nodes[state.leader])
             visible[place] = list(found.values())
             told.views_are_right(place, found)
     told.transactions_are_whole(visible)
 
 
-def _read_committed(lab: MemberLab, place: TopicPartition, leader: MemberNode) -> PartitionData:
-    asked = FetchPartition(partition=place.partition, partition_max_bytes=1 << 30)
+def _seen_committed(lab: MemberLab, place: TopicPartition, leader: MemberNode) -> dict[int, bytes]:
+    """One answer after the other: each is from one segment."""
+    found: dict[int, bytes] = {}
+    offset = 0
+    while True:
+        data = _read_committed(lab, place, leader, offset)
+        check(not data.error_code, f"a reader of {place} is told {data.error_code.name}")
+        check(
+            data.last_stable_offset == data.high_watermark,
+            f"in {place} a transaction is open at rest, from {data.last_stable_offset} on",
+        )
+        assert data.records is None or isinstance(data.records, memoryview)
+        batches = records_of(bytes(data.records or b""))
+        if not batches:
+            return found
+        aborted = [
+            (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
+        ]
+        found.update(committed_only(batches, aborted, offset))
+        offset = batches[-1].last_offset + 1
+
+
+def _read_committed(
+    lab: MemberLab, place: TopicPartition, leader: MemberNode, offset: int
+) -> PartitionData:
+    asked = FetchPartition(
+        partition=place.partition, fetch_offset=offset, partition_max_bytes=1 << 30
+    )
     topic_id = lab.store.image.topics[place.topic].topic_id
     request = FetchRequest(
         isolation_level=1, topics=(FetchTopic(topic_id=topic_id, partitions=(asked,)),)

@@ -20,6 +20,11 @@ from headwater.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from headwater.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -42,7 +47,7 @@ from tests.sim.cluster_clients import (
 )
 from tests.sim.cluster_lab import topic
 from tests.sim.cluster_told import Incarnation, Told
-from tests.sim.member_lab import MemberLab
+from tests.sim.member_lab import DIRECTORIES, MemberLab
 
 SHORT_LIVED: Final = "u"
 REPLICAS: Final = 3
@@ -51,7 +56,7 @@ _MOVE_MS: Final = 2_500
 
 
 class Mover(Client):
-    """Moves partitions to other brokers, turns back, and gives the topic more of them."""
+    """Moves partitions to other brokers and other disks, turns back, and gives the topic more."""
 
     is_done = True
 
@@ -64,8 +69,10 @@ class Mover(Client):
         elif chance < 0.2:
             wanted = ElectLeadersRequest(topic_partitions=None, timeout_ms=TIMEOUT_MS)
             self._ask(self._some_broker(), wanted, self._answered)
+        elif chance < 0.45:
+            self._ask(self._some_broker(), self._move_between_disks(), self._answered)
         else:
-            self._ask(self._some_broker(), self._move(is_back=chance < 0.35), self._answered)
+            self._ask(self._some_broker(), self._move(is_back=chance < 0.55), self._answered)
 
     def _answered(self, _: Message) -> None:
         self._rest(_MOVE_MS)
@@ -76,6 +83,15 @@ class Mover(Client):
             name=TOPIC, count=min(count + 1, _MOST_PARTITIONS), assignments=None
         )
         return CreatePartitionsRequest(topics=(asked,), timeout_ms=TIMEOUT_MS)
+
+    def _move_between_disks(self) -> Message:
+        """Of whatever broker hears of it, which may be on another move already."""
+        topics = self._lab.store.image.topics
+        name = self._dice.choice(sorted(topics))
+        numbers = tuple(range(len(topics[name].partitions)))
+        path = str(self._dice.choice(DIRECTORIES))
+        moved = AlterReplicaLogDirTopic(name=name, partitions=numbers)
+        return AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=path, topics=(moved,)),))
 
     def _move(self, *, is_back: bool) -> Message:
         """Of any topic, also of those that coordinators live on."""

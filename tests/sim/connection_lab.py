@@ -70,7 +70,8 @@ class ConnectionLab:
             departed=lambda _: None,
             is_crowded=lambda: self.is_crowded,
             departures=Departures(self.loop),
-            part=lambda channel: channel.close(),
+            close=lambda channel, _: channel.close(),
+            part=lambda channel, _: channel.close(),
         )
         self.frames: list[bytes] = []
         self.slots: list[ReplySlot] = []

@@ -114,6 +114,7 @@ class FakeZooKeeper:
         self, each: Operation, owner: int, changed: list[tuple[str, str]]
     ) -> Problem | None:
         path = each.path
+        assert not {".", ".."} & {*path.split("/")}, "kazoo would not even send it"
         parent = path.rpartition("/")[0]
         if isinstance(each, Create):
             if parent not in self.nodes:

@@ -22,7 +22,7 @@ from tests.sim.log_model import Found
 from tests.sim.producer_reference import Producers, aborted_transactions
 
 _PASSING = (".tmp", ".deleted", ".cleaned", ".swap")
-_ALLOWED = ("leader-epoch-checkpoint", "partition.metadata")
+_ALLOWED = ("leader-epoch-checkpoint", "partition.metadata", "move-count")
 
 
 def look(log: PartitionLog) -> Found:

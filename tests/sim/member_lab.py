@@ -38,6 +38,7 @@ from headwater.storage.cold_read import read_plainly
 from headwater.storage.disk import File
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools
+from headwater.storage.move_steps import MoveSizes
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.range_reader import RangeReader
 from headwater.wire.api_table import APIS
@@ -62,6 +63,8 @@ from tests.sim.virtual_time import VirtualTime
 R = TypeVar("R", bound=Message)
 
 DIRECTORIES: Final = (PurePath("/data"), PurePath("/more"))
+# Logs are small here, and shall take a while to move between the two all the same.
+SMALL_STEPS: Final = MoveSizes(step_bytes=500, unflushed_bytes=2_000, last_lap_bytes=200)
 LISTENER: Final = "PLAINTEXT"
 _SIZE_BYTES: Final = 4
 _TICK_MS: Final = 100
@@ -290,7 +293,9 @@ class MemberNode:
             dice=self.dice,
             settings_for=lambda name: self.partitions.settings_of(name),
         )
-        return LogDirectories(DIRECTORIES, tools, self.static.settings.storage())
+        return LogDirectories(
+            DIRECTORIES, tools, self.static.settings.storage(), move_sizes=SMALL_STEPS
+        )
 
     def _broker(self, directories: LogDirectories) -> Broker:
         executor = self.executor

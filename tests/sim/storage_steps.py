@@ -118,6 +118,8 @@ class StorageSteps:
             (1.5, self._create),
             (2, self._delete),
             (10, self._clean),
+            (6, self._move),
+            (15, self._go_on_moving),
         ]
 
     # Appending.
@@ -291,6 +293,24 @@ class StorageSteps:
         for tracked in compacted:
             tracked.model.expect(log_checks.look(self.world.log(tracked)))
         return "goes on" if self.world.cleaner.is_busy else "rests"
+
+    def _move(self) -> str:
+        """To the other directory, or back to where it is, which cancels a move."""
+        tracked = self._any_log().tracked
+        directory = self.dice.choice(self.world.directories.serving())
+        try:
+            self.world.directories.moves.begin(
+                tracked.partition, directory, tracked.topic_id, now_ms=self.world.now_ms
+            )
+        except TooManyOpenFiles:
+            return f"{tracked.partition} in vain"
+        return f"{tracked.partition} to {directory.path}"
+
+    def _go_on_moving(self) -> str:
+        moves = self.world.directories.moves
+        moves.tick(self.world.now_ms)
+        news, moves.news = moves.news, []
+        return f"{len(moves)} on their way; {', '.join(news)}"
 
     def _create(self) -> str:
         free = [each for each in PARTITIONS if each not in self.world.tracked]

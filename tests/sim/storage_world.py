@@ -23,6 +23,7 @@ from headwater.storage.loading import LoadReport
 from headwater.storage.log_cleaner import LogCleaner
 from headwater.storage.log_directories import LogDirectories
 from headwater.storage.log_directory import DirectoryTools, LogDirectory
+from headwater.storage.move_steps import MoveSizes
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_folders import live_name
 from headwater.storage.partition_log import PartitionLog
@@ -46,6 +47,8 @@ BROKER_SETTINGS = StorageSettings(
     log_cleaner_backoff_ms=1,
     log_cleaner_dedupe_buffer_size=1 << 14,
 )
+# Logs are small here, and shall take a while to move all the same.
+SMALL_STEPS = MoveSizes(step_bytes=400, unflushed_bytes=1_500, last_lap_bytes=300)
 
 
 @dataclass(slots=True)
@@ -130,7 +133,9 @@ class StorageWorld:
             settings_for=self._settings_for,
         )
         # One at a time, as if there were thousands: between two visits anything may happen.
-        self._directories = LogDirectories(self._paths, tools, BROKER_SETTINGS, members_per_tick=1)
+        self._directories = LogDirectories(
+            self._paths, tools, BROKER_SETTINGS, members_per_tick=1, move_sizes=SMALL_STEPS
+        )
         self._directories.open(self.now_ms)
         self.cleaner = LogCleaner(
             self._directories,
@@ -139,6 +144,7 @@ class StorageWorld:
             executor=self.executor,
             dice=LoadedDice(self.dice),
         )
+        self._directories.adopt_futures(self._topic_id_of, now_ms=self.now_ms)
         for tracked in list(self.tracked.values()):
             tracked.is_settled = False
             self._find(tracked)
@@ -275,6 +281,10 @@ class StorageWorld:
             if tracked.partition.topic == topic:
                 return tracked.settings
         return TopicSettings(file_delete_delay_ms=1_000)
+
+    def _topic_id_of(self, partition: TopicPartition) -> TopicId | None:
+        tracked = self.tracked.get(partition)
+        return None if tracked is None else tracked.topic_id
 
     def _find(self, tracked: Tracked) -> None:
         """A partition that was being made or deleted when the crash came may be there or not.

@@ -182,6 +182,7 @@ CONSUMER_PLUGINS = {
     "partition_assignment_strategy",
     "key_deserializer",
     "value_deserializer",
+    "interceptor_classes",
     "oauth_cb",
 }
 

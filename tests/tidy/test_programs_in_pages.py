@@ -17,6 +17,12 @@ def programs(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+def programs_told(page: str) -> str:
+    """What the page says that they print."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+
+
 def run(arguments: list[str], folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -49,7 +55,9 @@ def test_the_page_about_the_schema_registry_can_be_typed_in_too(tmp_path: Path) 
         code = code.replace("http://localhost:8081", registry.url)
         (tmp_path / "page.py").write_text(code, encoding="utf-8")
         printed = run(["page.py"], tmp_path)
-    first, refused, read = printed.splitlines()
+    first, framed, misfit, refused, read = printed.splitlines()
+    assert framed == r"""b'\x00\x00\x00\x00\x02{"size":3}' {'size': 3}"""
+    assert misfit in programs_told("REGISTRY.md")
     assert first == "[{'kind': 'green'}]"
     assert "no field price" in refused
     assert read == "{'kind': 'white', 'grams': None}"

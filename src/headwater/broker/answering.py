@@ -17,7 +17,14 @@ from headwater.wire.api_key import ApiKey
 from headwater.wire.lifting import Message
 from headwater.wire.translation import Encoded
 
-_SECRET: Final = (ApiKey.SASL_AUTHENTICATE, ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+# Of users, and of settings that somebody wanted to change; an envelope may have either in it.
+_SECRET: Final = (
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ENVELOPE,
+)
 
 _log = logging.getLogger(__name__)
 

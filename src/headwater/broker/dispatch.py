@@ -29,6 +29,7 @@ from headwater.model.requester import OURSELVES
 from headwater.net.service import ReplySlot, ServedConnection
 from headwater.records.kernel import read_single_produce
 from headwater.records.single_produce import SingleProduce
+from headwater.security.authorization import CLUSTER, Operation
 from headwater.security.quotas.rate_quota import Who
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
@@ -50,16 +51,9 @@ LARGEST_OTHER_BYTES: Final = 16_777_216
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _BETWEEN_BROKERS: Final = frozenset(BETWEEN_BROKERS)
-# QU-6. A follower's Fetch is told from a consumer's by its handler. Who is about to log in
-# has no name yet that a quota could be about.
-_EXEMPT: Final = frozenset(
-    {
-        *BETWEEN_BROKERS,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.SASL_AUTHENTICATE,
-    }
-)
+_LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+# QU-6. A follower's Fetch is told from a consumer's by its handler.
+_BY_BROKERS: Final = frozenset({*BETWEEN_BROKERS, ApiKey.WRITE_TXN_MARKERS})
 
 _SOFTWARE_SINCE: Final = 3
 _SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -132,6 +126,15 @@ class Dispatch:
         if metered is not None:
             metered.waits()
 
+    def greet(self, slot: ReplySlot, frame: memoryview) -> None:
+        """Tell the versions to somebody who has yet to log in.
+
+        No quota is about them: all who have no name would share one, and strangers use it up.
+        """
+        header = read_request_header(frame)
+        counters = self._counters[_API_VERSIONS]
+        self._answer_api_versions(Call(header, slot, counters, perf_counter_ns()), frame)
+
     def failed(self, connection: ServedConnection, error: Exception) -> None:
         _log.error("%s: closed, because serving it failed", connection.address, exc_info=error)
 
@@ -141,14 +144,21 @@ class Dispatch:
     def _metered(
         self, quotas: Throttling, slot: ReplySlot, frame: memoryview, started_ns: int
     ) -> MeteredCall | None:
-        """The request of a client that has a quota. What brokers do for each other has none."""
+        """The request of a client that has a quota.
+
+        What brokers do for each other has none; but who only pretends to be one pays for it.
+        """
         header = read_request_header(frame)
-        key, principal = header.api.key, slot.connection.requester.principal
+        key, requester = header.api.key, slot.connection.requester
         counters = self._counters.get(key)
-        if counters is None or key in _EXEMPT or principal == OURSELVES:
+        if counters is None or key in _LOGIN or requester.principal == OURSELVES:
             return None
-        who = Who(principal.name, header.client_id)
+        who = Who.of(requester.principal, header.client_id)
         if not quotas.is_limited(who):
+            return None
+        if key in _BY_BROKERS and self._broker.authorizer.allows(
+            requester, Operation.CLUSTER_ACTION, CLUSTER
+        ):
             return None
         return MeteredCall(
             header,

@@ -11,6 +11,7 @@ from typing import Final
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.fetch_delivery import FetchDelivery
+from headwater.broker.metered_call import MeteredCall
 from headwater.broker.waiting_fetch import WaitingFetch
 from headwater.model.broker_settings import RACK_AWARE_SELECTOR
 from headwater.model.errors import ErrorCode
@@ -43,6 +44,8 @@ def handle_follower(
         # Before anything is done for it, or to the session that it names.
         call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _unauthorized(request)
+    if isinstance(call, MeteredCall):
+        call.exempt()
     known = broker.sessions.get(request.session_id)
     if isinstance(known, FollowerSession) and known.hurry is not None:
         known.hurry()

@@ -1,9 +1,12 @@
 """Settings of this broker that change while it runs.
 
 What a reader would get wrong: they are part of the cluster's image, so they also outlive the
-process. Whoever obeys one is told at the start, and again with every change.
+process. Whoever obeys one is told at the start, and again with every change. What cannot be obeyed
+here, because the controller that took it is another broker, is an error in the log and not the end:
+else this broker could never be started again. Kafka does this (4.1).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +15,9 @@ from headwater.cluster.facts import ConfigsReplaced, Fact
 from headwater.cluster.image import ClusterImage
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.config_terms import ResourceType
+from headwater.model.failures import InvalidSetting
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,11 @@ class LiveSettings:
             self.tell(image)
 
     def tell(self, image: ClusterImage) -> None:
-        settings = broker_settings_for(image, self.static)
+        try:
+            settings = broker_settings_for(image, self.static)
+        except InvalidSetting as error:
+            _log.error("settings that were set while brokers run are not obeyed here: %s", error)
+            return
         for obey in self.obeying:
             obey(settings)
 

@@ -8,7 +8,7 @@ meanwhile. It is charged for what it took until it began to wait.
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter_ns
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from headwater.broker.call import Account, Call
 from headwater.broker.throttling import LONGEST_MS, QuotaKind, Throttling
@@ -19,9 +19,6 @@ from headwater.wire.api_key import ApiKey
 from headwater.wire.headers import RequestHeader, response_body_position, response_frame
 from headwater.wire.lifting import Message
 from headwater.wire.translation import Encoded, read, response_shape, write_response
-
-# Their handlers say what is to be charged, or that nothing is.
-_BY_HANDLERS: Final = (ApiKey.FETCH,)
 
 
 class MeteredCall(Call):
@@ -45,11 +42,15 @@ class MeteredCall(Call):
         self._throttling = throttling
         self._size_bytes = size_bytes
         self._work_ns: int | None = None
-        self._is_charged = header.api.key in _BY_HANDLERS
+        self._is_charged = False
 
     def waits(self) -> None:
         """Its handler has returned; if it is not answered yet, it takes no more time."""
         self._work_ns = perf_counter_ns() - self._started_ns
+
+    def exempt(self) -> None:
+        """It is from a broker that may do this, and nothing is charged for it."""
+        self._is_charged = True
 
     def most_fetched_bytes(self, max_bytes: int) -> int:
         """What the quota allows of what a consumer asks for (FT-1)."""
@@ -61,6 +62,7 @@ class MeteredCall(Call):
 
         The answer to one that must wait has to say so, and nothing else.
         """
+        self._is_charged = True
         now_ms = self._throttling.now_ms()
         quotas = self._throttling.clients
         of_bytes_ms = quotas.fetch.charge_if_within(self.who, size_bytes, now_ms)

@@ -44,7 +44,7 @@ def _allowance(broker: Broker, call: Call) -> Allowance | None:
     if quotas is None or call.principal == OURSELVES:
         return None
     return quotas.clients.mutation.allowance(
-        Who(call.principal.name, call.client_id),
+        Who.of(call.principal, call.client_id),
         is_strict=call.version >= _STRICT_SINCE[call.header.api.key],
         now_ms=quotas.now_ms(),
     )

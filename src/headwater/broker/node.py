@@ -303,6 +303,7 @@ class Node(ABC):
             now_ms=self._clock.steady_ms(),
             tls=self._tls.by_name,
             guards=guards(self._logins, self.dispatch),
+            protected=self._brokers_listener() if len(self._endpoints) > 1 else None,
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
         self._live_settings = LiveSettings(self._static, [self._obey])

@@ -127,7 +127,7 @@ class SaslGate:
         if key is ApiKey.API_VERSIONS and self._stage is _Stage.GREETING:
             if header.version <= header.api.newest:
                 self._stage = _Stage.HANDSHAKE
-            self._dispatch.serve(slot, frame)
+            self._dispatch.greet(slot, frame)
         elif key is ApiKey.SASL_HANDSHAKE:
             request = read(SaslHandshakeRequest, header.version, frame[header.body_position :])
             self._shake_hands(self._call(header, slot), request.mechanism)

@@ -86,10 +86,18 @@ class Upkeep:
         self._coordinators.questions.tick(now_ms)
         self._tick_others()
         self._directories.tick(now_ms)
+        self._tell_moves()
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)
         self._sweep(self._clock.steady_ms())
         self._look_for_failures()
+
+    def _tell_moves(self) -> None:
+        moves = self._directories.moves
+        if moves.news:
+            news, moves.news = moves.news, []
+            for each in news:
+                _log.info("%s", each)
 
     def _sweep(self, steady_ms: int) -> None:
         """Connections have no use for the wall clock, which may be set back or ahead."""

@@ -75,9 +75,9 @@ class Wish:
     @property
     def has_entries(self) -> bool:
         """Whether it says more than "all rules of these resources"."""
-        return bool(
-            self.allowed or self.denied or self.operations or self.is_producer or self.is_consumer
-        )
+        principals_and_hosts = (self.allowed, self.denied, self.allowed_hosts, self.denied_hosts)
+        flags = (self.is_producer, self.is_consumer, self.is_idempotent)
+        return any((*principals_and_hosts, self.operations, *flags))
 
 
 def rules_for(resources: Resources, wish: Wish) -> list[Acl]:
@@ -87,6 +87,12 @@ def rules_for(resources: Resources, wish: Wish) -> list[Acl]:
     for principal in (*wish.allowed, *wish.denied):
         if ":" not in principal:
             raise ValueError(f"{principal!r} is no principal, which looks like User:{principal}")
+    for hosts, principals, word in (
+        (wish.allowed_hosts, wish.allowed, "allow"),
+        (wish.denied_hosts, wish.denied, "deny"),
+    ):
+        if hosts and not principals:
+            raise ValueError(f"--{word}-host belongs to --{word}-principal")
     targets = _targets(resources, wish)
     rules: dict[Acl, None] = {}
     for permission, principals, hosts in (

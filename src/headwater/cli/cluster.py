@@ -70,4 +70,6 @@ def _holdings(log_dirs: "list[LogDir] | None") -> dict[str, object]:
         return {"partitions": None, "bytes": None, "state": "unreachable"}
     replicas = [each for one in log_dirs for each in one.replicas.values()]
     size_bytes = sum(each.size_bytes for each in replicas)
-    return {"partitions": len(replicas), "bytes": size_bytes, "state": "up"}
+    # One that moves to another directory lies in two, and is one all the same.
+    count = sum(not each.is_future for each in replicas)
+    return {"partitions": count, "bytes": size_bytes, "state": "up"}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.completing import group_names, topic_names
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -22,14 +23,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Read and change configs.")
 
-Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Of this topic.")]
+Topic = Annotated[
+    str | None, typer.Option("--topic", "-t", help="Of this topic.", autocompletion=topic_names)
+]
 Broker = Annotated[int | None, typer.Option("--broker", help="Of the broker with this id.")]
 Brokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers are set to.")]
 Loggers = Annotated[
     int | None,
     typer.Option("--loggers", help="What is logged by the broker with this id; not kept by it."),
 ]
-Group = Annotated[str | None, typer.Option("--group", "-g", help="Of this group.")]
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", help="Of this group.", autocompletion=group_names)
+]
 
 
 @app.command()

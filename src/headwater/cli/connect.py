@@ -15,14 +15,17 @@ from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     admin_of,
     expect_broker,
     failing_clearly,
     pairs,
+    settings_in,
     show,
 )
 
 if TYPE_CHECKING:
+    from headwater.pipeline.avro_options import RegistryAccess
     from headwater.pipeline.connect.topics import AvroValues
 
 
@@ -86,14 +89,16 @@ def import_(
     avro_schema: AvroSchema = None,
     master: Master = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring rows into a topic, each once."""
     options = pairs(option or [], "--option")
-    avro = _avro(format_, registry, subject, avro_schema, topic, is_import=True)
+    access = _registry(format_, registry, command_config)
+    avro = _avro(access, subject, avro_schema, topic, is_import=True)
     running_every = _every(every)
     _expect_legal(topic)
-    expect_broker(bootstrap)
+    expect_broker(bootstrap, command_config)
     with failing_clearly():
         from headwater.pipeline.connect.connectors import open_source
         from headwater.pipeline.connect.job import run_job
@@ -114,6 +119,7 @@ def import_(
                 key=key,
                 running=running,
                 avro=avro,
+                settings_file=command_config,
             ),
             master,
         )
@@ -137,6 +143,7 @@ def export(
     avro_schema: AvroSchema = None,
     master: Master = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring the rows of a topic outside, each once."""
@@ -148,7 +155,7 @@ def export(
     if (schema is None) is (format_ is ValueKind.JSON):
         said = "is for JSON; Avro has the registry's" if schema else "is needed for JSON"
         raise typer.BadParameter(said, param_hint="--schema")
-    with admin_of(bootstrap) as admin:
+    with admin_of(bootstrap, command_config) as admin:
         admin.describe_topics([topic])
     with failing_clearly():
         from headwater.pipeline.connect.connectors import open_sink
@@ -157,7 +164,8 @@ def export(
         from headwater.pipeline.jobs.ddl import read_schema
 
         open_sink(connector, options)
-        avro = _avro(format_, registry, subject, avro_schema, topic, is_import=False)
+        access = _registry(format_, registry, command_config)
+        avro = _avro(access, subject, avro_schema, topic, is_import=False)
         if schema is not None:
             expect_key(key, [field.name for field in read_schema(schema)])
         running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
@@ -172,15 +180,30 @@ def export(
                 key=key,
                 running=running,
                 avro=avro,
+                settings_file=command_config,
             ),
             master,
         )
     _tell(rows, as_json=as_json)
 
 
+def _registry(
+    kind: ValueKind, url: str | None, command_config: Path | None
+) -> "RegistryAccess | None":
+    """The registry of Avro; None if values are JSON."""
+    if kind is ValueKind.JSON:
+        return None
+    with failing_clearly():
+        from headwater.pipeline.avro_options import registry_access
+
+        found = registry_access(settings_in(command_config), url)
+    if found is None:
+        raise typer.BadParameter("Avro needs it: http://host:8081", param_hint="--registry")
+    return found
+
+
 def _avro(
-    kind: ValueKind,
-    registry: str | None,
+    registry: "RegistryAccess | None",
     subject: str | None,
     schema: Path | None,
     topic: str,
@@ -188,10 +211,8 @@ def _avro(
     is_import: bool,
 ) -> "AvroValues | None":
     """What values are, after a look at the registry. None if they are JSON."""
-    if kind is ValueKind.JSON:
-        return None
     if registry is None:
-        raise typer.BadParameter("Avro needs it: http://host:8081", param_hint="--registry")
+        return None
     with failing_clearly():
         from headwater.pipeline.avro_options import AvroOptions
         from headwater.pipeline.connect.avro_values import expect_registry
@@ -201,9 +222,9 @@ def _avro(
             text = None if schema is None else schema.read_text(encoding="utf-8")
         except OSError as error:
             raise typer.BadParameter(str(error.strerror), param_hint="--avro-schema") from None
-        found = AvroOptions(part="value", registry_url=registry, schema=text, subject=subject)
+        found = AvroOptions(part="value", registry=registry, schema=text, subject=subject)
         expect_registry(found, topic, is_import=is_import)
-        return AvroValues(registry=registry, subject=subject, schema=text)
+        return AvroValues(registry=registry.url, subject=subject, schema=text)
 
 
 def _every(text: str | None) -> str:

@@ -1,24 +1,28 @@
 """`headwater console`: the web console as a process."""
 
 import asyncio
+import logging
 import signal
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from headwater.cli.door import DoorConfig, Listen, door_of
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
     CommandConfig,
     client_settings,
     pairs,
+    registry_settings,
+    settings_in,
 )
 
 if TYPE_CHECKING:
     from headwater.web.console.serving import ConsoleOptions
 
 CANNOT_START: Final = 2
+DEFAULT_LISTEN: Final = "127.0.0.1:8080"
 
 app = typer.Typer(no_args_is_help=True, help="A cluster in a browser.")
 
@@ -26,9 +30,8 @@ app = typer.Typer(no_args_is_help=True, help="A cluster in a browser.")
 @app.command()
 def start(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="The address to listen on.")
-    ] = "127.0.0.1:8080",
+    listen: Listen = None,
+    config: DoorConfig = None,
     registry: Annotated[
         str | None,
         typer.Option(
@@ -56,22 +59,35 @@ def start(
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
     ] = None,
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(help="How the log on standard error looks: it has a line for each change."),
+    ] = "text",
 ) -> None:
     """Run a web console, until SIGTERM or Ctrl-C."""
+    from headwater.cli.log_lines import log_to_standard_error
     from headwater.model.failures import HeadwaterError
 
+    log_to_standard_error(log_format=log_format, level="info")
+    # It would tell of each start and stop, which is said on standard output.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
+        from headwater.client.registry_settings import URL
+        from headwater.client.settings import shared_settings
         from headwater.web.console.serving import ConsoleOptions
 
+        told = registry_settings(command_config)
         options = ConsoleOptions(
             bootstrap=bootstrap,
-            listen=listen,
-            registry_url=registry,
+            door=door_of(settings_in(config), listen, DEFAULT_LISTEN),
+            registry_url=registry or told.get(URL),
+            registry_settings=told,
             metrics=tuple(metrics or ()),
             hosts=tuple(host or ()),
             allows_changes=changes,
             client_settings={
-                **_shared_settings(bootstrap, command_config),
+                # What a file says to producers only is of no use here.
+                **shared_settings(client_settings(bootstrap, command_config)),
                 **pairs(option or [], "--option"),
             },
         )
@@ -80,15 +96,6 @@ def start(
         _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
     except HeadwaterError as error:
         _complain(str(error))
-
-
-def _shared_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
-    """What a file says to all clients; what it says to producers only is of no use here."""
-    from headwater.client.settings import ClientSettings
-
-    shared = {each.replace("_", ".") for each in ClientSettings.__dataclass_fields__}
-    said = client_settings(bootstrap, command_config)
-    return {name: value for name, value in said.items() if name in shared}
 
 
 async def _run(options: "ConsoleOptions") -> None:
@@ -101,8 +108,7 @@ async def _run(options: "ConsoleOptions") -> None:
 
     def announce(ready: Ready) -> None:
         only = ", read only" if ready.is_read_only else ""
-        address = ready.endpoint.address
-        line = f"headwater console ready on http://{address} (brokers {options.bootstrap}{only})"
+        line = f"headwater console ready on {ready.url} (brokers {options.bootstrap}{only})"
         print(line, flush=True)
 
     await serve(options, ready=announce, ended=ended)

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.groups import timestamp_ms
+from headwater.cli.completing import group_names, topic_names
+from headwater.cli.console_clients import console_settings
+from headwater.cli.line_records import unescaped
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -23,12 +25,12 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     binary_output,
-    client_settings,
     expect_partitions,
     failing_clearly,
     is_terminal,
     pairs,
 )
+from headwater.cli.times import timestamp_ms
 
 if TYPE_CHECKING:
     from headwater.client import ConsumedRecord, Consumer, TopicPartition
@@ -39,18 +41,14 @@ _FIELDS: dict[str, Callable[["ConsumedRecord"], bytes]] = {
     "%p": lambda record: b"%d" % record.partition,
     "%o": lambda record: b"%d" % record.offset,
     "%T": lambda record: b"%d" % record.timestamp,
-    "%k": lambda record: record.key or b"",
-    "%v": lambda record: record.value or b"",
-    "%h": lambda record: b",".join(
-        name.encode("utf-8", "surrogateescape") + b"=" + (value or b"")
-        for name, value in record.headers
-    ),
     "%%": lambda _: b"%",
 }
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    topic: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", "-f", help="All that is there.")
     ] = False,
@@ -69,6 +67,7 @@ def consume(
         typer.Option(
             "--group",
             "-g",
+            autocompletion=group_names,
             help="As a member of this group, which says where it begins: not with "
             "--partition, --offset, --from-time and --exit.",
         ),
@@ -80,8 +79,10 @@ def consume(
         bool, typer.Option("--exit", "-e", help="Stop at the end, as it is now; no group does.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option(help="Stop when nothing comes for so many seconds.")
+        float | None,
+        typer.Option(min=0, help="Stop when nothing comes for so many seconds."),
     ] = None,
+    null_marker: Annotated[str, typer.Option(help="What is printed for null.")] = "",
     fmt: Annotated[
         str,
         typer.Option(
@@ -99,6 +100,7 @@ def consume(
 ) -> None:
     """Print records. Without --from-beginning, those that come from now on."""
     from headwater.client import Consumer
+    from headwater.client.consumer.consumer_settings import ConsumerSettings
 
     if group is not None and (partition or offset is not None or from_time or exit_at_end):
         raise typer.BadParameter(
@@ -107,14 +109,14 @@ def consume(
         )
     # An offset beyond the end must not send it back to the beginning.
     begins_early = offset is None and (from_beginning or from_time is not None)
-    settings: dict[str, object] = {
-        **client_settings(bootstrap, command_config),
+    given: dict[str, object] = {
         "client.id": "headwater-cli",
         "auto.offset.reset": "earliest" if begins_early else "latest",
         **({} if group is None else {"group.id": group}),
         **pairs(setting or [], "--setting"),
     }
-    write = _as_json if as_json else _formatted(fmt)
+    settings = console_settings(ConsumerSettings, bootstrap, command_config, given)
+    write = _as_json if as_json else _formatted(fmt, null_marker.encode())
     output = binary_output()
     _expect_topic(bootstrap, command_config, topic, partition or [])
     with failing_clearly(), Consumer(settings) as consumer:
@@ -242,13 +244,14 @@ def _is_at_end(consumer: "Consumer", ends: dict["TopicPartition", int] | None) -
     return ends is not None and all(consumer.position(place) >= end for place, end in ends.items())
 
 
-def _formatted(fmt: str) -> Callable[["ConsumedRecord"], bytes]:
+def _formatted(fmt: str, null: bytes) -> Callable[["ConsumedRecord"], bytes]:
     """A function that puts a record into a format, which is read once."""
-    text = fmt.replace(r"\n", "\n").replace(r"\t", "\t")
+    fields = {**_FIELDS, **_content(null)}
+    text = unescaped(fmt)
     pieces: list[Callable[[ConsumedRecord], bytes]] = []
     position = 0
     while position < len(text):
-        field = _FIELDS.get(text[position : position + 2])
+        field = fields.get(text[position : position + 2])
         if field is not None:
             pieces.append(field)
             position += 2
@@ -256,6 +259,25 @@ def _formatted(fmt: str) -> Callable[["ConsumedRecord"], bytes]:
             pieces.append(_constant(text[position].encode()))
             position += 1
     return lambda record: b"".join(piece(record) for piece in pieces)
+
+
+def _content(null: bytes) -> dict[str, Callable[["ConsumedRecord"], bytes]]:
+    def shown(value: Any) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        if value is None:
+            return null
+        # Of a deserializer, as Kafka's console shows it.
+        return value.encode() if isinstance(value, str) else json.dumps(value, default=str).encode()
+
+    return {
+        "%k": lambda record: shown(record.key),
+        "%v": lambda record: shown(record.value),
+        "%h": lambda record: b",".join(
+            name.encode("utf-8", "surrogateescape") + b"=" + shown(value)
+            for name, value in record.headers
+        ),
+    }
 
 
 def _constant(plain: bytes) -> Callable[["ConsumedRecord"], bytes]:
@@ -272,13 +294,13 @@ def _as_json(record: "ConsumedRecord") -> bytes:
         "value": _text(record.value),
         "headers": [[name, _text(value)] for name, value in record.headers],
     }
-    return json.dumps(fields).encode() + b"\n"
+    return json.dumps(fields, default=str).encode() + b"\n"
 
 
-def _text(raw: bytes | None) -> object:
+def _text(raw: Any) -> object:
     """Text as it is; bytes that are no UTF-8 in a wrapping that says so."""
-    if raw is None:
-        return None
+    if not isinstance(raw, bytes):
+        return raw
     try:
         return raw.decode()
     except UnicodeDecodeError:

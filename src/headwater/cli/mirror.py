@@ -8,11 +8,19 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.terminal import AsJson, admin_of, failing_clearly, is_terminal, pairs
+from headwater.cli.terminal import (
+    AsJson,
+    admin_with,
+    failing_clearly,
+    is_terminal,
+    pairs,
+    settings_in,
+)
 
 if TYPE_CHECKING:
     from headwater.pipeline.mirror.mirror import Event, MirrorCounts, Tell
@@ -49,6 +57,24 @@ def mirror(
     replication_factor: Annotated[
         int, typer.Option(help="Of topics that are made; -1 for the target's default.")
     ] = -1,
+    source_config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HEADWATER_SOURCE_CONFIG",
+            exists=True,
+            dir_okay=False,
+            help="A properties file of client settings for the source, such as those of a login.",
+        ),
+    ] = None,
+    target_config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HEADWATER_TARGET_CONFIG",
+            exists=True,
+            dir_okay=False,
+            help="A properties file of client settings for the target.",
+        ),
+    ] = None,
     source_setting: Annotated[
         list[str] | None, typer.Option(help="A setting of the consumer, as name=value.")
     ] = None,
@@ -77,8 +103,10 @@ def mirror(
             refresh_s=refresh,
             source_settings=pairs(source_setting or [], "--source-setting"),
             target_settings=pairs(target_setting or [], "--target-setting"),
+            source_file=settings_in(source_config),
+            target_file=settings_in(target_config),
         )
-        expect_clusters(source, target, are_two=identity)
+        _expect_clusters(options, are_two=identity)
 
         from headwater.pipeline.stop_signals import StopSignals, aside
 
@@ -105,11 +133,11 @@ def _run(
         spark.stop()
 
 
-def expect_clusters(source: str, target: str, *, are_two: bool) -> None:
+def _expect_clusters(options: "MirrorOptions", *, are_two: bool) -> None:
     """End clearly, before Spark is started, where a broker does not answer or both are one."""
-    with admin_of(source) as admin:
+    with admin_with(options.source_admin()) as admin:
         origin = admin.describe_cluster().cluster_id
-    with admin_of(target) as admin:
+    with admin_with(options.target_admin()) as admin:
         is_same = admin.describe_cluster().cluster_id == origin
     if is_same and are_two:
         line = "source and target are the same cluster: topics would be copied onto themselves"

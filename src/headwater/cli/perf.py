@@ -8,17 +8,21 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
+from random import Random
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headwater.cli.completing import topic_names
+from headwater.cli.console_clients import console_settings
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
     CommandConfig,
     admin_of,
-    client_settings,
     expect_broker,
     expect_partitions,
     failing_clearly,
@@ -31,7 +35,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="How fast a cluster takes and gives records.")
 
-Topic = Annotated[str, typer.Argument(help="The topic.", show_default=False)]
+Topic = Annotated[
+    str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+]
 Records = Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")]
 Size = Annotated[int, typer.Option("--size", min=0, help="Bytes of each value.")]
 Settings = Annotated[
@@ -40,6 +46,9 @@ Settings = Annotated[
 ]
 
 _MEBIBYTE: Final = 1_048_576
+# Beyond what codecs look back to, so that no record is found to be another again.
+_POOL_BYTES: Final = 4 * _MEBIBYTE
+_POOL_RECORDS: Final = 65_536
 _PERCENTILES: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99.9_ms": 0.999}
 
 
@@ -56,11 +65,13 @@ def produce(
 ) -> None:
     """Send records as fast as they go, and tell rate and latencies."""
     from headwater.client import Producer
+    from headwater.client.producer.producer_settings import ProducerSettings
 
-    value = bytes(size)
+    payloads = _payloads(size)
     latencies = array("d")
     failures: list[BaseException] = []
-    settings = {**client_settings(bootstrap, command_config), **pairs(setting or [], "--setting")}
+    given = pairs(setting or [], "--setting")
+    settings = console_settings(ProducerSettings, bootstrap, command_config, given)
     expect_broker(bootstrap, command_config)
     with failing_clearly(), Producer(settings) as producer:
         producer.partitions_for(topic)
@@ -71,7 +82,9 @@ def produce(
                 if throughput > 0 and at - began < number / throughput:
                     time.sleep(number / throughput - (at - began))
                     at = time.perf_counter()
-                producer.send(topic, value).add_done_callback(_Timer(at, latencies, failures))
+                producer.send(topic, next(payloads)).add_done_callback(
+                    _Timer(at, latencies, failures)
+                )
                 if number % 1_000 == 0:
                     advance(number)
             producer.flush()
@@ -95,12 +108,13 @@ def consume(
 ) -> None:
     """Read records from the beginning as fast as they come, and tell the rate."""
     from headwater.client import Consumer, TopicPartition
+    from headwater.client.consumer.consumer_settings import ConsumerSettings
 
-    settings: dict[str, object] = {
-        **client_settings(bootstrap, command_config),
+    given: dict[str, object] = {
         "auto.offset.reset": "earliest",
         **pairs(setting or [], "--setting"),
     }
+    settings = console_settings(ConsumerSettings, bootstrap, command_config, given)
     count = size_bytes = 0
     with admin_of(bootstrap, command_config) as admin:
         # Else it would be made, and found to be empty.
@@ -144,18 +158,19 @@ def end_to_end(
 ) -> None:
     """Send one record after the other, each when the last one was read, and tell latencies."""
     from headwater.client import Consumer, Producer, TopicPartition
+    from headwater.client.consumer.consumer_settings import ConsumerSettings
+    from headwater.client.producer.producer_settings import ProducerSettings
 
-    value = bytes(size)
+    payloads = _payloads(size)
     latencies = array("d")
-    settings: dict[str, object] = {
-        **client_settings(bootstrap, command_config),
-        **pairs(setting or [], "--setting"),
-    }
+    given: dict[str, object] = {"linger.ms": 0, **pairs(setting or [], "--setting")}
+    sending = console_settings(ProducerSettings, bootstrap, command_config, given)
+    reading = console_settings(ConsumerSettings, bootstrap, command_config, given)
     expect_broker(bootstrap, command_config)
     with (
         failing_clearly(),
-        Producer({"linger.ms": 0, **settings}) as producer,
-        Consumer(settings) as consumer,
+        Producer(sending) as producer,
+        Consumer(reading) as consumer,
     ):
         places = [TopicPartition(topic, each) for each in consumer.partitions_for(topic)]
         consumer.assign(places)
@@ -166,7 +181,7 @@ def end_to_end(
         with _progress("sent and read", records) as advance:
             for number in range(records):
                 at = time.perf_counter()
-                producer.send(topic, value)
+                producer.send(topic, next(payloads))
                 if not consumer.poll(30):
                     typer.echo("headwater: a record did not come back in 30 s", err=True)
                     raise typer.Exit(1)
@@ -191,6 +206,15 @@ class _Timer:
         error = future.exception()
         if error is not None:
             self._failures.append(error)
+
+
+def _payloads(size_bytes: int) -> Iterator[bytes]:
+    """Letters by chance, the same in every run: zeros would flatter a codec. Kafka does this."""
+    letters = ascii_uppercase.encode()
+    table = bytes(letters[byte % len(letters)] for byte in range(256))
+    count = min(max(_POOL_BYTES // max(size_bytes, 1), 1), _POOL_RECORDS)
+    pool = Random(0).randbytes(count * size_bytes).translate(table)
+    return cycle([pool[at * size_bytes : (at + 1) * size_bytes] for at in range(count)])
 
 
 def _figures(

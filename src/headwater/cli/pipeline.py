@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headwater.cli.terminal import AsJson, failing_clearly, show, waiting
+from headwater.cli.terminal import AsJson, CommandConfig, failing_clearly, show, waiting
 
 if TYPE_CHECKING:
     from headwater.pipeline.jobs.run_files import RunReport
@@ -53,15 +53,17 @@ def run(
         bool, typer.Option("--once", help="End when all that is there now is written.")
     ] = False,
     bootstrap: Brokers = None,
+    command_config: CommandConfig = None,
     runs: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
-    from headwater.cli.pipeline_run import run_pipeline
-    from headwater.pipeline.jobs.preparing import only_once
-
     with failing_clearly(), _telling_problems(as_json=as_json):
-        spec = _checked(file, bootstrap, offline=False)
+        # Within, because these need packages that may not be installed.
+        from headwater.cli.pipeline_run import run_pipeline
+        from headwater.pipeline.jobs.preparing import only_once
+
+        spec = _checked(file, bootstrap, command_config, offline=False)
         chosen = only_once(spec) if once else spec
         code = run_pipeline(chosen, _folder(runs), as_json=as_json)
     raise typer.Exit(code)
@@ -71,12 +73,13 @@ def run(
 def check(
     file: File,
     bootstrap: Brokers = None,
+    command_config: CommandConfig = None,
     offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
     """Find what is wrong with a pipeline, without starting Spark."""
     with failing_clearly(), _telling_problems(as_json=as_json):
-        _checked(file, bootstrap, offline=offline)
+        _checked(file, bootstrap, command_config, offline=offline)
     if not as_json:
         typer.echo("nothing wrong found")
 
@@ -185,7 +188,9 @@ def _telling_problems(*, as_json: bool) -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
-def _checked(file: Path, bootstrap: str | None, *, offline: bool) -> "PipelineSpec":
+def _checked(
+    file: Path, bootstrap: str | None, command_config: Path | None, *, offline: bool
+) -> "PipelineSpec":
     from headwater.pipeline.connect.in_pipelines import InstalledConnectors
     from headwater.pipeline.jobs.avro_checking import ReachedRegistries
     from headwater.pipeline.jobs.known_topics import BrokerTopics
@@ -200,6 +205,7 @@ def _checked(file: Path, bootstrap: str | None, *, offline: bool) -> "PipelineSp
             grammar=grammar,
             topics=None if offline else BrokerTopics(),
             registries=None if offline else ReachedRegistries(),
+            settings=command_config,
         )
 
 

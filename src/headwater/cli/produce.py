@@ -1,13 +1,17 @@
-"""`headwater produce`: lines of a file, or of standard input, as records."""
+"""`headwater produce`: lines of files, or of standard input, as records."""
 
+import json
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.completing import topic_names
+from headwater.cli.console_clients import console_settings
+from headwater.cli.line_records import Headers, LineFormat, unescaped
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -15,7 +19,6 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     binary_input,
-    client_settings,
     expect_partitions,
     failing_clearly,
     is_terminal,
@@ -26,18 +29,24 @@ from headwater.cli.terminal import (
 if TYPE_CHECKING:
     from headwater.client import RecordFuture
 
+_STANDARD_INPUT = Path("-")
+
 
 def _some_separator(text: str | None) -> str | None:
     if text == "":
         raise typer.BadParameter("an empty text parts nothing")
-    return text
+    return None if text is None else unescaped(text)
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="A file of lines; standard input, if none.", show_default=False),
+    topic: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Files of lines; standard input, if none, or for -.", show_default=False
+        ),
     ] = None,
     key_separator: Annotated[
         str | None,
@@ -51,11 +60,27 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", help="name=value, for every record.")
     ] = None,
+    headers_separator: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands behind the headers, name=value,name=value, with which every line "
+            "begins.",
+            callback=_some_separator,
+        ),
+    ] = None,
+    from_json: Annotated[
+        bool,
+        typer.Option(
+            "--from-json",
+            help="Each line is a record with its key, headers and timestamp, as "
+            "`headwater consume --json` prints it.",
+        ),
+    ] = False,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="Else the key chooses.")
     ] = None,
     null_marker: Annotated[
-        str | None, typer.Option(help="What stands for null, as a key or as a value.")
+        str | None, typer.Option(help="What stands for null, as a key, a value or a header's.")
     ] = None,
     setting: Annotated[
         list[str] | None,
@@ -66,54 +91,120 @@ def produce(
     as_json: AsJson = False,
 ) -> None:
     """Send lines as records. Exits with 1 if a record could not be sent."""
-    from headwater.client import Producer
+    from headwater.client.producer.producer_settings import ProducerSettings
 
-    headers = [(name, value.encode()) for name, value in pairs(header or [], "--header").items()]
-    settings: dict[str, object] = {
-        **client_settings(bootstrap, command_config),
-        "client.id": "headwater-cli",
-        "linger.ms": 5,
-        # A topic or partition that does not exist is waited for as long as this.
-        "max.block.ms": 10_000,
-        **pairs(setting or [], "--setting"),
-    }
-    failures: list[BaseException | str] = []
+    if from_json and (key_separator or headers_separator or null_marker is not None):
+        raise typer.BadParameter(
+            "--from-json goes without --key-separator, --headers-separator and --null-marker"
+        )
+    given = pairs(setting or [], "--setting")
+    null = None if null_marker is None else null_marker.encode()
+    with failing_clearly():
+        lines = LineFormat(
+            key_separator=key_separator,
+            headers_separator=headers_separator,
+            null=null,
+            is_json=from_json,
+            headers=_headers(header or [], null),
+            typed_key=_typed(given, "key.serializer"),
+            typed_value=_typed(given, "value.serializer"),
+        )
+    _expect_partition(bootstrap, command_config, topic, partition)
+    count, failure = _send(
+        console_settings(
+            ProducerSettings,
+            bootstrap,
+            command_config,
+            {
+                "client.id": "headwater-cli",
+                "linger.ms": 5,
+                # A topic or partition that does not exist is waited for as long as this.
+                "max.block.ms": 10_000,
+                **given,
+            },
+        ),
+        topic,
+        partition,
+        lines,
+        files or [_STANDARD_INPUT],
+    )
+    if failure is not None:
+        typer.echo(f"headwater: {failure}", err=True)
+        raise typer.Exit(1)
+    if is_terminal(sys.stderr) and not as_json:
+        typer.echo(f"{count} {'record' if count == 1 else 'records'} sent", err=True)
+    tell_done([{"topic": topic, "records": count}], as_json=as_json)
+
+
+def _send(
+    settings: Mapping[str, object],
+    topic: str,
+    partition: int | None,
+    lines: LineFormat,
+    files: Sequence[Path],
+) -> tuple[int, str | None]:
+    """Send all lines, or all before the first that cannot be. How many, and what went wrong."""
+    from headwater.client import Producer
+    from headwater.client.errors import (
+        InvalidTimestamp,
+        KafkaError,
+        MessageTooLarge,
+        SerializationFailed,
+    )
+
+    failures: list[str] = []
 
     def sent(future: "RecordFuture") -> None:
         error = future.exception()
         if error is not None:
-            failures.append(error)
+            failures.append(str(error))
 
-    _expect_partition(bootstrap, command_config, topic, partition)
-    separator = None if key_separator is None else key_separator.encode()
-    null = None if null_marker is None else null_marker.encode()
     count = 0
+    # What cannot be sent ends the loop and not the producer, which would give up what it has.
     with failing_clearly(), Producer(settings) as producer:
-        for number, line in enumerate(_lines(file), 1):
-            parted = _parted(line, separator)
-            if parted is None:
-                # As a value without a key it would go to any partition, and nobody would know.
-                failures.append(f"line {number} has no {key_separator!r} behind a key")
+        for where, line in _lines(files):
+            try:
+                record = lines.read(line)
+                future = producer.send(
+                    topic,
+                    record.value,
+                    key=record.key,
+                    partition=partition,
+                    timestamp=record.timestamp,
+                    headers=record.headers,
+                )
+            except (ValueError, MessageTooLarge, SerializationFailed, InvalidTimestamp) as error:
+                failures.append(f"{where}: {error}")
                 break
-            key, value = parted
-            future = producer.send(
-                topic,
-                None if value == null else value,
-                key=None if key == null else key,
-                partition=partition,
-                headers=headers,
-            )
+            except KafkaError as error:
+                failures.append(str(error))
+                break
             future.add_done_callback(sent)
             count += 1
             if failures:
                 break
         producer.flush()
-    if failures:
-        typer.echo(f"headwater: {failures[0]}", err=True)
-        raise typer.Exit(1)
-    if is_terminal(sys.stderr) and not as_json:
-        typer.echo(f"{count} {'record' if count == 1 else 'records'} sent", err=True)
-    tell_done([{"topic": topic, "records": count}], as_json=as_json)
+    return count, failures[0] if failures else None
+
+
+def _headers(given: Sequence[str], null: bytes | None) -> Headers:
+    """Each as often as it is given; they are not a mapping."""
+    found: list[tuple[str, bytes | None]] = []
+    for each in given:
+        for name, value in pairs([each], "--header").items():
+            raw = value.encode()
+            found.append((name, None if raw == null else raw))
+    return tuple(found)
+
+
+def _typed(settings: Mapping[str, str], name: str) -> Callable[[bytes], Any]:
+    """What a serializer is given of that which stands in a line."""
+    from headwater.client.serdes import serializer
+
+    chosen = settings.get(name)
+    if serializer(chosen, name) is None:
+        return bytes
+    return json.loads if chosen == "json" else bytes.decode
 
 
 def _expect_partition(
@@ -130,40 +221,50 @@ def _expect_partition(
                 expect_partitions(admin, [TopicPartition(topic, number)])
 
 
-def _parted(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes] | None:
-    """Key and value; nothing, if there is no separator where one should be."""
-    if separator is None:
-        return None, line
-    key, is_there, value = line.partition(separator)
-    return (key, value) if is_there else None
+def _lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+    """Lines without their ends, and where each stands; with a progress bar on a terminal."""
+    sizes = [_size_bytes(file) for file in files if file != _STANDARD_INPUT]
+    with ExitStack() as opened:
+        is_shown = bool(sizes) and is_terminal(sys.stderr)
+        advance = _progress(opened, sum(sizes)) if is_shown else None
+        for file in files:
+            name = "" if len(files) == 1 else f"{file}, "
+            for number, line in enumerate(_lines_of(file, advance), 1):
+                yield f"{name}line {number}", line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _lines(file: Path | None) -> Iterator[bytes]:
-    """Lines without their ends; for a file, with a progress bar on a terminal."""
-    if file is None:
+def _lines_of(file: Path, advance: Callable[[int], None] | None) -> Iterator[bytes]:
+    if file == _STANDARD_INPUT:
         if is_terminal(sys.stdin):
             typer.echo("Each line is a record. Ctrl-D ends.", err=True)
-        yield from (line.rstrip(b"\r\n") for line in binary_input())
+        yield from binary_input()
         return
-    try:
-        size_bytes = file.stat().st_size
+    with _telling(file):
         source = file.open("rb")
+    with source:
+        for line in source:
+            if advance is not None:
+                advance(len(line))
+            yield line
+
+
+def _size_bytes(file: Path) -> int:
+    """How large a file is; all are looked at before the first line is sent."""
+    with _telling(file):
+        return file.stat().st_size
+
+
+@contextmanager
+def _telling(file: Path) -> Iterator[None]:
+    """A file that cannot be read is a wrong argument."""
+    try:
+        yield
     except OSError as error:
         typer.echo(f"headwater: {file}: {error.strerror}", err=True)
         raise typer.Exit(2) from error
-    with source, ExitStack() as shown:
-        advance = _progress(shown, size_bytes) if is_terminal(sys.stderr) else None
-        yield from _read(source, advance)
 
 
-def _read(source: IO[bytes], advance: "object | None") -> Iterator[bytes]:
-    for line in source:
-        if callable(advance):
-            advance(len(line))
-        yield line.rstrip(b"\r\n")
-
-
-def _progress(shown: ExitStack, size_bytes: int) -> object:
+def _progress(shown: ExitStack, size_bytes: int) -> Callable[[int], None]:
     from rich.console import Console
     from rich.progress import Progress
 

@@ -33,6 +33,7 @@ _FIRST_ANSWER_S: Final = 5.0
 _EXTRAS: Final = {
     "pyspark": "spark",
     "py4j": "spark",
+    "numpy": "spark",
     "pandas": "spark",
     "google": "spark",
     "yaml": "spark",
@@ -104,28 +105,50 @@ def failing_clearly() -> Iterator[None]:
 
 def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
     """What a client of this command begins with. What the file says of brokers gives way."""
+    from headwater.client.registry_settings import is_registrys
+
+    said = settings_in(command_config)
+    found = {name: value for name, value in said.items() if not is_registrys(name)}
+    return {**found, "bootstrap.servers": bootstrap}
+
+
+def registry_settings(command_config: Path | None) -> dict[str, str]:
+    """What a client of a schema registry begins with."""
+    from headwater.client.registry_settings import registry_part
+
+    return registry_part(settings_in(command_config))
+
+
+def settings_in(file: Path | None) -> dict[str, str]:
+    """All that a file of settings says; nothing, if there is none."""
     from headwater.model.java_properties import parse_properties
 
-    found: dict[str, str] = {}
-    if command_config is not None:
-        try:
-            found = parse_properties(command_config.read_bytes())
-        except (OSError, ValueError) as error:
-            raise typer.BadParameter(f"{command_config} cannot be read: {error}") from error
-    return {**found, "bootstrap.servers": bootstrap}
+    if file is None:
+        return {}
+    try:
+        return parse_properties(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}") from error
 
 
 @contextmanager
 def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Admin"]:
     """An admin client, whose errors are told clearly."""
-    from headwater.client import Admin
-    from headwater.client.settings import ClientSettings
+    from headwater.client.admin.calls import AdminSettings
+    from headwater.client.settings import useful_settings
 
     # A file that is shared with a producer has settings that are of no use here.
-    shared = {each.replace("_", ".") for each in ClientSettings.__dataclass_fields__}
-    settings = client_settings(bootstrap, command_config)
-    known = {name: value for name, value in settings.items() if name in shared}
-    with failing_clearly(), Admin({"client.id": "headwater-cli", **known}) as admin:
+    settings = useful_settings(AdminSettings, client_settings(bootstrap, command_config))
+    with admin_with(settings) as admin:
+        yield admin
+
+
+@contextmanager
+def admin_with(settings: Mapping[str, object]) -> Iterator["Admin"]:
+    """An admin client with these settings, whose errors are told clearly."""
+    from headwater.client import Admin
+
+    with failing_clearly(), Admin({"client.id": "headwater-cli", **settings}) as admin:
         _await_answer(admin)
         yield admin
 

@@ -1,9 +1,10 @@
 """`headwater topics`: make, list, describe, alter and delete topics."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.completing import topic_names
 from headwater.cli.configs import expect_configs
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
@@ -20,6 +21,9 @@ from headwater.cli.terminal import (
     tell_done,
 )
 
+if TYPE_CHECKING:
+    from headwater.client.cluster_metadata import PartitionView
+
 app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
 
 
@@ -30,7 +34,10 @@ def _some_names(names: list[str]) -> list[str]:
 
 
 Names = Annotated[
-    list[str], typer.Argument(help="Topics.", show_default=False, callback=_some_names)
+    list[str],
+    typer.Argument(
+        help="Topics.", show_default=False, callback=_some_names, autocompletion=topic_names
+    ),
 ]
 Configs = Annotated[
     list[str] | None, typer.Option("--config", "-c", help="name=value, as often as you like.")
@@ -105,8 +112,18 @@ def list_(
 @app.command()
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Topics; all, if none.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="Topics; all, if none.", show_default=False, autocompletion=topic_names
+        ),
     ] = None,
+    under_replicated: Annotated[
+        bool,
+        typer.Option("--under-replicated", help="Only partitions with replicas that lag behind."),
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Only partitions without a leader.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
@@ -127,14 +144,25 @@ def describe(
         }
         for topic in described.values()
         for each in topic.partitions
+        if is_wanted(each, under_replicated=under_replicated, unavailable=unavailable)
     ]
     columns = ["topic", "partition", "leader", "epoch", "replicas", "isr"]
     show_found(rows, errors, as_json=as_json, columns=columns)
 
 
+def is_wanted(each: "PartitionView", *, under_replicated: bool, unavailable: bool) -> bool:
+    """Whether a partition is of those that were asked for: all of them, or those in trouble."""
+    if not under_replicated and not unavailable:
+        return True
+    lags = under_replicated and len(each.isr) < len(each.replicas)
+    return lags or (unavailable and each.leader_id < 0)
+
+
 @app.command()
 def alter(
-    name: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
     partitions: Annotated[
         int | None,
         typer.Option("--partitions", "-p", help="Let it grow to so many.", show_default=False),
@@ -166,12 +194,18 @@ def alter(
 @app.command()
 def delete(
     names: Names,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Be content if it is not there.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with all their records."""
     with admin_of(bootstrap, command_config) as admin:
-        errors = errors_of(lambda: admin.delete_topics(names))
+        if if_exists:
+            there = admin.list_topics(include_internal=True)
+            names = [name for name in names if name in there]
+        errors = errors_of(lambda: admin.delete_topics(names)) if names else {}
     deleted = [{"topic": name} for name in names if name not in errors]
     tell_done(deleted, as_json=as_json, errors=errors)

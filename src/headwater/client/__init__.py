@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headwater.client.admin.descriptions import Acl, ConfigResource, NewTopic
     from headwater.client.admin.quota_calls import QUOTA_ANY, QUOTA_DEFAULT
     from headwater.client.admin.user_calls import ScramDeletion, ScramUpsertion
+    from headwater.client.assignors import Assignor
     from headwater.client.consumer.blocking_consumer import Consumer
     from headwater.client.consumer.offsets import OffsetAndTimestamp
     from headwater.client.consumer.subscription import RebalanceListener
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from headwater.client.parallel.deduplicator import Deduplicator
     from headwater.client.parallel.parallel_consumer import ParallelConsumer
     from headwater.client.producer.blocking_producer import Producer
+    from headwater.client.producer.interceptors import ProducerRecord
     from headwater.client.producer.record_future import RecordFuture, RecordMetadata
+    from headwater.client.properties_file import read_properties
+    from headwater.model.config_terms import ConfigOperation
     from headwater.model.ids import TopicPartition
     from headwater.records.consumed import ConsumedRecord
     from headwater.security.acls.bindings import PatternType, Permission
@@ -36,7 +40,9 @@ __all__ = [
     "QUOTA_DEFAULT",
     "Acl",
     "Admin",
+    "Assignor",
     "ConfigChange",
+    "ConfigOperation",
     "ConfigResource",
     "ConsumedRecord",
     "Consumer",
@@ -50,6 +56,7 @@ __all__ = [
     "PatternType",
     "Permission",
     "Producer",
+    "ProducerRecord",
     "QuotaEntity",
     "RebalanceListener",
     "RecordFuture",
@@ -58,12 +65,15 @@ __all__ = [
     "ScramDeletion",
     "ScramUpsertion",
     "TopicPartition",
+    "read_properties",
 ]
 
 _HOMES = {
     "Acl": "headwater.client.admin.descriptions",
     "Admin": "headwater.client.admin.blocking_admin",
+    "Assignor": "headwater.client.assignors",
     "ConfigChange": "headwater.client.admin.config_calls",
+    "ConfigOperation": "headwater.model.config_terms",
     "ConfigResource": "headwater.client.admin.descriptions",
     "ConsumedRecord": "headwater.records.consumed",
     "Consumer": "headwater.client.consumer.blocking_consumer",
@@ -77,6 +87,7 @@ _HOMES = {
     "PatternType": "headwater.security.acls.bindings",
     "Permission": "headwater.security.acls.bindings",
     "Producer": "headwater.client.producer.blocking_producer",
+    "ProducerRecord": "headwater.client.producer.interceptors",
     "QUOTA_ANY": "headwater.client.admin.quota_calls",
     "QUOTA_DEFAULT": "headwater.client.admin.quota_calls",
     "QuotaEntity": "headwater.security.quotas.entities",
@@ -87,6 +98,7 @@ _HOMES = {
     "ScramUpsertion": "headwater.client.admin.user_calls",
     "ResourceKind": "headwater.security.authorization",
     "TopicPartition": "headwater.model.ids",
+    "read_properties": "headwater.client.properties_file",
 }
 
 

@@ -11,14 +11,17 @@ import base64
 import http.client
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from headwater.client.errors import KafkaError, KafkaTimeout
+from headwater.client.registry_settings import URL, RegistrySettings, read_registry_settings
 from headwater.model.failures import InvalidSetting
+from headwater.net.tls_channel import why_no_tls
+from headwater.net.tls_context import client_context
 
 _V1: Final = "application/vnd.schemaregistry.v1+json"
 _ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -94,10 +97,23 @@ class RegisteredSchema:
 class SchemaRegistry:
     """The registry at one address, or at the first of several that answers."""
 
-    def __init__(self, url: str | Sequence[str], *, timeout: float = 30.0) -> None:
-        """URLs as `http://user:password@host:port/path`. `timeout`, in seconds, is of one try."""
-        given = url.split(",") if isinstance(url, str) else list(url)
-        self._places = [_Place.of(each.strip(), timeout) for each in given]
+    def __init__(
+        self,
+        url: str | Sequence[str] | None = None,
+        settings: Mapping[str, object] | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        """URLs as `http://user:password@host:port/path`, or `schema.registry.url` in the settings.
+
+        These have Confluent's names: `basic.auth.user.info` is user:password, `ssl.ca.location` the
+        authority of the registry. `timeout`, in seconds, is of one try.
+        """
+        chosen = read_registry_settings(settings or {})
+        given = url.split(",") if isinstance(url, str) else list(url or chosen.schema_registry_url)
+        if not given:
+            raise InvalidSetting(f"where is the schema registry? Set {URL}")
+        self._places = _places([each.strip() for each in given], chosen, timeout)
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -142,18 +158,27 @@ class SchemaRegistry:
         schema: str,
         references: Sequence[SchemaReference] = (),
         *,
+        schema_type: str = "AVRO",
         normalize: bool = False,
     ) -> RegisteredSchema:
         """The version of a subject that has this schema. Raises `SchemaNotFound`."""
-        body = _body(schema, references)
+        body = _body(schema, references, schema_type)
         return _registered(self._ask("POST", ["subjects", subject], {"normalize": normalize}, body))
 
-    def complaints(self, subject: str, schema: str, version: int | str | None = None) -> list[str]:
+    def complaints(
+        self,
+        subject: str,
+        schema: str,
+        version: int | str | None = None,
+        *,
+        references: Sequence[SchemaReference] = (),
+        schema_type: str = "AVRO",
+    ) -> list[str]:
         """What speaks against a schema as the next version; nothing if it is compatible."""
         path = ["compatibility", "subjects", subject, "versions"]
         if version is not None:
             path.append(str(version))
-        answer = self._ask("POST", path, {"verbose": True}, _body(schema, ()))
+        answer = self._ask("POST", path, {"verbose": True}, _body(schema, references, schema_type))
         if answer.get("is_compatible"):
             return []
         return list(answer.get("messages") or ["the schema is incompatible"])
@@ -171,11 +196,12 @@ class SchemaRegistry:
         schema: str,
         references: Sequence[SchemaReference] = (),
         *,
+        schema_type: str = "AVRO",
         normalize: bool = False,
     ) -> int:
         """The id of a schema, which is the next version of the subject if it was none."""
         path = ["subjects", subject, "versions"]
-        body = _body(schema, references)
+        body = _body(schema, references, schema_type)
         return int(self._ask("POST", path, {"normalize": normalize}, body)["id"])
 
     def delete(
@@ -216,6 +242,51 @@ class SchemaRegistry:
         raise failures[0]
 
 
+def _places(urls: Sequence[str], settings: RegistrySettings, timeout: float) -> "list[_Place]":
+    """A way to each of several addresses. `InvalidSetting` says what is wrong."""
+    found = [_parts(each) for each in urls]
+    login = settings.login()
+    # Stores are read only where somebody needs them.
+    context = client_context(settings) if any(each.scheme == "https" for each in found) else None
+    places = []
+    for parts in found:
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=timeout)
+        )
+        headers = {"Content-Type": _V1, "Accept": f"{_V1}, application/json"}
+        pair = login if login is not None else _pair_in(parts)
+        if pair is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        places.append(_Place(connection, parts.path.rstrip("/"), headers))
+    return places
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise InvalidSetting(f"{_shown(url)} is no URL of a schema registry: {error}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise InvalidSetting(f"{_shown(url)} is no URL of a schema registry, like http://host:8081")
+    return parts
+
+
+def _shown(url: str) -> str:
+    """A URL for an error: whoever reads it need not know the password."""
+    before, at, rest = url.rpartition("@")
+    return repr(f"...@{rest}" if at and before else url)
+
+
+def _pair_in(parts: SplitResult) -> str | None:
+    if parts.username is None:
+        return None
+    return f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+
+
 class _Place:
     """One address, with its connection."""
 
@@ -225,24 +296,6 @@ class _Place:
         self.connection = connection
         self._prefix = prefix
         self._headers = headers
-
-    @classmethod
-    def of(cls, url: str, timeout: float) -> "_Place":
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError as error:
-            raise InvalidSetting(f"{url!r} is no URL of a schema registry: {error}") from None
-        if parts.scheme not in ("http", "https") or not host:
-            raise InvalidSetting(f"{url!r} is no URL of a schema registry, like http://host:8081")
-        kind = (
-            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        )
-        headers = {"Content-Type": _V1, "Accept": f"{_V1}, application/json"}
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        return cls(kind(host, port, timeout=timeout), parts.path.rstrip("/"), headers)
 
     def ask(self, method: str, target: str, body: bytes | None) -> Any:
         # A connection that the other side has closed meanwhile is noticed when it is used.
@@ -290,7 +343,8 @@ class _Place:
         return f"the schema registry at {self.connection.host}:{self.connection.port}"
 
     def _unreachable(self, error: Exception) -> RegistryUnreachable:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        reason = why_no_tls(error) or (error.strerror if isinstance(error, OSError) else None)
+        reason = reason or str(error)
         return RegistryUnreachable(f"{self._name} does not answer: {reason}")
 
 
@@ -298,9 +352,11 @@ def _said(value: Any) -> str:
     return "true" if value is True else str(value)
 
 
-def _body(schema: str, references: Sequence[SchemaReference]) -> dict[str, Any]:
+def _body(schema: str, references: Sequence[SchemaReference], schema_type: str) -> dict[str, Any]:
     named = {"references": [each.as_json() for each in references]} if references else {}
-    return {"schema": schema, **named}
+    # Registries of old know Avro only, and no such field.
+    typed = {} if schema_type == "AVRO" else {"schemaType": schema_type}
+    return {"schema": schema, **typed, **named}
 
 
 def _registered(answer: dict[str, Any]) -> RegisteredSchema:

@@ -6,14 +6,17 @@
 A class of settings is a dataclass whose fields were made by `setting` or `plugin`. What a reader
 would get wrong: values may be given as Kafka's texts ("5", "true") or as Python's own (5, True);
 both go through the same check. A name that nobody knows is refused together with the nearest one
-that is known, because a misspelt setting that is silently ignored costs somebody a night.
+that is known, because a misspelt setting that is silently ignored costs somebody a night. Settings
+that Kafka has and this client has no use for are left aside with a warning, as Kafka's clients do.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from headwater.client.unused_settings import UNUSED_SETTINGS
 from headwater.model.failures import InvalidSetting, UnknownSetting
 from headwater.model.oauth_settings import ClientOAuthSettings
 from headwater.model.password import Password
@@ -34,13 +37,17 @@ from headwater.model.setting_kinds import (
 from headwater.net.tls import ClientTls
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from headwater.client.token_source import TokenSource
     from headwater.security.sasl.credentials import Credentials
 
 _KIND: Final = "kind"
 _BEARER: Final = "OAUTHBEARER"
+_LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
+D = TypeVar("D", bound="DataclassInstance")
 S = TypeVar("S", bound="ClientSettings")
 
 
@@ -52,6 +59,10 @@ def setting(kind: SettingKind[T], default: T) -> T:
 def plugin(default: T) -> T:
     """A field that holds code: a function, or an object. It is taken as it is."""
     return field(default=default, metadata={_KIND: None})
+
+
+def is_plugin(declared: Field[Any]) -> bool:
+    return declared.metadata[_KIND] is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +111,20 @@ def kafka_name(field_name: str) -> str:
 def read_settings(
     cls: type[S], given: Mapping[str, object] | None, keywords: Mapping[str, object]
 ) -> S:
-    """The settings of a client. `InvalidSetting` names the one that is wrong.
+    """The settings of a client. `InvalidSetting` names the one that is wrong."""
+    settings = read_values(cls, given, keywords)
+    if not settings.bootstrap_servers:
+        raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
+    login_of(settings)
+    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
+    tls_of(settings)
+    return settings
+
+
+def read_values(
+    cls: type[D], given: Mapping[str, object] | None, keywords: Mapping[str, object]
+) -> D:
+    """A class of settings, each of them checked for itself.
 
     None stands for an empty text: other clients are told so that they have no group.
     """
@@ -110,21 +134,24 @@ def read_settings(
     for name, value in keywords.items():
         _put(values, name, value)
     known = {each.name: each for each in fields(cls)}
-    for name in values:
-        if name not in known:
+    for name in [name for name in values if name not in known]:
+        why = UNUSED_SETTINGS.get(kafka_name(name))
+        if why is None:
             raise UnknownSetting(_unknown(name, sorted(known)))
+        _LOG.warning("%s is ignored: %s", kafka_name(name), why)
+        del values[name]
     checked: dict[str, Any] = {
         name: _checked(name, known[name].metadata[_KIND], value)
         for name, value in values.items()
         if value is not None or known[name].default not in ("", None)
     }
-    if not checked.get("bootstrap_servers"):
-        raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
-    settings = cls(**checked)
-    login_of(settings)
-    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
-    tls_of(settings)
-    return settings
+    return cls(**checked)
+
+
+def shared_settings(given: Mapping[str, T]) -> dict[str, T]:
+    """What all clients have of settings that were written for one of them."""
+    known = {kafka_name(each.name) for each in fields(ClientSettings)}
+    return {name: value for name, value in given.items() if name in known}
 
 
 def tls_of(settings: ClientSettings) -> ClientTls | None:
@@ -160,6 +187,14 @@ def mapping(given: object) -> Mapping[str, object]:
     raise InvalidSetting(
         f"settings are a mapping such as {{'bootstrap.servers': {server!r}}}, and not {given!r}"
     )
+
+
+def useful_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, object]:
+    """Without what such a client would leave aside: for a file that several kinds share."""
+    known = {kafka_name(each.name) for each in fields(cls)}
+    return {
+        name: value for name, value in given.items() if name in known or name not in UNUSED_SETTINGS
+    }
 
 
 def is_set(given: Mapping[str, object] | None, keywords: Mapping[str, object], field: str) -> bool:

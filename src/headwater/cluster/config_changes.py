@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from headwater.cluster.decision import Decision, Refusal
-from headwater.cluster.effective import StaticConfig, topic_defaults_for
+from headwater.cluster.effective import StaticConfig, broker_settings_for, topic_defaults_for
 from headwater.cluster.facts import ConfigsReplaced, Fact, apply
 from headwater.cluster.image import ALL_BROKERS, ClusterImage, ConfigResource
 from headwater.model.broker_properties import known_setting, parse_broker_value
@@ -233,7 +233,11 @@ def _judged(
             GroupSettings.of(static.settings).with_overrides(values).check(static.settings)
         else:
             _check_broker_values(resource, values, image.configs_of(*resource))
-            topic_defaults_for(apply(image, [change], image.version), static)
+            changed = apply(image, [change], image.version)
+            topic_defaults_for(changed, static)
+            if resource.name in (ALL_BROKERS, str(static.node_id)):
+                # What another broker would say to it, only that one knows.
+                broker_settings_for(changed, static)
     except UnknownSetting as error:
         return Refusal(error.code, str(error))
     except InvalidSetting as error:

@@ -145,13 +145,17 @@ def _all_brokers_entries(image: ClusterImage) -> Iterator[DescribeConfigsResourc
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     for name, value in sorted(image.configs_of(ResourceType.BROKER, ALL_BROKERS).items()):
         setting = known_setting(name)
-        assert setting is not None, "it could not have been set"
+        if setting is None:
+            # A tool of Kafka's has put it into ZooKeeper, and no broker here obeys it.
+            continue
+        shown = _shown(name, value)
         yield DescribeConfigsResourceResult(
             name=name,
-            value=value,
+            value=shown,
             read_only=setting.reach is Reach.READ_ONLY,
+            is_sensitive=setting.kind.is_secret,
             config_source=source,
-            synonyms=(DescribeConfigsSynonym(name=name, value=value, source=source),),
+            synonyms=(DescribeConfigsSynonym(name=name, value=shown, source=source),),
             config_type=setting.kind.config_type,
             documentation=setting.doc,
         )

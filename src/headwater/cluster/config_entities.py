@@ -72,7 +72,12 @@ def owning_user(resource: ConfigResource) -> ConfigResource | None:
 
 def sanitized(name: str) -> str:
     """A name as Kafka's Sanitizer writes it: a letter that is not plain as its bytes."""
-    return quote(name, safe="").replace("~", "%7E")
+    return node_name(quote(name, safe="").replace("~", "%7E"))
+
+
+def node_name(quoted: str) -> str:
+    """A quoted name as ZooKeeper takes it, to which two of them are directions."""
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 
 def _quoted(name: str) -> str:

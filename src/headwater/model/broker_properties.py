@@ -168,6 +168,8 @@ def protocols_by_listener(settings: BrokerSettings) -> dict[str, SecurityProtoco
 
 
 def _why_unknown(name: str) -> str:
+    if name != name.lower() and known_setting(name.lower()) is not None:
+        return f"{name}: write it in small letters, {name.lower()}"
     if name.startswith("listener.name."):
         return f"{name}: no listener can have this for itself, or not yet"
     if name.startswith(_NOT_YET):

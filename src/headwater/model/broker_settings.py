@@ -126,6 +126,9 @@ class BrokerSettings:
         integer(1), 10_000, "How long a new connection may take to agree on TLS."
     )
     max_connections: int = _wide(integer(0), INT_MAX, "Connections that a broker takes.")
+    max_connection_creation_rate: int = _wide(
+        integer(0), INT_MAX, "New connections that a broker takes in a second; others wait."
+    )
     max_connections_per_ip: int = _wide(
         integer(0), INT_MAX, "Connections that a broker takes from one address."
     )
@@ -377,6 +380,12 @@ class BrokerSettings:
         long(0),
         LONG_MAX,
         "Bytes per second that a follower fetches of throttled replicas.",
+        Reach.PER_BROKER,
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = _setting(
+        long(0),
+        LONG_MAX,
+        "Bytes per second that are copied when replicas move to other log directories.",
         Reach.PER_BROKER,
     )
     auto_leader_rebalance_enable: bool = _setting(

@@ -6,7 +6,8 @@
 A listener's own value wins over the one without a prefix, and that over the default; one for a
 mechanism (`listener.name.<listener>.<mechanism>.<setting>`) wins over both. What a reader would
 get wrong: a listener's name may have dots in it, so such a name is read from its end, where one of
-the settings in `SCOPED` must stand.
+the settings in `SCOPED` must stand. And it is written in small letters: one in capitals is no name
+of a setting, else what it asks for would never be done.
 """
 
 from collections.abc import Mapping
@@ -61,6 +62,8 @@ def scoped_name(name: str) -> ScopedName | None:
         return None
     setting = max(ends, key=len)
     listener = rest.removesuffix(f".{setting}")
+    if listener != listener.lower():
+        return None
     for mechanism in MECHANISMS if setting.startswith(_OF_MECHANISMS) else ():
         if listener.endswith(f".{mechanism}"):
             return ScopedName(listener.removesuffix(f".{mechanism}"), mechanism, setting)

@@ -16,6 +16,8 @@ LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 SHORT_MAX = 2**15 - 1
 
+# Python itself refuses to read numbers of thousands of digits.
+_COUNT_DIGITS = len(str(INT_MAX))
 _REPLICA = re.compile(r"\d+:\d+", re.ASCII)
 
 Value = int | float | bool | str | tuple[str, ...] | Password
@@ -146,7 +148,8 @@ def counts_by_name() -> SettingKind[tuple[str, ...]]:
         pairs = split_list(text)
         for pair in pairs:
             name, _, count = pair.rpartition(":")
-            if not (name and count.isascii() and count.isdecimal()):
+            is_count = count.isascii() and count.isdecimal() and len(count) <= _COUNT_DIGITS
+            if not (name and is_count):
                 raise ValueError(f"must be a list of name:count, and not {pair!r}")
         return pairs
 

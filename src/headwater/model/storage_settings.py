@@ -26,5 +26,6 @@ class StorageSettings:
     log_cleaner_io_buffer_size: int = 524_288
     log_cleaner_io_buffer_load_factor: float = 0.9
     log_cleaner_io_max_bytes_per_second: int = LONG_MAX
+    replica_alter_log_dirs_io_max_bytes_per_second: int = LONG_MAX
     headwater_open_files_max: int = 8_192
     headwater_cold_read_bytes_max: int = 67_108_864

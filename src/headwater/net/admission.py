@@ -2,7 +2,8 @@
 
 Pure. What a reader would get wrong: `max.connection.creation.rate` is no refusal. As in Kafka, the
 connections above it wait in the system's backlog, so `may_accept` is asked before one is taken out
-of there, and `admit` after that, when its address is known.
+of there, and `admit` after that, when its address is known. And what is limited for all listeners
+together does not keep brokers from each other where they have a listener of their own.
 """
 
 import ipaddress
@@ -15,8 +16,10 @@ from headwater.net.settings import UNLIMITED, NetworkSettings
 class Admission:
     """The counts of one server."""
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: NetworkSettings, *, protected: str | None = None) -> None:
+        """`protected` is a listener that is open however many have come to the others."""
         self.configure(settings)
+        self._protected = protected
         self._of_listener: Counter[str] = Counter()
         self._of_address: Counter[str] = Counter()
         self._refilled_ms: int | None = None
@@ -36,10 +39,9 @@ class Admission:
         """How many addresses are remembered: those that have a connection."""
         return len(self._of_address)
 
-    @property
-    def may_accept(self) -> bool:
+    def may_accept(self, listener: str) -> bool:
         """Whether the rate allows one more now."""
-        return self._left_to_accept >= 1
+        return self._left_to_accept >= 1 or listener == self._protected
 
     def refill(self, now_ms: int) -> None:
         """Time has passed: the rate allows more, up to what it allows in one second."""
@@ -54,7 +56,7 @@ class Admission:
         settings = self._settings
         if settings.max_connection_creation_rate != UNLIMITED:
             self._left_to_accept -= 1
-        if self.count >= settings.max_connections:
+        if self.count >= settings.max_connections and listener != self._protected:
             return "max.connections"
         of_listener = settings.max_connections_of_listeners.get(listener)
         if of_listener is not None and self._of_listener[listener] >= of_listener:

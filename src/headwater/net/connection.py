@@ -45,13 +45,15 @@ class Surroundings:
     clock: CoarseClock
     # Those that want to hear of the next sweep: they are muted, or their buffers have grown.
     attentive: "dict[Connection, None]"
-    # Called once for each connection that is closed, before the service hears of it.
+    # Called once for each connection that has ended, before the service hears of it.
     departed: "Callable[[Connection], None]"
     # Whether many connections wait for this turn of the loop; then their answers leave together.
     is_crowded: Callable[[], bool]
     departures: Departures
-    # Takes over the channel of a connection that has left, and closes it when the peer does.
-    part: Callable[[Channel], None]
+    # Both take over the channel of a connection that has ended: one closes it, the other waits
+    # for the peer to do so. Until it is closed its peer counts as connected.
+    close: Callable[[Channel, Address], None]
+    part: Callable[[Channel, Address], None]
 
 
 class Connection:
@@ -63,6 +65,7 @@ class Connection:
         "_buffer",
         "_channel",
         "_clock",
+        "_close_channel",
         "_departed",
         "_departures",
         "_fd",
@@ -107,6 +110,7 @@ class Connection:
         self._departed = surroundings.departed
         self._is_crowded = surroundings.is_crowded
         self._departures = surroundings.departures
+        self._close_channel = surroundings.close
         self._part = surroundings.part
         self._requests_limit = settings.headwater_connection_requests_max
         self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
@@ -179,16 +183,16 @@ class Connection:
 
     def close(self) -> None:
         """End it now, whatever is under way. May be called again."""
-        self._end(_close)
+        self._end(self._close_channel)
 
-    def _end(self, part: Callable[[Channel], None]) -> None:
+    def _end(self, part: Callable[[Channel, Address], None]) -> None:
         if self.is_closed:
             return
         self.is_closed = True
         # Before the descriptor is closed: its number may be another connection's a moment later.
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
-        part(self._channel)
+        part(self._channel, self.address)
         slots, self._slots = self._slots, deque()
         if len(slots) > 1:
             self._intake.overlapping_requests.give_back(len(slots) - 1)
@@ -380,7 +384,7 @@ class Connection:
         if (self._has_ended or self._is_leaving) and not self._slots and not must_write:
             # What is left in the buffer after the end of the stream is no whole frame: nothing is
             # received before everything is served.
-            self._end(_close if self._has_ended else self._part)
+            self._end(self._close_channel if self._has_ended else self._part)
         elif not self._is_reading and self._may_receive():
             self._is_reading = True
             self._loop.add_reader(self._fd, self._on_readable)
@@ -440,7 +444,3 @@ class Connection:
         if self._reserved_bytes and self._buffer.capacity_bytes <= SMALL_BYTES:
             self._intake.buffer_bytes.give_back(self._reserved_bytes)
             self._reserved_bytes = 0
-
-
-def _close(channel: Channel) -> None:
-    channel.close()

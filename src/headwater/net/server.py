@@ -49,14 +49,18 @@ class SocketServer:
         now_ms: int,
         tls: Mapping[str, ListenerTls] | None = None,
         guards: Mapping[str, Guard] | None = None,
+        protected: str | None = None,
     ) -> None:
-        """`tls` has the listeners that speak it, `guards` those where peers are let in first."""
+        """`tls` has the listeners that speak it, `guards` those where peers are let in first.
+
+        `protected` is a listener that limits of all listeners together leave open.
+        """
         self._tls = tls or {}
         self._guards = guards or {}
         self._loop = loop
         self._settings = settings
         self._clock = CoarseClock(now_ms)
-        self._admission = Admission(settings)
+        self._admission = Admission(settings, protected=protected)
         self._admission.refill(now_ms)
         self._idle: IdleWheel[Connection] = IdleWheel(settings.connections_max_idle_ms)
         self._attentive: dict[Connection, None] = {}
@@ -67,7 +71,9 @@ class SocketServer:
         # None as long as no address has one.
         self.connection_quota: ConnectionQuota | None = None
         self.held_off = HeldOff()
-        self._farewells = Farewells(loop, self._all_parted.set)
+        self._farewells = Farewells(
+            loop, self._clock, close=self._close, emptied=self._all_parted.set
+        )
         self._handshakes = Handshakes(
             loop,
             timeout_ms=settings.headwater_tls_handshake_timeout_ms,
@@ -88,6 +94,7 @@ class SocketServer:
             departed=self._departed,
             is_crowded=crowd_on(loop),
             departures=Departures(loop),
+            close=self._close,
             part=self._farewells.part,
         )
 
@@ -133,6 +140,7 @@ class SocketServer:
         self._clock.now_ms = now_ms
         self._admission.refill(now_ms)
         self._handshakes.sweep(now_ms)
+        self._farewells.sweep(now_ms)
         self.held_off.sweep(now_ms)
         for listener in self._listeners:
             listener.sweep()
@@ -166,10 +174,14 @@ class SocketServer:
                 await asyncio.wait_for(self._all_parted.wait(), patience_ms / 1_000)
         self._farewells.close()
 
+    def _close(self, channel: Channel, address: Address) -> None:
+        """Close what was admitted, and count its peer out."""
+        channel.close()
+        self._admission.depart(address.listener, address.peer_host)
+
     def _departed(self, connection: Connection) -> None:
         del self._connections[connection]
         self._idle.remove(connection)
-        self._admission.depart(connection.address.listener, connection.address.peer_host)
         if not self._connections:
             self._emptied.set()
 
@@ -183,7 +195,7 @@ class SocketServer:
             endpoint,
             listening,
             self._loop,
-            may_accept=lambda: self._admission.may_accept,
+            may_accept=lambda: self._admission.may_accept(name),
             welcome=lambda accepted, host, port: self._welcome(
                 accepted, Address(listener=name, peer_host=host, peer_port=port)
             ),
@@ -231,8 +243,7 @@ class SocketServer:
             connection = self._serve(channel, address, watched)
         except OSError as error:
             _log.info("%s: could not be served: %s", address, error)
-            self._admission.depart(address.listener, address.peer_host)
-            channel.close()
+            self._close(channel, address)
             return
         connection.requester = Requester(principal, address.peer_host)
 

@@ -274,6 +274,11 @@ def why(error: ssl.SSLError) -> str:
     return reason
 
 
+def why_no_tls(error: Exception) -> str | None:
+    """The reason of an error in words, if it is one of TLS."""
+    return why(error) if isinstance(error, ssl.SSLError) else None
+
+
 def _pieces(buffers: Sequence[Buffer]) -> list[Buffer]:
     """The same bytes in pieces that are not too large, small ones together in one."""
     if len(buffers) == 1 and len(buffers[0]) <= _PIECE_BYTES:

@@ -129,7 +129,8 @@ def _trust(context: ssl.SSLContext, pem: str) -> None:
     # As in Java, whoever is in the store is trusted, be they an authority or not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=pem)
+        # Around the certificates there may be remarks in any language, which Python refuses.
+        context.load_verify_locations(cadata=pem.encode("ascii", "replace").decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
         raise InvalidSetting(f"there is no certificate in the trust store: {error}") from error
 

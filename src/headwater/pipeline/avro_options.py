@@ -6,18 +6,19 @@ source with a schema of its own reads with the schemas of writers, which it find
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from headwater.client.registry_settings import NAMES, OWN_NAMES, URL, registry_part
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.given_options import GivenOptions
 
-URL: Final = "schema.registry.url"
 AUTO_REGISTER: Final = "auto.register.schemas"
 USE_LATEST: Final = "use.latest.version"
+ACCESS_NAMES: Final = tuple(dict.fromkeys((*OWN_NAMES, *NAMES)))
 SOURCE_NAMES: Final = (
-    URL,
+    *ACCESS_NAMES,
     *(
         name
         for part in ("key", "value")
@@ -41,12 +42,20 @@ class SubjectNaming(Enum):
     TOPIC_RECORD = "TopicRecordNameStrategy"
 
 
+@dataclass(frozen=True, slots=True)
+class RegistryAccess:
+    """Where a registry is, and how one enters: settings under Confluent's names."""
+
+    url: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroOptions:
     """Of a key, or of a value."""
 
     part: str
-    registry_url: str
+    registry: RegistryAccess
     schema: str | None = None
     subject: str | None = None
     naming: SubjectNaming = SubjectNaming.TOPIC
@@ -94,12 +103,22 @@ def read_avro(
             if options.get(name) is not None:
                 raise OptionRefused(f"{name} has no meaning without keyFormat or valueFormat avro")
         return {}
-    url = options.get(URL)
-    if not url:
+    given = {name: options.get(name) for name in ACCESS_NAMES}
+    told = {name: value for name, value in given.items() if value is not None}
+    registry = registry_access({**options.shared, **told})
+    if registry is None:
         raise OptionRefused(
             f"{next(iter(parts))}Format=avro needs {URL}, such as http://127.0.0.1:8081"
         )
-    return {part: _of(options, part, url) for part in parts}
+    return {part: _of(options, part, registry) for part in parts}
+
+
+def registry_access(shared: Mapping[str, str], url: str | None = None) -> RegistryAccess | None:
+    """The registry that settings speak of, or that at an address; None if there is none."""
+    settings = registry_part(shared)
+    there = settings.pop(URL, None)
+    chosen = url or there
+    return None if not chosen else RegistryAccess(chosen, settings)
 
 
 def known_schemas(given: Mapping[str, str], targets: Mapping[str, AvroTarget]) -> dict[str, str]:
@@ -117,10 +136,10 @@ def known_schemas(given: Mapping[str, str], targets: Mapping[str, AvroTarget]) -
     return found
 
 
-def _of(options: GivenOptions, part: str, url: str) -> AvroOptions:
+def _of(options: GivenOptions, part: str, registry: RegistryAccess) -> AvroOptions:
     found = AvroOptions(
         part=part,
-        registry_url=url,
+        registry=registry,
         schema=options.get(f"{part}Schema"),
         subject=options.get(f"{part}Subject"),
         naming=_naming(options, f"{part}.subject.name.strategy"),

@@ -153,7 +153,7 @@ def _avro_columns(schema: "StructType", options: SourceOptions) -> dict[str, Avr
     topic = options.subscription.only_topic
     return {
         field.name: AvroColumn(
-            registry_url=options.avro[field.name].registry_url,
+            registry=options.avro[field.name].registry,
             schema=column_schema(field, options.avro[field.name], topic),
             is_lenient=options.is_lenient,
         )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.settings_files import SETTINGS_FILE, settings_in
 
 T = TypeVar("T")
 
@@ -37,14 +38,19 @@ class GivenOptions:
     def __init__(self, given: Mapping[str, str], whose: str, names: Sequence[str]) -> None:
         """`names` are all that are known, under their documented spelling."""
         self._values = {name.lower(): value for name, value in given.items()}
-        self._refuse_unknown(whose, {name.lower(): name for name in names})
+        self._refuse_unknown(whose, {name.lower(): name for name in (*names, SETTINGS_FILE)})
+        file = self.get(SETTINGS_FILE)
+        self.shared: Mapping[str, str] = settings_in(file) if file else {}
+        """What a file says to all kinds of clients."""
 
     def get(self, name: str) -> str | None:
         value = self._values.get(name.lower())
         return None if value is None else value.strip()
 
-    def client(self, not_to_be_set: Mapping[str, str]) -> dict[str, str]:
-        """The settings of the client, without their prefix."""
+    def client(
+        self, not_to_be_set: Mapping[str, str], of_file: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The settings of the client, without their prefix; they win over those of the file."""
         settings = {
             name.removeprefix(CLIENT_PREFIX): value
             for name, value in self._values.items()
@@ -53,6 +59,8 @@ class GivenOptions:
         for name, reason in not_to_be_set.items():
             if name in settings:
                 raise OptionRefused(f"{CLIENT_PREFIX}{name} cannot be set: {reason}")
+        told = {name: value for name, value in of_file.items() if name not in not_to_be_set}
+        settings = {**told, **settings}
         if not settings.get("bootstrap.servers", "").strip():
             raise OptionRefused("kafka.bootstrap.servers is missing: where are the brokers?")
         return settings

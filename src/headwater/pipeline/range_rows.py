@@ -6,7 +6,7 @@ have taken its beginning, and then the query stops, or goes on behind the gap if
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -47,7 +47,8 @@ class RangeTask:
     """Everything that a task needs; it is sent to the worker."""
 
     range: OffsetRange
-    client: Mapping[str, str]
+    # Not for logs: a login may be among it.
+    client: Mapping[str, str] = field(repr=False)
     columns: tuple[str, ...]
     texts: frozenset[str]
     typed: Mapping[str, TypedColumn]

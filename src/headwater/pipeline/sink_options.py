@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from headwater.client.settings_parts import producer_part
 from headwater.pipeline.avro_options import SINK_NAMES as AVRO
 from headwater.pipeline.avro_options import AvroOptions, AvroTarget, read_avro
 from headwater.pipeline.failures import OptionRefused
@@ -51,7 +52,8 @@ class Delivery(Enum):
 class SinkOptions:
     """Everything that a user may ask of the sink."""
 
-    client: Mapping[str, str]
+    # Not for logs: a login may be among it.
+    client: Mapping[str, str] = field(repr=False)
     # For rows that do not say theirs, and for all others too: an option beats a column.
     topic: str | None = None
     delivery: Delivery = Delivery.AT_LEAST_ONCE
@@ -70,7 +72,7 @@ class SinkOptions:
 def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
     """`OptionRefused`, with the reason in one line, where something is wrong."""
     options = GivenOptions(given, "sink", _NAMES)
-    client = options.client(_NOT_TO_BE_SET)
+    client = options.client(_NOT_TO_BE_SET, producer_part(options.shared))
     options.flag("includeHeaders", default=False)
     topic = _topic(options.get("topic"))
     formats = read_formats(options)

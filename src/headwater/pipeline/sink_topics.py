@@ -10,6 +10,7 @@ from typing import Final
 from headwater.client import Admin
 from headwater.client.admin.descriptions import ConfigResource
 from headwater.client.errors import KafkaError, UnknownTopicOrPartition
+from headwater.client.settings import shared_settings
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.kept_clients import drop_reader, kept_reader
 from headwater.pipeline.sink_options import SinkOptions
@@ -19,7 +20,7 @@ _CREATES: Final = "auto.create.topics.enable"
 
 def refuse_missing_topics(options: SinkOptions) -> None:
     """`OptionRefused` where the options name a topic that there is not, and will not be."""
-    brokers = {"bootstrap.servers": options.client["bootstrap.servers"]}
+    brokers = shared_settings(options.client)
     for topic in dict.fromkeys((options.topic, options.marker_topic)):
         if topic is None:
             continue

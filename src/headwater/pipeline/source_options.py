@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from headwater.client.settings_parts import consumer_part
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.avro_options import SOURCE_NAMES as AVRO
 from headwater.pipeline.avro_options import AvroOptions, read_avro
@@ -104,7 +105,8 @@ class OffsetsAt:
 class SourceOptions:
     """Everything that a user may ask of the source."""
 
-    client: Mapping[str, str]
+    # Not for logs: a login may be among it.
+    client: Mapping[str, str] = field(repr=False)
     subscription: Subscription
     starting: OffsetsAt
     ending: OffsetsAt
@@ -138,7 +140,7 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
     else:
         _refuse_batch_places(starting, ending)
     read = SourceOptions(
-        client=options.client(_NOT_TO_BE_SET),
+        client=options.client(_NOT_TO_BE_SET, consumer_part(options.shared)),
         subscription=_subscription(options),
         starting=starting,
         ending=ending,

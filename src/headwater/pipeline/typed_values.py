@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.model.ids import TopicPartition
-from headwater.pipeline.avro_options import AvroTarget
+from headwater.pipeline.avro_options import AvroTarget, RegistryAccess
 from headwater.pipeline.failures import UnparsableRecord
 from headwater.pipeline.json_reading import NotJson, read_json
 from headwater.pipeline.json_writing import write_json
@@ -30,7 +30,7 @@ class JsonColumn:
 class AvroColumn:
     """A column of the source that is read from Avro, as the reader's schema says."""
 
-    registry_url: str
+    registry: RegistryAccess
     schema: str
     is_lenient: bool
 
@@ -60,7 +60,7 @@ def _read_avro(
     # Loaded where there is Avro only: it brings numpy.
     from headwater.pipeline.avro.registry import kept_avro_reader
 
-    found = kept_avro_reader(column.registry_url, column.schema).read(records.column(name))
+    found = kept_avro_reader(column.registry, column.schema).read(records.column(name))
     if found.unreadable and not column.is_lenient:
         row = min(found.unreadable)
         offset = records.column("offset")[row].as_py()

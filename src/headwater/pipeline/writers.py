@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from headwater.client import Producer
+from headwater.client.settings import shared_settings
 from headwater.model.ids import TopicPartition
 from headwater.pipeline.batch_identity import identity_of
 from headwater.pipeline.kept_clients import kept_producer, kept_reader
@@ -83,7 +84,8 @@ def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> RowsWrit
 
 
 def _noted(options: SinkOptions) -> Noted:
-    brokers = {"bootstrap.servers": options.client["bootstrap.servers"]}
+    # As the producer reaches them, but without what only a producer understands.
+    brokers = shared_settings(options.client)
 
     def noted(group_id: str, marker: TopicPartition) -> int | None:
         found = kept_reader(brokers).committed(group_id, [marker]).get(marker)

@@ -336,8 +336,13 @@ class HostedPartitions:
             partition = self.find(*name)
             wanted = None if partition is None else partition.topic.topic_id
             for stray in self._strays(name, wanted):
-                self._directories.set_aside(name, stray)
+                self._directories.set_aside(name, stray, now_ms=self._clock.now_ms())
                 _log.warning("%s is no partition of this broker, and was set aside", name)
+        self._directories.adopt_futures(self._topic_id_of, now_ms=self._clock.now_ms())
+
+    def _topic_id_of(self, name: TopicPartition) -> TopicId | None:
+        partition = self.find(*name)
+        return None if partition is None else partition.topic.topic_id
 
     def _strays(self, name: TopicPartition, wanted: TopicId | None) -> list[LogDirectory]:
         """Where folders with its name are somebody else's; the right one is taken for its own."""

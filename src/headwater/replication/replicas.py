@@ -15,13 +15,14 @@ from headwater.cluster.image import ClusterImage
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.ids import NodeId
 from headwater.model.ports import Clock
+from headwater.model.throttle import Throttle
 from headwater.replication.deadlines import Alarm, Deadlines
 from headwater.replication.fetcher import Fetcher, FetcherTools, FetchSettings
 from headwater.replication.follower_states import NO_BROKER_EPOCH
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.leading import LeaderRules
 from headwater.replication.petitions import Petitions, Sender
-from headwater.replication.throttle import Throttle, is_throttled
+from headwater.replication.throttle import is_throttled
 
 _CHECKS_PER_LAG: Final = 2
 

@@ -83,7 +83,8 @@ def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
     if not (pattern and replacement and flag):
         raise _wrong(text, position)
     try:
-        compiled = re.compile(pattern[1])
+        # As in Java, a word has letters of English only.
+        compiled = re.compile(pattern[1], re.ASCII)
     except re.error as error:
         raise InvalidSetting(f"{_NAME}: {pattern[1]!r} is no pattern: {error}") from error
     return Rule(pattern=compiled, replacement=replacement[1], flag=flag[1]), flag.end()

@@ -46,6 +46,12 @@ class Flushing:
         self._is_running = False
         self._is_wanted = False
         self._end: StorageError | None = None
+        self._is_retired = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a job is under way."""
+        return self._is_running
 
     def include(self, snapshot: File) -> None:
         """A file that the next flush syncs and closes."""
@@ -84,6 +90,14 @@ class Flushing:
         for waiter in waiters:
             waiter(reason)
 
+    def retire(self) -> None:
+        """All of the log is durable elsewhere, where it goes on: whoever waits has been served."""
+        self._is_retired = True
+        self._end = StorageError("the log has left this directory")
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter(None)
+
     def run_here(self) -> None:
         """Flush on this thread, as the last thing before the log is closed."""
         assert not self._is_running, "the executor is drained before logs are closed"
@@ -118,16 +132,17 @@ class Flushing:
                 self._waiters[:0], self._is_wanted = waiters, True
             else:
                 for waiter in waiters:
-                    waiter(self._end)
+                    waiter(None if self._is_retired else self._end)
             if self._is_wanted and self._end is None and not self._is_running:
                 self._submit_or_tell()
 
         def failed(error: StorageError) -> None:
             job.release()
             self._is_running = False
-            self._failed(error)
+            if not self._is_retired:
+                self._failed(error)
             for waiter in waiters:
-                waiter(error)
+                waiter(None if self._is_retired else error)
 
         try:
             self._executor.submit(job.sync, then=done, otherwise=failed)

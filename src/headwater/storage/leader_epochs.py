@@ -126,6 +126,13 @@ class LeaderEpochs:
         self._start_offsets[0] = start_offset
         self.unsaved = True
 
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Know just these, as another copy of the log does."""
+        self._cut(0)
+        for entry in entries:
+            self.assign(entry.epoch, entry.start_offset)
+        self.unsaved = True
+
     def clear(self) -> None:
         self.unsaved = self.unsaved or bool(self._epochs)
         self._cut(0)

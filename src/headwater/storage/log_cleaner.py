@@ -160,7 +160,11 @@ class LogCleaner:
         return {
             log.partition: log
             for log in self._directories.opened()
-            if log.settings.is_compacted and log.partition not in self.uncleanable
+            if log.settings.is_compacted
+            and log.partition not in self.uncleanable
+            # One that is on its way would be copied half as it was, half as it is then: a record
+            # could lose the tombstone that deletes it. Kafka lets these rest too.
+            and log.future is None
         }
 
     def _ages(self, logs: dict[TopicPartition, PartitionLog]) -> list[LogAge[TopicPartition]]:
@@ -224,7 +228,9 @@ class LogCleaner:
         if log.failure is not None or log.is_abandoned:
             self._swapping = None
             return
-        if not swap.still_valid(rest, _inactive_since(log, rest), log.body.truncations):
+        if log.future is not None or not swap.still_valid(
+            rest, _inactive_since(log, rest), log.body.truncations
+        ):
             self._swapping = None
             self._drop(log)
             return

@@ -19,11 +19,14 @@ from headwater.model.failures import (
     BatchError,
     StorageError,
     TooManyOpenFiles,
+    UnreadableLog,
     WrongLogDirectory,
 )
 from headwater.model.ids import TopicId, TopicPartition
 from headwater.model.storage_settings import StorageSettings
 from headwater.storage.log_directory import DirectoryTools, LogDirectory
+from headwater.storage.log_moves import LogMoves
+from headwater.storage.move_steps import MoveSizes
 from headwater.storage.partition_log import PartitionLog
 
 T = TypeVar("T")
@@ -31,6 +34,7 @@ T = TypeVar("T")
 # How much one tick may do of a task: enough to come round in time, too little to hold up a request.
 _MEMBERS_PER_TICK = 100
 _OPENED_PER_TICK = 20
+_MOST_WANTED = 10_000
 
 
 class LogDirectories:
@@ -43,6 +47,7 @@ class LogDirectories:
         settings: StorageSettings,
         *,
         members_per_tick: int = _MEMBERS_PER_TICK,
+        move_sizes: MoveSizes | None = None,
     ) -> None:
         assert paths, "a broker needs at least one log directory"
         self.directories = [LogDirectory(path, tools) for path in paths]
@@ -54,6 +59,9 @@ class LogDirectories:
         # Where a disk came back after another had served in its place, until somebody judges.
         self._doubles: dict[TopicPartition, list[LogDirectory]] = {}
         self._rounds: list[_Round[PartitionLog] | _Round[LogDirectory]] = []
+        self.moves = LogMoves(self, tools.executor, settings, move_sizes or MoveSizes())
+        # Where logs shall be made that are not here yet.
+        self._wanted: dict[TopicPartition, LogDirectory] = {}
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._home
@@ -75,11 +83,15 @@ class LogDirectories:
                 if self._home.setdefault(partition, directory) is not directory:
                     self._doubles.setdefault(partition, []).append(directory)
         self._serving_or_fail()
+        for partition in list(self._doubles):
+            self._leave_behind(partition, now_ms)
+        self.moves.resume(now_ms)
         self._rounds = self._schedule(now_ms)
 
     def configure(self, settings: StorageSettings) -> None:
         """Take new settings; the intervals stay as they were at the start."""
         self._settings = settings
+        self.moves.configure(settings)
 
     def partitions(self) -> list[TopicPartition]:
         return list(self._home)
@@ -109,8 +121,10 @@ class LogDirectories:
         return _guarded(directory, partial(directory.log, partition, now_ms=now_ms))
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> PartitionLog:
-        """Start a log in the directory with the fewest partitions."""
-        directory = min(self._serving_or_fail(), key=len)
+        """Start a log where it is wanted, or in the directory with the fewest partitions."""
+        serving = self._serving_or_fail()
+        wanted = self._wanted.pop(partition, None)
+        directory = wanted if wanted in serving else min(serving, key=len)
         log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
         self._home[partition] = directory
         return log
@@ -125,6 +139,7 @@ class LogDirectories:
         """
         doomed: dict[LogDirectory, list[TopicPartition]] = {}
         for partition in partitions:
+            self.moves.cancel(partition, now_ms=now_ms)
             doomed.setdefault(self._home[partition], []).append(partition)
         failure: StorageError | None = None
         for directory, gone in doomed.items():
@@ -139,8 +154,10 @@ class LogDirectories:
         if failure is not None:
             raise failure
 
-    def set_aside(self, partition: TopicPartition, directory: LogDirectory) -> None:
+    def set_aside(self, partition: TopicPartition, directory: LogDirectory, *, now_ms: int) -> None:
         """Take away a folder that belongs to nobody, but keep it under another name."""
+        if directory is self._home[partition]:
+            self.moves.cancel(partition, now_ms=now_ms)
         left = [each for each in self.candidates(partition) if each is not directory]
         self._doubles.pop(partition, None)
         del self._home[partition]
@@ -166,11 +183,84 @@ class LogDirectories:
             directory.save_flushed_segments(now_ms)
         for each in self._rounds:
             each.go_on(now_ms)
+        self.moves.tick(now_ms)
 
     def close(self, *, broker_epoch: int = -1) -> None:
         """Stop cleanly. Jobs under way must have ended; a directory that fails now is fenced."""
+        self.moves.stop()
         for directory in self.serving():
             _guarded_quietly(directory, partial(directory.close, broker_epoch=broker_epoch))
+
+    # Logs that go from one directory to another.
+
+    def want(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Say where the log of a partition shall be made, should it come here (KIP-113).
+
+        Kept in memory only, as Kafka does it, and no more than so many: whoever asks for them
+        may name partitions that never come.
+        """
+        self._wanted.pop(partition, None)
+        self._wanted[partition] = directory
+        if len(self._wanted) > _MOST_WANTED:
+            del self._wanted[next(iter(self._wanted))]
+
+    def moved(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        self._home[partition] = directory
+
+    def adopt_futures(
+        self, topic_id_of: Callable[[TopicPartition], TopicId | None], *, now_ms: int
+    ) -> None:
+        """Once it is known what there is: judge the copies that have no original here.
+
+        The copy of a partition that is not this broker's goes. One of a partition that is, and of
+        which no disk has anything else, was left by a power cut that took the original: it is all
+        there is. While a disk is away nobody knows.
+        """
+        is_whole = len(self.serving()) == len(self.directories)
+        for directory in self.serving():
+            for partition in directory.futures.partitions():
+                wanted = topic_id_of(partition)
+                if wanted is None or directory.futures.topic_id(partition) != wanted:
+                    self.moves.cancel(partition, now_ms=now_ms)
+                    if partition in directory.futures:
+                        _guarded_quietly(
+                            directory, partial(directory.drop_future, partition, now_ms=now_ms)
+                        )
+                elif is_whole and partition not in self._home:
+                    _guarded_quietly(directory, partial(directory.promote_future, partition))
+                    if partition in directory:
+                        self._home[partition] = directory
+
+    def _leave_behind(self, partition: TopicPartition, now_ms: int) -> None:
+        """Of two folders of one log, the one that it was moved to is the log (see `log_moves`)."""
+        candidates = self.candidates(partition)
+        counts: dict[LogDirectory, int] = {}
+        for each in candidates:
+            with suppress(StorageError):
+                counts[each] = _guarded(each, partial(each.move_count, partition))
+        newest = max(counts, key=lambda each: counts[each], default=candidates[0])
+        topic_id = newest.topic_id(partition)
+        left = [
+            each
+            for each in counts
+            if counts[each] < counts[newest] and each.topic_id(partition) == topic_id
+        ]
+        if topic_id is None or not left:
+            return
+        others = [each for each in candidates if each is not newest and each not in left]
+        self._home[partition] = newest
+        del self._doubles[partition]
+        if others:
+            self._doubles[partition] = others
+        end_offset = _end_offset(newest, partition, now_ms)
+        for each in left:
+            left_end = _end_offset(each, partition, now_ms)
+            # One that has gone on while the other disk was away is for people to judge.
+            if end_offset is not None and left_end is not None and left_end <= end_offset:
+                remove = partial(each.delete_all, [partition], now_ms=now_ms)
+            else:
+                remove = partial(each.set_aside, [partition])
+            _guarded_quietly(each, remove)
 
     def _serving_or_fail(self) -> list[LogDirectory]:
         serving = self.serving()
@@ -275,6 +365,14 @@ def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:
     except StorageError as error:
         directory.fence(error)
         raise
+
+
+def _end_offset(directory: LogDirectory, partition: TopicPartition, now_ms: int) -> int | None:
+    """Where a log ends, or None where it cannot be opened."""
+    try:
+        return _guarded(directory, partial(directory.log, partition, now_ms=now_ms)).end_offset
+    except (StorageError, UnreadableLog, TooManyOpenFiles):
+        return None
 
 
 def _visit_directory(directory: LogDirectory, action: Callable[[], None]) -> None:

@@ -26,7 +26,6 @@ from headwater.model.failures import (
     CorruptFile,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
     UnreadableLog,
 )
 from headwater.model.ids import TopicId, TopicPartition
@@ -35,14 +34,15 @@ from headwater.model.topic_settings import TopicSettings
 from headwater.storage import (
     clean_shutdown,
     meta_properties,
+    move_count,
     partition_metadata,
     segment_files,
 )
 from headwater.storage.directory_checkpoints import DirectoryCheckpoints
 from headwater.storage.disk import Disk, Volume, make_directory_durably
 from headwater.storage.executor import Executor
+from headwater.storage.future_logs import FutureLogs
 from headwater.storage.loading import LoadReport, LogPlace, Remembered, load_log, new_log
-from headwater.storage.meta_properties import MetaProperties
 from headwater.storage.open_files import OpenFiles
 from headwater.storage.partition_folders import (
     METADATA_TOPIC,
@@ -54,13 +54,10 @@ from headwater.storage.partition_folders import (
     stray_name,
 )
 from headwater.storage.partition_log import LogEvents, LogParts, PartitionLog
-from headwater.storage.removals import PendingRemovals
+from headwater.storage.removals import DirectoryRemovals
 
 SettingsFor = Callable[[str], TopicSettings]
 
-# A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
-_FILES_REMOVED_AT_ONCE = 1_000
-_TREES_REMOVED_AT_ONCE = 200
 # Each holds a few descriptors until it is done, and a crash may leave thousands of logs unflushed.
 _FLUSHED_AT_ONCE = 16
 # Even a broker with ten thousand busy partitions spends less than a hundredth of its time on this.
@@ -93,10 +90,18 @@ class LogDirectory:
         self._tools = tools
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._unopened: dict[TopicPartition, PurePath] = {}
-        self._file_removals = PendingRemovals()
-        self._tree_removals = PendingRemovals()
+        self._removals = DirectoryRemovals(tools.disk)
         self._checkpoints = DirectoryCheckpoints(
             tools.disk, path, executor=tools.executor, failed=self.fence
+        )
+        self.futures = FutureLogs(
+            tools.disk,
+            path,
+            tools.dice,
+            load=self._load,
+            make=self._make,
+            forget=lambda partition: self._checkpoints.forget([partition]),
+            remove_later=self._remove_later,
         )
         self._was_clean = True
         # What a crash left unflushed, and how many of them are being flushed.
@@ -148,7 +153,9 @@ class LogDirectory:
         # A power cut may have taken a folder that was never flushed, and one made in its stead
         # must not inherit from it.
         known = self._checkpoints.partitions()
-        self._checkpoints.forget(each for each in known if each not in self._unopened)
+        self._checkpoints.forget(
+            each for each in known if each not in self._unopened and each not in self.futures
+        )
         if not self._was_clean:
             self._recover_all(now_ms)
         if self._checkpoints.lacks_recovery_points:
@@ -178,11 +185,9 @@ class LogDirectory:
         """Start the log of a new partition. Nothing is synced: see the top of this module."""
         self.check_serving()
         assert partition not in self, f"{partition} is here already"
-        place = self._place(partition, self.path / live_name(partition))
-        self._tools.disk.make_directory(place.folder)
-        partition_metadata.write(self._tools.disk, place.folder, topic_id)
-        settings = self._tools.settings_for(partition.topic)
-        return self._serve(new_log(place, settings, now_ms=now_ms))
+        log = self._make(partition, self.path / live_name(partition), topic_id, now_ms)
+        self._logs[partition] = log
+        return log
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """The id in the folder, or None where a power cut took it: then `adopt` the partition."""
@@ -230,6 +235,65 @@ class LogDirectory:
             self.notes.append(f"{live_name(partition)} is no partition of ours: now {target.name}")
         self._tools.disk.sync_directory(self.path)
 
+    def move_count(self, partition: TopicPartition) -> int:
+        """How often the log of a folder has moved (see `move_count`)."""
+        return move_count.load(self._tools.disk, self.path / live_name(partition))
+
+    def raise_move_count(self, partition: TopicPartition, count: int) -> None:
+        move_count.save(self._tools.disk, self.path / live_name(partition), count)
+
+    def take_in(self, log: PartitionLog, *, count: int, now_ms: int) -> None:
+        """Have a log go on here, of which there is a whole copy among the futures.
+
+        When the copy has got its name, the log is here, whatever comes next. Until then a failure
+        has changed nothing for the log.
+        """
+        self.check_serving()
+        partition, copy = log.partition, self.futures.get(log.partition)
+        assert copy is not None, f"nothing of {partition} was copied"
+        copy.close_as_copy_of(log, now_ms=now_ms)
+        move_count.save(self._tools.disk, copy.folder, count)
+        # What the former directory had on disk of it must be on disk here.
+        self.save_recovery_points()
+        self.save_log_starts()
+        self.save_cleaner_offsets()
+        self._checkpoints.note_high_watermarks(self._all_logs()).save()
+        folder = self.futures.promote(partition)
+        self._logs[partition] = log
+        log.move_to(copy.body.renamed(folder), self._events)
+
+    def create_future(
+        self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int
+    ) -> PartitionLog:
+        """Start a copy of a log that lies in another directory."""
+        self.check_serving()
+        if partition in self:
+            raise StorageError(f"{self.path} has a folder of {partition} already")
+        return self.futures.create(partition, topic_id, now_ms=now_ms)
+
+    def open_future(self, partition: TopicPartition, *, now_ms: int) -> PartitionLog:
+        self.check_serving()
+        log = self.futures.open(partition, now_ms=now_ms)
+        # It may be shorter than was promised (see `_open_log`).
+        self.save_recovery_points()
+        self.save_cleaner_offsets()
+        return log
+
+    def drop_future(self, partition: TopicPartition, *, now_ms: int) -> None:
+        self.check_serving()
+        self.futures.drop(partition, now_ms=now_ms)
+
+    def promote_future(self, partition: TopicPartition) -> None:
+        """Take a copy for the log itself, because there is no other."""
+        self.check_serving()
+        self._unopened[partition] = self.futures.promote(partition)
+
+    def leave_behind(self, partition: TopicPartition, *, now_ms: int) -> None:
+        """Remove the folder of a log that has gone on in another directory."""
+        self._logs.pop(partition, None)
+        self.reports.pop(partition, None)
+        self.delete_all([partition], now_ms=now_ms)
+
     def _let_go(self, partitions: Sequence[TopicPartition]) -> None:
         self.check_serving()
         for partition in partitions:
@@ -245,35 +309,23 @@ class LogDirectory:
     def _doom(self, partition: TopicPartition, now_ms: int) -> None:
         target = self.path / deleted_name(partition, self._tools.dice.bytes(UNIQUE_BYTES))
         self._tools.disk.rename(self.path / live_name(partition), target)
+        self._remove_later(target, partition, now_ms)
+
+    def _remove_later(self, folder: PurePath, partition: TopicPartition, now_ms: int) -> None:
         delay_ms = self._tools.settings_for(partition.topic).file_delete_delay_ms
-        self._tree_removals.add([target], now_ms=now_ms, delay_ms=delay_ms)
+        self._removals.trees.add([folder], now_ms=now_ms, delay_ms=delay_ms)
 
     def remove_due(self, now_ms: int) -> None:
         """Unlink some of what has waited long enough, off the loop."""
-        files = self._file_removals.take_due(now_ms, limit=_FILES_REMOVED_AT_ONCE)
-        trees = self._tree_removals.take_due(now_ms, limit=_TREES_REMOVED_AT_ONCE)
-        if files or trees:
-            disk = self._tools.disk
-
-            def job() -> None:
-                for file in files:
-                    disk.remove(file)
-                for tree in trees:
-                    disk.remove_tree(tree)
-
-            try:
-                self._tools.executor.submit(job, then=lambda _: None, otherwise=self.fence)
-            except TooMuchWork:
-                self._file_removals.add(files, now_ms=now_ms, delay_ms=0)
-                self._tree_removals.add(trees, now_ms=now_ms, delay_ms=0)
+        self._removals.remove_due(now_ms, self._tools.executor, failed=self.fence)
 
     def save_recovery_points(self) -> None:
         """Write them here and now: a lowered one must be on disk before the log is cut."""
-        self._checkpoints.note_recovery_points(self._logs.values()).save()
+        self._checkpoints.note_recovery_points(self._all_logs()).save()
 
     def save_recovery_points_later(self) -> None:
         """Write them off the loop: raised ones only spare the next start some work."""
-        if self._checkpoints.note_recovery_points(self._logs.values()).save_later():
+        if self._checkpoints.note_recovery_points(self._all_logs()).save_later():
             self._has_flushed_segments = False
 
     def save_flushed_segments(self, now_ms: int) -> None:
@@ -300,16 +352,16 @@ class LogDirectory:
         self._flushes -= 1
 
     def save_log_starts(self) -> None:
-        self._checkpoints.note_log_starts(self._logs.values()).save()
+        self._checkpoints.note_log_starts(self._all_logs()).save()
 
     def save_log_starts_later(self) -> None:
-        self._checkpoints.note_log_starts(self._logs.values()).save_later()
+        self._checkpoints.note_log_starts(self._all_logs()).save_later()
 
     def save_cleaner_offsets(self) -> None:
-        self._checkpoints.note_cleaner_offsets(self._logs.values()).save()
+        self._checkpoints.note_cleaner_offsets(self._all_logs()).save()
 
     def save_high_watermarks_later(self) -> None:
-        self._checkpoints.note_high_watermarks(self._logs.values()).save_later()
+        self._checkpoints.note_high_watermarks(self._all_logs()).save_later()
 
     def close(self, *, broker_epoch: int) -> None:
         """Flush everything and say so; the executor has nothing of ours left to do."""
@@ -317,12 +369,13 @@ class LogDirectory:
             return
         for log in self._logs.values():
             log.close()
+        self.futures.close()
         assert not self._checkpoints.is_saving, "the executor is drained before this"
         self.save_recovery_points()
         self.save_log_starts()
         self.save_cleaner_offsets()
-        self._checkpoints.note_high_watermarks(self._logs.values()).save()
-        for path in self._file_removals.take_all():
+        self._checkpoints.note_high_watermarks(self._all_logs()).save()
+        for path in self._removals.files.take_all():
             self._tools.disk.remove(path)
         clean_shutdown.save(self._tools.disk, self.path, broker_epoch)
 
@@ -332,6 +385,7 @@ class LogDirectory:
             self.failure = error
             for log in self._logs.values():
                 log.fence(error)
+            self.futures.fence(error)
 
     def check_serving(self) -> None:
         if self.failure is not None:
@@ -344,13 +398,37 @@ class LogDirectory:
         return LogPlace(
             disk=self._tools.disk,
             files=self._tools.files,
-            removals=self._file_removals,
+            removals=self._removals.files,
             folder=folder,
             partition=partition,
             dice=self._tools.dice,
         )
 
+    def _all_logs(self) -> Iterator[PartitionLog]:
+        return itertools.chain(self._logs.values(), self.futures.opened())
+
+    def _make(
+        self, partition: TopicPartition, folder: PurePath, topic_id: TopicId, now_ms: int
+    ) -> PartitionLog:
+        place = self._place(partition, folder)
+        self._tools.disk.make_directory(folder)
+        partition_metadata.write(self._tools.disk, folder, topic_id)
+        settings = self._tools.settings_for(partition.topic)
+        return self._log_of(new_log(place, settings, now_ms=now_ms))
+
     def _open_log(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> PartitionLog:
+        log = self._logs[partition] = self._load(partition, folder, now_ms)
+        known = self._checkpoints
+        if log.recovery_point < known.recovery_points.offsets.get(partition, 0):
+            # The log is shorter than was promised. What is appended next was never flushed, and
+            # the next start must not believe that it was.
+            self.save_recovery_points()
+        if log.first_dirty_offset != known.cleaner_offsets.offsets.get(partition):
+            # Nor may it take a hole in what is appended next for compaction's.
+            self.save_cleaner_offsets()
+        return log
+
+    def _load(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> PartitionLog:
         known = self._checkpoints
         remembered = Remembered(
             was_clean=self._was_clean,
@@ -362,36 +440,24 @@ class LogDirectory:
         settings = self._tools.settings_for(partition.topic)
         place = self._place(partition, folder)
         loaded = load_log(place, settings, remembered, now_ms=now_ms)
-        log = self._serve(loaded.parts)
+        log = self._log_of(loaded.parts)
         log.raise_high_watermark(known.high_watermarks.offsets.get(partition, 0))
         self.reports[partition] = loaded.report
-        if log.recovery_point < remembered.recovery_point:
-            # The log is shorter than was promised. What is appended next was never flushed, and
-            # the next start must not believe that it was.
-            self.save_recovery_points()
-        if log.first_dirty_offset != remembered.first_dirty_offset:
-            # Nor may it take a hole in what is appended next for compaction's.
-            self.save_cleaner_offsets()
         return log
 
-    def _serve(self, parts: LogParts) -> PartitionLog:
-        log = PartitionLog(parts, executor=self._tools.executor, events=self._events)
-        self._logs[parts.partition] = log
-        return log
+    def _log_of(self, parts: LogParts) -> PartitionLog:
+        return PartitionLog(parts, executor=self._tools.executor, events=self._events)
 
     def _check_identity(self) -> None:
         """Refuse the directory of another broker; a new one gets our name, and an id of its own."""
         tools = self._tools
-        meta = meta_properties.load(tools.disk, self.path)
-        if meta is not None:
-            meta.check(node_id=tools.node_id, cluster_id=tools.cluster_id)
-        if meta is None or meta.directory_id is None:
-            directory_id = str(TopicId(tools.dice.bytes(UNIQUE_BYTES)))
-            meta = MetaProperties(
-                node_id=tools.node_id, cluster_id=tools.cluster_id, directory_id=directory_id
-            )
-            meta_properties.save(tools.disk, self.path, meta)
-        self.directory_id = meta.directory_id
+        self.directory_id = meta_properties.claim(
+            tools.disk,
+            self.path,
+            node_id=tools.node_id,
+            cluster_id=tools.cluster_id,
+            new_id=lambda: str(TopicId(tools.dice.bytes(UNIQUE_BYTES))),
+        )
 
     def _recover_all(self, now_ms: int) -> None:
         """A log that cannot be opened stays in `broken`, and the others serve."""
@@ -411,7 +477,9 @@ class LogDirectory:
             case FolderKind.LIVE:
                 self._unopened[folder.partition] = path
             case FolderKind.DELETED:
-                self._tree_removals.add([path], now_ms=now_ms, delay_ms=0)
-            case _:
-                # A move between directories or a stray: whoever decides about those finds them.
+                self._removals.trees.add([path], now_ms=now_ms, delay_ms=0)
+            case FolderKind.FUTURE:
+                self.futures.find(folder.partition, path, now_ms)
+            case FolderKind.STRAY:
+                # People judge those.
                 return

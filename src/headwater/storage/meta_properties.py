@@ -5,6 +5,7 @@ lack everything, since those brokers learned their cluster only after the first 
 calls it `node.id` and is what is written.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -76,6 +77,26 @@ def load(disk: Disk, directory: PurePath) -> MetaProperties | None:
 def save(disk: Disk, directory: PurePath, meta: MetaProperties) -> None:
     """Write version 1; durable on return."""
     write_atomically(disk, directory / FILE_NAME, encode(meta))
+
+
+def claim(
+    disk: Disk,
+    directory: PurePath,
+    *,
+    node_id: int,
+    cluster_id: str,
+    new_id: Callable[[], str],
+) -> str:
+    """The id of a directory that is ours, or that is ours from now on; another's is refused."""
+    meta = load(disk, directory)
+    if meta is not None:
+        meta.check(node_id=node_id, cluster_id=cluster_id)
+        if meta.directory_id is not None:
+            return meta.directory_id
+    directory_id = new_id()
+    ours = MetaProperties(node_id=node_id, cluster_id=cluster_id, directory_id=directory_id)
+    save(disk, directory, ours)
+    return directory_id
 
 
 def _checked_uuid(text: str | None) -> str | None:

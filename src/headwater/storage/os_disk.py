@@ -38,6 +38,9 @@ MAX_BUFFERS_PER_WRITE = os.sysconf("SC_IOV_MAX")
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _SPARE_DESCRIPTORS = 8
 
+# Records are not for everybody on the machine, and less so what is kept of passwords.
+_MODE = 0o640
+
 _libc = ctypes.CDLL(None)
 _KEEP_SIZE = 1
 
@@ -175,8 +178,8 @@ class OsDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             if is_kept:
-                return OsFile(os.open(path, flags, 0o644), path)
-            return OsFile(self._spares.run(lambda: os.open(path, flags, 0o644)), path)
+                return OsFile(os.open(path, flags, _MODE), path)
+            return OsFile(self._spares.run(lambda: os.open(path, flags, _MODE)), path)
         except OSError as error:
             failure = _failure_to_keep if is_kept else _failure
             raise failure("open", path, error) from error

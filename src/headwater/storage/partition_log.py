@@ -33,6 +33,7 @@ from headwater.storage.log_parts import LogRead as LogRead
 from headwater.storage.log_parts import ReadBound as ReadBound
 from headwater.storage.producer_state import AppendOrigin
 from headwater.storage.retention import expired_count
+from headwater.storage.segmented_log import SegmentedLog
 from headwater.storage.timestamp_lookup import TimedOffset, first_since, with_largest_timestamp
 from headwater.storage.transaction_index import AbortedTransaction
 
@@ -46,33 +47,36 @@ class PartitionLog:
 
     def __init__(self, parts: LogParts, *, executor: Executor, events: LogEvents) -> None:
         self.partition = parts.partition
-        self.body = parts.body
         self.producers = parts.producers
         self.epochs = parts.epochs
         self.log_start_offset = parts.log_start_offset
         self.first_dirty_offset = parts.first_dirty_offset
         self.high_watermark = parts.log_start_offset
         self.failure: StorageError | None = None
+        # The copy in another directory that is to take its place (see `log_moves`).
+        self.future: PartitionLog | None = None
+        self.settings = parts.settings
+        self._executor = executor
+        self._settle_in(parts.body, recovery_point=parts.recovery_point, events=events)
+        self._resting_end = parts.body.end_offset if parts.is_at_rest else None
+        self.is_abandoned = False
+        self._dirty_since_ms: int | None = None
+
+    def _settle_in(self, body: SegmentedLog, *, recovery_point: int, events: LogEvents) -> None:
+        self.body = body
         self._events = events
         self._flushing = Flushing(
-            parts.body,
-            parts.epochs,
-            executor=executor,
-            recovery_point=parts.recovery_point,
+            body,
+            self.epochs,
+            executor=self._executor,
+            recovery_point=recovery_point,
             segments_flushed=events.segments_flushed,
             failed=self._flush_failed,
         )
         self._appending = Appending(
-            parts.body,
-            parts.producers,
-            parts.epochs,
-            settings=parts.settings,
-            roll=self._roll_at,
+            body, self.producers, self.epochs, settings=self.settings, roll=self._roll_at
         )
-        self._resting_end = parts.body.end_offset if parts.is_at_rest else None
-        self.is_abandoned = False
-        self._dirty_since_ms: int | None = None
-        self.configure(parts.settings)
+        self.configure(self.settings)
 
     def configure(self, settings: TopicSettings) -> None:
         """Take new settings at once, as far as they do not concern how a segment is made."""
@@ -294,6 +298,9 @@ class PartitionLog:
         if offset < self.body.segments.first.base_offset:
             self.start_over(offset, now_ms=now_ms)
             return True
+        with self._cutting_future() as future:
+            if future is not None:
+                future.truncate_to(offset, now_ms=now_ms)
         with self._changing():
             offset, base_offset = self.body.end_before(offset)
             # Not to the offset: if that becomes the base of a new segment, the start after a crash
@@ -314,6 +321,9 @@ class PartitionLog:
 
     def start_over(self, offset: int, *, now_ms: int) -> None:
         """Drop everything and go on, empty, at an offset (EP-7)."""
+        with self._cutting_future() as future:
+            if future is not None:
+                future.start_over(offset, now_ms=now_ms)
         with self._changing():
             # Whatever the next start finds, it has to look at all of it.
             self._lower_recovery_point(0)
@@ -324,6 +334,48 @@ class PartitionLog:
             self.producers.clear()
             self._lower_log_start(offset)
             self.log_start_offset = self.high_watermark = offset
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._flushing.is_running
+
+    def skip_to(self, offset: int, *, now_ms: int) -> None:
+        """As a copy: end where the original ends, which has nothing more up to there."""
+        with self._changing():
+            self._roll_at(now_ms, offset)
+            self.body.end_offset = offset
+
+    def close_as_copy_of(self, original: PartitionLog, *, now_ms: int) -> None:
+        """Know all that the original knows, make it durable, and let go of the files.
+
+        Producers that have left nothing in the log are known to the original only. They stand in
+        the snapshot with which a new segment begins, where a crash does not make it doubtful. No
+        flush may be under way.
+        """
+        with self._fencing():
+            self.producers.load(original.producers.entries())
+            self.epochs.replace(original.epochs.entries())
+            self.log_start_offset = original.log_start_offset
+            self.high_watermark = original.high_watermark
+            self.first_dirty_offset = original.first_dirty_offset
+            self._begin_segment(now_ms, self.end_offset)
+            self.body.segments.active.trim()
+            self._flushing.run_here()
+            self.body.close()
+
+    def move_to(self, body: SegmentedLog, events: LogEvents) -> None:
+        """Go on in another directory, where all of it lies durable already.
+
+        It stays the same log to whoever has it in hand: nothing of what it knows is read again.
+        """
+        former, flushing = self.body, self._flushing
+        # Whoever worked on the former files must not take his work for up to date.
+        body.truncations = former.truncations + 1
+        self.future = None
+        self._resting_end = None
+        self._settle_in(body, recovery_point=body.end_offset, events=events)
+        former.close()
+        flushing.retire()
 
     def close(self) -> None:
         """Make everything durable and let go of the files. No flush may be under way."""
@@ -385,6 +437,15 @@ class PartitionLog:
             except TooManyOpenFiles as error:
                 raise StorageError(f"{self.partition} is half changed: {error}") from error
 
+    @contextmanager
+    def _cutting_future(self) -> Iterator[PartitionLog | None]:
+        """What is cut off here must be gone there before something else comes in its place.
+
+        A disk that fails over it is fenced, and the copy is looked at before it is used again.
+        """
+        with suppress(StorageError):
+            yield self.future
+
     def _bound_offset(self, bound: ReadBound) -> int:
         if bound is _HIGH_WATERMARK:
             return self.high_watermark
@@ -418,6 +479,12 @@ class PartitionLog:
             self._events.failed(error)
 
     def _roll_at(self, now_ms: int, base_offset: int) -> None:
+        self._begin_segment(now_ms, base_offset)
+        # Without a descriptor for it, the next flush comes for this segment as well.
+        with suppress(TooManyOpenFiles):
+            self.flush()
+
+    def _begin_segment(self, now_ms: int, base_offset: int) -> None:
         active = self.body.segments.active
         if active.size and self.recovery_point >= self.end_offset:
             # All was flushed, but now the segment gets its last index entry; and as soon as the
@@ -425,9 +492,6 @@ class PartitionLog:
             self._lower_recovery_point(active.base_offset)
         self.body.roll(now_ms, base_offset=base_offset)
         self._save_producers(base_offset)
-        # Without a descriptor for it, the next flush comes for this segment as well.
-        with suppress(TooManyOpenFiles):
-            self.flush()
 
     def _remove_stray_snapshots(self) -> None:
         """Snapshots go with the segments that began where they stand, or they would pile up."""

@@ -5,10 +5,17 @@ first renamed to `.deleted`, which takes it out of the log, and goes after `file
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
 from headwater.model.elapsed import has_passed
+from headwater.model.failures import StorageError, TooMuchWork
+from headwater.storage.disk import Disk
+from headwater.storage.executor import Executor
+
+# A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
+_FILES_REMOVED_AT_ONCE = 1_000
+_TREES_REMOVED_AT_ONCE = 200
 
 
 class PendingRemovals:
@@ -39,3 +46,33 @@ class PendingRemovals:
         everything = [path for queue in self._queues.values() for _, path in queue]
         self._queues.clear()
         return everything
+
+
+class DirectoryRemovals:
+    """What waits in one log directory: files of segments, and whole folders of partitions."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.files = PendingRemovals()
+        self.trees = PendingRemovals()
+        self._disk = disk
+
+    def remove_due(
+        self, now_ms: int, executor: Executor, *, failed: Callable[[StorageError], None]
+    ) -> None:
+        """Unlink some of what has waited long enough, off the loop."""
+        files = self.files.take_due(now_ms, limit=_FILES_REMOVED_AT_ONCE)
+        trees = self.trees.take_due(now_ms, limit=_TREES_REMOVED_AT_ONCE)
+        if not files and not trees:
+            return
+
+        def job() -> None:
+            for file in files:
+                self._disk.remove(file)
+            for tree in trees:
+                self._disk.remove_tree(tree)
+
+        try:
+            executor.submit(job, then=lambda _: None, otherwise=failed)
+        except TooMuchWork:
+            self.files.add(files, now_ms=now_ms, delay_ms=0)
+            self.trees.add(trees, now_ms=now_ms, delay_ms=0)

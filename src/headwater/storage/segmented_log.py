@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import NamedTuple
 
 from headwater.model.ids import NO_TIMESTAMP
-from headwater.records.header import Buffer
+from headwater.records.header import BatchHeader, Buffer
 from headwater.records.kernel import last_header
 from headwater.storage import partition_metadata
 from headwater.storage.batch_walk import PlacedHeader
@@ -202,6 +202,18 @@ class SegmentedLog:
             if size_bytes <= 0:
                 return
 
+    def bytes_since(self, offset: int) -> int:
+        """How much lies from the batch on that holds an offset, or that follows it."""
+        first, *later = self.segments.since(offset)
+        placed = first.place(offset)
+        here = 0 if placed is None else first.size - placed[0]
+        return here + sum(segment.size for segment in later)
+
+    def batch_at(self, offset: int) -> BatchHeader | None:
+        """The batch that holds an offset, or that follows it in its segment."""
+        placed = self.segments[self.segments.index_of(offset)].locate(offset)
+        return None if placed is None else placed.header
+
     def end_before(self, offset: int) -> tuple[int, int]:
         """Where the log would end if it were cut at an offset, and the base of that segment."""
         segment = self.segments[self.segments.index_of(offset)]
@@ -282,6 +294,17 @@ class SegmentedLog:
     def names_changed(self) -> None:
         """Something else was made in the folder: the next sync covers its name as well."""
         self._names_synced = False
+
+    def renamed(self, folder: PurePath) -> SegmentedLog:
+        """The same log, closed and durable, after its folder got another name."""
+        home = replace(self.home, folder=folder)
+        segments = [
+            Segment(home, each.base_offset, size=each.size, created_ms=each.created_ms)
+            for each in self.segments
+        ]
+        return SegmentedLog(
+            home, Segments(segments), end_offset=self.end_offset, removals=self._removals
+        )
 
     def close(self) -> None:
         for segment in self.segments:

@@ -64,7 +64,9 @@ class EmbeddedBroker(EmbeddedProcess):
         return self._folder / "data"
 
     def _arguments(self, folder: Path) -> list[str]:
-        arguments = ["start", "--data", str(self._given_directory or folder / "data")]
+        arguments = ["start"]
+        if "log.dirs" not in self._settings:
+            arguments += ["--data", str(self._given_directory or folder / "data")]
         if "listeners" not in self._settings:
             arguments += ["--listen", self._address or "127.0.0.1:0"]
         for name, value in self._settings.items():

@@ -8,21 +8,33 @@ What a reader would get wrong: its schemas are not in its folder. They are in th
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from headwater.model.failures import BrokerDidNotStart
+from headwater.model.java_properties import format_properties
+from headwater.model.setting_kinds import Value, format_value
 from headwater.testing.embedded_process import EmbeddedProcess
 
-_READY = re.compile(r"headwater registry ready on (http://[^ ]+)")
+_READY = re.compile(r"headwater registry ready on (https?://[^ ]+)")
 
 
 class EmbeddedRegistry(EmbeddedProcess):
     """Started by `with` or `start`, gone after `close` or with this process."""
 
     def __init__(
-        self, bootstrap_servers: str, *, write_timeout_s: float = 10, patience_s: float = 60
+        self,
+        bootstrap_servers: str,
+        settings: Mapping[str, Value] | None = None,
+        *,
+        client_settings: Mapping[str, Value] | None = None,
+        write_timeout_s: float = 10,
+        patience_s: float = 60,
     ) -> None:
-        """`patience_s` bounds how long a start and a clean stop may take."""
+        """`settings` are those of its port, such as a key store; `client_settings` are for brokers.
+
+        `patience_s` bounds how long a start and a clean stop may take.
+        """
         super().__init__(
             name="the schema registry",
             folder_prefix="headwater-registry-",
@@ -30,6 +42,8 @@ class EmbeddedRegistry(EmbeddedProcess):
             patience_s=patience_s,
         )
         self._bootstrap_servers = bootstrap_servers
+        self._settings = dict(settings or {})
+        self._client_settings = dict(client_settings or {})
         self._write_timeout_s = write_timeout_s
         self._url: str | None = None
 
@@ -40,9 +54,19 @@ class EmbeddedRegistry(EmbeddedProcess):
         return self._url
 
     def _arguments(self, folder: Path) -> list[str]:
-        del folder
-        listen = "127.0.0.1:0" if self._url is None else self._url.removeprefix("http://")
+        listen = "127.0.0.1:0" if self._url is None else self._url.partition("://")[2]
         command = ["registry", "start", "--bootstrap", self._bootstrap_servers]
+        for option, settings in (
+            ("--config", self._settings),
+            ("--command-config", self._client_settings),
+        ):
+            if settings:
+                # In files, because everybody on this machine sees the arguments of a process.
+                file = folder / f"{option.strip('-')}.properties"
+                file.touch(mode=0o600)
+                texts = {name: format_value(value) or "" for name, value in settings.items()}
+                file.write_bytes(format_properties(texts))
+                command += [option, str(file)]
         return [*command, "--listen", listen, "--timeout", str(self._write_timeout_s)]
 
     def _serves(self, line: str) -> None:

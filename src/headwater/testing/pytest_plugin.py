@@ -48,6 +48,12 @@ def headwater_settings() -> Mapping[str, Value]:
 
 
 @pytest.fixture(scope="session")
+def headwater_client_settings() -> Mapping[str, Value]:
+    """How the other fixtures reach the broker; define it where that asks for TLS or a login."""
+    return {}
+
+
+@pytest.fixture(scope="session")
 def headwater_broker(headwater_settings: Mapping[str, Value]) -> Iterator[EmbeddedBroker]:
     """A broker for all tests of a session."""
     from headwater.testing import BrokerDidNotStart, EmbeddedBroker
@@ -70,11 +76,15 @@ def kafka_broker(headwater_broker: EmbeddedBroker) -> EmbeddedBroker:
 
 
 @pytest.fixture(scope="session")
-def schema_registry(kafka_broker: EmbeddedBroker) -> Iterator[EmbeddedRegistry]:
+def schema_registry(
+    kafka_broker: EmbeddedBroker, headwater_client_settings: Mapping[str, Value]
+) -> Iterator[EmbeddedRegistry]:
     """A schema registry on that broker, for all tests of a session; clients find it at `url`."""
     from headwater.testing import BrokerDidNotStart, EmbeddedRegistry
 
-    registry = EmbeddedRegistry(kafka_broker.bootstrap_servers)
+    registry = EmbeddedRegistry(
+        kafka_broker.bootstrap_servers, client_settings=headwater_client_settings
+    )
     try:
         registry.start()
     except BrokerDidNotStart as failure:
@@ -85,7 +95,11 @@ def schema_registry(kafka_broker: EmbeddedBroker) -> Iterator[EmbeddedRegistry]:
 
 
 @pytest.fixture
-def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> Iterator[str]:
+def kafka_topic(
+    kafka_broker: EmbeddedBroker,
+    headwater_client_settings: Mapping[str, Value],
+    request: pytest.FixtureRequest,
+) -> Iterator[str]:
     """The name of a topic of this test's own: there and empty before it, gone after it.
 
     `@pytest.mark.kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})` shapes it.
@@ -97,11 +111,12 @@ def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) ->
     from headwater.client.errors import UnknownTopicOrPartition
 
     name = _topic_name(request)
-    with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
+    reached = {**headwater_client_settings, "bootstrap.servers": kafka_broker.bootstrap_servers}
+    with Admin(reached) as admin:
         admin.create_topic(name, **_shape(request.node.get_closest_marker(_MARKER)))
     yield name
     if kafka_broker.is_running:
-        with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
+        with Admin(reached) as admin:
             try:
                 admin.delete_topics([name])
             except UnknownTopicOrPartition:

@@ -5,15 +5,31 @@ path is cut before it is decoded, and Starlette's own routing, which decodes fir
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, request_response
+from starlette.types import Receive, Scope, Send
 
 from headwater.model.failures import HeadwaterError
 
 BODY_S_MAX: Final = 30.0
+
+
+class EveryPath(BaseRoute):
+    """All requests go to one handler. Starlette's own pattern for that stops at a line feed."""
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._app = request_response(answer)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.FULL if scope["type"] == "http" else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
 
 class BodyTooLarge(HeadwaterError):

@@ -1,5 +1,7 @@
 """Settings that change while a broker runs reach whoever obeys them."""
 
+import pytest
+
 from headwater.broker.listeners import network_settings
 from headwater.broker.live_settings import LiveSettings
 from headwater.cluster.effective import StaticConfig
@@ -30,6 +32,20 @@ def test_a_change_for_a_broker_is_told_and_one_for_a_topic_is_not() -> None:
     assert told == [7]
     live.tell(image)
     assert told == [7, 7]
+
+
+def test_what_another_controller_took_and_this_broker_cannot_obey_is_told_and_survived(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else it could never be started again, since the image has it from then on."""
+    told: list[int] = []
+    live = LiveSettings(
+        StaticConfig.parse({}), [lambda settings: told.append(settings.max_connections)]
+    )
+    foreign = {"listener.name.foreign.ssl.keystore.location": "own.pem", "max.connections": "7"}
+    live.tell(after(lone_broker(), ConfigsReplaced(BROKER_0, foreign)))
+    assert told == []
+    assert "there is no such listener" in caplog.text
 
 
 def test_what_may_change_while_a_broker_runs_is_obeyed_by_somebody_who_is_told() -> None:

@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from headwater.broker import routes
+from headwater.broker.answering import shown
 from headwater.broker.routes import SERVED, UNANNOUNCED, route_of
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
@@ -42,6 +43,7 @@ from headwater.wire.messages import (
     describe_user_scram_credentials,
     elect_leaders,
     end_txn,
+    envelope,
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
@@ -301,6 +303,35 @@ def test_a_handler_that_fails_is_answered_and_the_broker_goes_on(
     assert "a mistake of ours" in caplog.text
     (count,) = lab.dispatch.counters[key].errors.values()
     assert count == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        alter_configs.AlterConfigsRequest(
+            resources=(
+                alter_configs.AlterConfigsResource(
+                    configs=(alter_configs.AlterableConfig(name="a", value="tops3cret"),)
+                ),
+            )
+        ),
+        incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=(
+                incremental_alter_configs.AlterConfigsResource(
+                    configs=(
+                        incremental_alter_configs.AlterableConfig(name="a", value="tops3cret"),
+                    )
+                ),
+            )
+        ),
+        sasl_authenticate.SaslAuthenticateRequest(auth_bytes=b"tops3cret"),
+        envelope.EnvelopeRequest(request_data=b"tops3cret"),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_the_log_does_not_repeat_what_may_be_a_secret(request_: Message) -> None:
+    assert "tops3cret" in repr(request_)
+    assert shown(request_) == "a secret"
 
 
 def test_a_fetch_by_id_that_failed_has_its_error_on_top_only() -> None:

@@ -7,9 +7,12 @@ import random
 
 import pytest
 
+from headwater.cluster.config_entities import resource_of
+from headwater.cluster.facts import ConfigsReplaced
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.model.requester import ANONYMOUS
+from headwater.security.quotas.entities import DEFAULT, QuotaEntity
 from headwater.security.sasl.scram_client import ScramClient
 from headwater.wire.messages.api_versions import ApiVersionsResponse
 from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -96,7 +99,7 @@ def test_a_stranger_s_name_neither_fills_the_log_nor_forges_a_line_of_it(
     mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab = GateLab(delay_ms=0)
-    name = b"x\nERROR all is lost" + b"y" * 100_000
+    name = b"x\nERROR all is lost" + b"y" * 10_000
     lab.shake_hands(mechanism)
     if mechanism == "PLAIN":
         lab.authenticate(b"\0" + name + b"\0pw")
@@ -157,6 +160,19 @@ def test_versions_are_told_once_before_the_handshake() -> None:
     lab.send(GREETING)
     with pytest.raises(ProtocolError, match="before a login"):
         lab.send(GREETING)
+
+
+def test_no_quota_is_about_who_has_yet_to_log_in() -> None:
+    """All of them would share it, so that one stranger could keep everybody else waiting."""
+    lab = GateLab()
+    entity = QuotaEntity(user=DEFAULT)
+    lab.lab.change(ConfigsReplaced(resource_of(entity), {"request_percentage": "0.000001"}))
+    assert lab.send(GREETING).answer(ApiVersionsResponse).throttle_time_ms == 0
+    assert lab.peer.muted_until_ms is None
+    lab.log_in()
+    assert lab.peer.muted_until_ms is None
+    lab.send(GREETING)
+    assert lab.peer.muted_until_ms is not None
 
 
 def test_any_other_request_in_the_middle_of_a_login_hears_so_and_is_cut_off() -> None:

@@ -9,7 +9,7 @@ from headwater.client.admin.descriptions import Acl
 from headwater.security.acls.bindings import PatternType, Permission
 from headwater.security.authorization import Operation, ResourceKind
 from headwater.testing import EmbeddedBroker
-from tests.unit.cli.test_client_commands import Shell
+from tests.unit.cli.shell import Shell
 
 ALICE = "User:alice"
 
@@ -77,6 +77,13 @@ def test_rules_are_every_principal_from_every_host_for_every_operation() -> None
         (Resources(), Wish(allowed=[ALICE]), "what"),
         (Resources(topics=["t"]), Wish(allowed=["alice"]), "User:alice"),
         (Resources(topics=["t"]), Wish(allowed=[ALICE], operations=["Drink"]), "Drink"),
+        # Else it would be alice who may do it, and from anywhere.
+        (Resources(topics=["t"]), Wish(allowed=[ALICE], denied_hosts=["192.0.2.7"]), "--deny-host"),
+        (
+            Resources(topics=["t"]),
+            Wish(denied=[ALICE], allowed_hosts=["192.0.2.7"]),
+            "--allow-host",
+        ),
         (Resources(groups=["g"]), Wish(allowed=[ALICE], is_consumer=True), "--topic"),
         (Resources(topics=["t"]), Wish(allowed=[ALICE], is_consumer=True), "--group"),
         (Resources(topics=["t"]), Wish(allowed=[ALICE], is_idempotent=True), "--producer"),
@@ -101,6 +108,20 @@ def test_without_a_principal_all_rules_of_a_resource_are_meant() -> None:
     )
     with pytest.raises(ValueError, match="what"):
         filters_for(Resources(), Wish())
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        Wish(denied_hosts=["192.0.2.7"]),
+        Wish(allowed_hosts=["192.0.2.7"]),
+        Wish(operations=["Read"]),
+        Wish(is_idempotent=True),
+    ],
+)
+def test_who_names_a_part_of_a_rule_and_nobody_does_not_remove_all_of_them(wish: Wish) -> None:
+    with pytest.raises(ValueError, match="whom"):
+        filters_for(Resources(topics=["tea"]), wish)
 
 
 def test_a_list_has_what_applies_to_a_resource() -> None:

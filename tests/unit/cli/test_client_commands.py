@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from headwater.cli.terminal import show
 from headwater.testing import EmbeddedBroker
+from tests.unit.cli.shell import Shell
 
 # Nobody listens there: a broker, a client of another test would take one of the higher ports.
 NOWHERE = "127.0.0.1:1"
@@ -29,25 +30,6 @@ def broker() -> Iterator[EmbeddedBroker]:
 def topic(request: pytest.FixtureRequest) -> str:
     name: str = request.node.name
     return name.replace("_", "-")[:60]
-
-
-class Shell:
-    """Runs `headwater` commands."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-
-    def run(self, *words: str, given: str | bytes = "") -> Result:
-        arguments = [*words, "--bootstrap", self._bootstrap]
-        return CliRunner().invoke(app, arguments, input=given)
-
-    def does(self, *words: str, given: str | bytes = "") -> str:
-        result = self.run(*words, given=given)
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    def tells(self, *words: str) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.does(*words, "--json").splitlines()]
 
 
 @pytest.fixture
@@ -91,7 +73,7 @@ def test_lines_go_in_and_come_out(shell: Shell, topic: str, tmp_path: Path) -> N
     shell.does("produce", topic, str(file), "--null-marker", "white")
     read = ("consume", topic, "--from-beginning", "--exit")
     assert CliRunner().invoke(
-        app, [*read, "-b", shell._bootstrap, "--format", r"%o %k=%v %h\n"]
+        app, [*read, "-b", shell.bootstrap, "--format", r"%o %k=%v %h\n"]
     ).stdout_bytes == (
         b"0 a=green from=test\n1 b=NULL from=test\n2 =black from=test\n3 = \n4 =\xff \n"
     )
@@ -344,7 +326,7 @@ def test_a_cell_that_looks_like_markup_is_shown_as_it_is(
 def test_output_that_cannot_be_written_is_told_in_one_line(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="x\n" * 10_000)
-    words = ["consume", topic, "-f", "-e", "-b", shell._bootstrap]
+    words = ["consume", topic, "-f", "-e", "-b", shell.bootstrap]
     with Path("/dev/full").open("wb") as full:
         run = subprocess.run(
             [sys.executable, "-m", "headwater", *words],
@@ -465,7 +447,7 @@ def test_a_line_without_a_key_is_refused_where_keys_are_expected(shell: Shell, t
     result = shell.run("produce", topic, "-K", ":", given="a:1\nnokey\nb:2\n")
     assert (result.exit_code, result.stderr) == (
         1,
-        "headwater: line 2 has no ':' behind a key\n",
+        "headwater: line 2: there is no ':' behind a key\n",
     )
     assert [row["key"] for row in shell.tells("consume", topic, "-f", "-e")] == ["a"]
     assert shell.run("produce", topic, "-K", "", given="a\n").exit_code == 2
@@ -496,7 +478,7 @@ def test_a_stream_that_the_shell_has_closed_is_no_accident(
     shell: Shell, words: tuple[str, ...], closed: str, code: int, said: str
 ) -> None:
     shell.does("topics", "create", "closed", "--if-not-exists")
-    command = shlex.join([sys.executable, "-m", "headwater", *words, "-b", shell._bootstrap])
+    command = shlex.join([sys.executable, "-m", "headwater", *words, "-b", shell.bootstrap])
     run = subprocess.run(
         ["/bin/sh", "-c", f"{command} {closed}"],
         stderr=subprocess.PIPE, text=True, check=False, timeout=60,

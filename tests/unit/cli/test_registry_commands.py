@@ -36,7 +36,7 @@ def test_schemas_are_registered_listed_shown_checked_and_deleted(url: str, tmp_p
     [made] = tells(url, "register", "tea-value", str(file))
     assert tells(url, "register", "tea-value", "-", given=TEA) == [made]
     assert tells(url, "subjects") == [{"subject": "tea-value"}]
-    assert tells(url, "versions", "tea-value") == [{**made, "version": 1}]
+    assert tells(url, "versions", "tea-value") == [{**made, "version": 1, "type": "AVRO"}]
     assert json.loads(run(url, "show", "tea-value").stdout) == json.loads(TEA)
     assert tells(url, "show", "tea-value")[0]["schema"] == TEA
     assert run(url, "check", "tea-value", str(file)).exit_code == 0
@@ -56,6 +56,30 @@ def test_schemas_are_registered_listed_shown_checked_and_deleted(url: str, tmp_p
     assert tells(url, "subjects") == []
     assert tells(url, "subjects", "--deleted") == [{"subject": "tea-value"}]
     assert len(tells(url, "delete", "tea-value", "--permanent")) == 2
+
+
+def test_json_schemas_are_registered_and_checked_with_their_type(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "tea.json"
+    file.write_text('{"type": "object", "properties": {"leaf": {"$ref": "leaf.json"}}}')
+    leaf = '{"type": "string"}'
+    tells(url, "register", "leaf", "-", "--type", "json", given=leaf)
+    named = ("--type", "JSON", "--reference", "leaf.json=leaf:1")
+    [made] = tells(url, "register", "json-value", str(file), *named)
+    assert tells(url, "versions", "json-value") == [{**made, "version": 1, "type": "JSON"}]
+    assert tells(url, "show", "json-value")[0]["references"] == [
+        {"name": "leaf.json", "subject": "leaf", "version": 1}
+    ]
+    assert run(url, "check", "json-value", str(file), *named).exit_code == 0
+    file.write_text('{"type": "object", "properties": {"leaf": {"type": "integer"}}}')
+    checked = run(url, "check", "json-value", str(file), "--type", "json")
+    assert checked.exit_code == 1
+    assert "TYPE_CHANGED" in checked.stdout
+    assert "AVRO" in run(url, "check", "json-value", "-", given=TEA).stdout
+    wrong = run(url, "register", "json-value", str(file), "--reference", "leaf.json")
+    assert wrong.exit_code == 2
+    for subject in ("json-value", "leaf"):
+        for more in ([], ["--permanent"]):
+            assert run(url, "delete", subject, *more).exit_code == 0
 
 
 def test_what_is_not_there_is_one_line_and_exit_code_1(url: str) -> None:

@@ -222,7 +222,13 @@ def test_an_import_or_export_that_cannot_be_is_refused_before_spark_is_started(
 
 @pytest.mark.parametrize(
     ("package", "extra"),
-    [("pyspark", "spark"), ("py4j", "spark"), ("yaml", "spark"), ("kazoo", "cluster")],
+    [
+        ("pyspark", "spark"),
+        ("py4j", "spark"),
+        ("numpy", "spark"),
+        ("yaml", "spark"),
+        ("kazoo", "cluster"),
+    ],
 )
 def test_a_command_that_needs_a_package_says_how_to_get_it(
     package: str,
@@ -236,6 +242,29 @@ def test_a_command_that_needs_a_package_says_how_to_get_it(
     assert end.value.exit_code == 2
     line = f"this needs {package}, which is not installed: pip install 'headwater[{extra}]'"
     assert capsys.readouterr().err == f"headwater: {line}\n"
+
+
+@pytest.mark.parametrize("word", ["run", "check"])
+def test_a_pipeline_where_spark_is_not_installed_is_one_clear_line(
+    word: str, tmp_path: Path
+) -> None:
+    """As after `make run`, which installs the broker only."""
+    file = tmp_path / "tea.yaml"
+    file.write_text("version: 1\n")
+    missing = (
+        "import sys; sys.modules.update(dict.fromkeys(['numpy', 'pandas', 'pyspark', 'yaml']))"
+    )
+    program = f"{missing}; from headwater.cli.entry import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "pipeline", word, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.endswith("which is not installed: pip install 'headwater[spark]'")
 
 
 def test_a_module_that_no_extra_brings_is_a_fault_of_ours() -> None:

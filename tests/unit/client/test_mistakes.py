@@ -9,9 +9,21 @@ from typing import Any
 
 import pytest
 
-from headwater.client import Admin, Consumer, Deduplicator, ParallelConsumer, aio
+from headwater.client import (
+    Admin,
+    Consumer,
+    Deduplicator,
+    ParallelConsumer,
+    TopicPartition,
+    aio,
+)
 from headwater.client import Producer as BlockingProducer
-from headwater.client.errors import ClientClosed, IllegalState, InvalidArgument
+from headwater.client.errors import (
+    ClientClosed,
+    IllegalState,
+    InvalidArgument,
+    InvalidRegularExpression,
+)
 from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
 from tests.unit.client.parallel.test_deduplicator import record
 
@@ -130,6 +142,45 @@ def test_a_closed_parallel_consumer_does_not_run() -> None:
     consumer.close()
     with pytest.raises(ClientClosed):
         consumer.run(print)
+
+
+def test_what_is_no_pattern_is_told_by_name() -> None:
+    with (
+        Consumer(SETTINGS) as consumer,
+        pytest.raises(InvalidRegularExpression, match=r"'tea\(' is no pattern: missing \)"),
+    ):
+        consumer.subscribe(pattern="tea(")
+
+
+def test_a_consumer_of_asyncio_that_is_given_no_topics_says_how_to_leave() -> None:
+    async def subscribe() -> None:
+        async with aio.Consumer(SETTINGS) as consumer:
+            consumer.subscribe([])
+
+    with pytest.raises(InvalidArgument, match="unsubscribe"):
+        asyncio.run(subscribe())
+
+
+def test_there_is_no_offset_for_a_time_before_time() -> None:
+    place = TopicPartition("tea", 0)
+
+    async def ask() -> None:
+        async with aio.Consumer(SETTINGS) as consumer:
+            await consumer.offsets_for_times({place: -1})
+
+    with (
+        Consumer(SETTINGS) as consumer,
+        pytest.raises(InvalidArgument, match="a timestamp must be at least 0, and not -1"),
+    ):
+        consumer.offsets_for_times({place: -1})
+    with pytest.raises(InvalidArgument, match="a timestamp must be at least 0, and not -1"):
+        asyncio.run(ask())
+
+
+def test_whoever_wakes_a_closed_consumer_does_no_harm() -> None:
+    consumer = Consumer(SETTINGS)
+    consumer.close()
+    consumer.wakeup()
 
 
 def test_who_sends_without_a_transaction_is_told_what_to_call() -> None:

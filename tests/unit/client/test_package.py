@@ -31,3 +31,12 @@ def test_an_admin_client_is_not_made_to_wait_for_the_others() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_what_users_have_to_make_themselves_can_be_had_without_knowing_the_rooms() -> None:
+    """A change of a list needs its operation, an interceptor's answer is a record."""
+    from headwater.client import Assignor, ConfigChange, ConfigOperation, ProducerRecord
+
+    assert ConfigChange(ConfigOperation.APPEND, "compact").value == "compact"
+    assert ProducerRecord(topic="tea", value=b"green").topic == "tea"
+    assert isinstance(Assignor, type)

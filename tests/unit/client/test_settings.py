@@ -1,10 +1,21 @@
 """Settings of clients: two ways to write them, one check."""
 
+import logging
+from dataclasses import fields
+
 import pytest
 
 from headwater.client.addresses import Address, parse_bootstrap
+from headwater.client.admin.calls import AdminSettings
 from headwater.client.consumer.consumer_settings import ConsumerSettings
-from headwater.client.settings import ClientSettings, read_settings
+from headwater.client.producer.producer_settings import ProducerSettings
+from headwater.client.settings import (
+    ClientSettings,
+    kafka_name,
+    read_settings,
+    useful_settings,
+)
+from headwater.client.unused_settings import UNUSED_SETTINGS
 from headwater.model.failures import InvalidSetting, UnknownSetting
 
 
@@ -23,6 +34,38 @@ def test_a_mapping_and_keywords_say_the_same() -> None:
 def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting, match=r"did you mean request\.timeout\.ms\?"):
         read_settings(ClientSettings, {"bootstrap.servers": "a:1", "request.timeout": 5}, {})
+
+
+def test_what_kafka_has_and_this_client_does_not_use_is_left_aside_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = {"bootstrap.servers": "a:1", "metric.reporters": "", "group.id": "tea"}
+    with caplog.at_level(logging.WARNING):
+        settings = read_settings(ProducerSettings, given, {"enable_metrics_push": False})
+    assert settings == read_settings(ProducerSettings, {"bootstrap.servers": "a:1"}, {})
+    assert "group.id is ignored: it is a setting of consumers" in caplog.messages
+    assert len(caplog.messages) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["config.providers", "ssl.engine.factory.class", "sasl.client.callback.handler.class"]
+)
+def test_what_changes_who_is_trusted_or_how_values_are_read_is_not_left_aside(name: str) -> None:
+    with pytest.raises(UnknownSetting, match=name):
+        read_settings(ConsumerSettings, {"bootstrap.servers": "a:1", name: "x"}, {})
+
+
+def test_what_one_client_has_another_one_takes_from_a_shared_file() -> None:
+    shared = {each.name for each in fields(ClientSettings)}
+    for cls in (ProducerSettings, ConsumerSettings, AdminSettings):
+        own = {kafka_name(each.name) for each in fields(cls) if each.name not in shared}
+        missing = {name for name in own - UNUSED_SETTINGS.keys() if "headwater" not in name}
+        assert missing == set()
+
+
+def test_a_shared_file_is_read_without_what_is_of_no_use_and_with_what_is_misspelt() -> None:
+    given = {"group.id": "tea", "acks": "1", "aks": "1", "metric.reporters": "x"}
+    assert useful_settings(ProducerSettings, given) == {"acks": "1", "aks": "1"}
 
 
 @pytest.mark.parametrize(

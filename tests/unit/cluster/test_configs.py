@@ -153,6 +153,20 @@ def test_one_name_twice_or_one_resource_twice_is_refused(image: ClusterImage) ->
         assert {each.error_code for each in decision.answer} == {ErrorCode.INVALID_REQUEST}
 
 
+@pytest.mark.parametrize("resource", [BROKER_0, ConfigResource(ResourceType.BROKER, "")])
+def test_a_broker_is_not_given_what_it_could_not_be_started_with(
+    image: ClusterImage, resource: ConfigResource
+) -> None:
+    """A value may be right by itself, and the whole be wrong."""
+    setting = "listener.name.foreign.ssl.keystore.location"
+    decision = change(image, resource, {setting: (SET, "own.pem")})
+    assert [each.error_code for each in decision.answer] == [ErrorCode.INVALID_REQUEST]
+    assert not decision.facts
+    endless = f"192.0.2.1:{'9' * 5_000}"
+    decision = change(image, resource, {"max.connections.per.ip.overrides": (SET, endless)})
+    assert [each.error_code for each in decision.answer] == [ErrorCode.INVALID_REQUEST]
+
+
 def test_alter_configs_replaces_the_whole_set(image: ClusterImage) -> None:
     """CF-1."""
     asked = whole.AlterConfigsResource(
@@ -273,6 +287,16 @@ def test_no_secret_is_shown_neither_as_a_value_nor_as_a_synonym(image: ClusterIm
         assert found[name].config_type == ConfigType.PASSWORD
     assert [each.name for each in found[own].synonyms] == [own, "ssl.key.password"]
     assert not found["ssl.client.auth"].is_sensitive
+
+
+def test_what_a_tool_has_set_for_all_brokers_past_the_controller_is_no_less_a_secret(
+    image: ClusterImage,
+) -> None:
+    values = {"ssl.key.password": "tops3cret", "zookeeper.sync.time.ms": "1"}
+    image = after(image, ConfigsReplaced(ALL_BROKERS, values))
+    (only,) = described(image, ALL_BROKERS).configs
+    assert (only.name, only.value, only.is_sensitive) == ("ssl.key.password", None, True)
+    assert "tops3cret" not in repr(only)
 
 
 def test_a_group_that_is_not_there_yet_has_configs_which_the_broker_bounds(

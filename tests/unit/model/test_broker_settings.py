@@ -70,6 +70,8 @@ def test_of_several_synonyms_the_finest_unit_wins() -> None:
         ("listener.name.ssl.ssl.client.auth", "maybe", "one of none, requested, required"),
         ("listener.name.plaintext.num.partitions", "3", "no listener can have this"),
         ("listener.name..ssl.client.auth", "none", "no listener can have this"),
+        # Nobody would look for it under this name, and so it would never be asked for.
+        ("listener.name.SSL.ssl.client.auth", "required", "small letters, listener.name.ssl.ssl"),
         ("ssl.enabled.protocols", "TLSv1.1,TLSv1.2", "list of TLSv1.2, TLSv1.3"),
         ("ssl.truststore.type", "BKS", "one of JKS, PKCS12, PEM"),
         ("ssl.provider", "x", "not built yet"),

@@ -1,19 +1,36 @@
 """Channels on which we have said everything, and the peer has not."""
 
-from headwater.net.farewell import Farewells
+from headwater.net.channel import Channel
+from headwater.net.farewell import PATIENCE_MS, Farewells
+from headwater.net.idleness import CoarseClock
+from headwater.net.service import Address
 from tests.sim.scripted_net import ScriptedChannel, SteppedLoop
 
 
 class Lab:
     def __init__(self) -> None:
         self.loop = SteppedLoop()
+        self.clock = CoarseClock(0)
         self.emptied = 0
-        self.farewells = Farewells(self.loop, self._note)
+        self.closed_ports: list[int] = []
+        self.farewells = Farewells(self.loop, self.clock, close=self._close, emptied=self._note)
 
     def channel(self, fd: int) -> ScriptedChannel:
         channel = ScriptedChannel(fd)
         self.loop.watch(channel)
         return channel
+
+    def part(self, channel: ScriptedChannel) -> None:
+        address = Address(listener="PLAINTEXT", peer_host="192.0.2.1", peer_port=channel.fileno())
+        self.farewells.part(channel, address)
+
+    def sweep(self, now_ms: int) -> None:
+        self.farewells.sweep(now_ms)
+        self.clock.now_ms = now_ms
+
+    def _close(self, channel: Channel, address: Address) -> None:
+        channel.close()
+        self.closed_ports.append(address.peer_port)
 
     def _note(self) -> None:
         self.emptied += 1
@@ -23,7 +40,7 @@ def test_what_still_comes_is_thrown_away_until_the_peer_hangs_up() -> None:
     lab = Lab()
     one, other = lab.channel(3), lab.channel(4)
     for channel in (one, other):
-        lab.farewells.part(channel)
+        lab.part(channel)
         assert channel.has_said_all
     one.feed(b"more", b"and more")
     lab.loop.run()
@@ -42,9 +59,10 @@ def test_a_peer_that_is_gone_is_not_waited_for() -> None:
     lab = Lab()
     gone, breaking = lab.channel(3), lab.channel(4)
     gone.is_broken = True
-    lab.farewells.part(gone)
+    lab.part(gone)
     assert gone.is_closed
-    lab.farewells.part(breaking)
+    assert lab.closed_ports == [3]
+    lab.part(breaking)
     breaking.is_broken = True
     lab.loop.run()
     assert breaking.is_closed
@@ -54,8 +72,22 @@ def test_patience_ends() -> None:
     lab = Lab()
     channels = [lab.channel(fd) for fd in (3, 4)]
     for channel in channels:
-        lab.farewells.part(channel)
+        lab.part(channel)
     lab.farewells.close()
     assert all(channel.is_closed for channel in channels)
     assert lab.loop.readers == {}
     assert lab.emptied == 1
+
+
+def test_who_stays_is_closed_after_a_while_and_counted_out_only_then() -> None:
+    lab = Lab()
+    early, late = lab.channel(3), lab.channel(4)
+    lab.part(early)
+    lab.sweep(1_000)
+    lab.part(late)
+    lab.sweep(PATIENCE_MS - 1)
+    assert lab.closed_ports == []
+    lab.sweep(PATIENCE_MS)
+    assert (early.is_closed, late.is_closed, lab.closed_ports) == (True, False, [3])
+    lab.sweep(PATIENCE_MS + 1_000)
+    assert (lab.closed_ports, lab.emptied, lab.loop.readers) == ([3, 4], 1, {})

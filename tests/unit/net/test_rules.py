@@ -98,7 +98,7 @@ def test_the_rate_allows_a_burst_of_one_second_and_no_more_after_a_pause() -> No
 
     def accepted() -> int:
         count = 0
-        while admission.may_accept:
+        while admission.may_accept("A"):
             admission.admit("A", f"10.0.0.{count}")
             count += 1
         return count
@@ -110,6 +110,20 @@ def test_the_rate_allows_a_burst_of_one_second_and_no_more_after_a_pause() -> No
     assert accepted() == 2
     admission.refill(100_000)
     assert accepted() == 3
+
+
+def test_a_crowd_of_clients_does_not_keep_brokers_from_each_other() -> None:
+    """KIP-402, KIP-612: limits of the whole broker leave the listener of brokers open."""
+    settings = NetworkSettings(
+        max_connections=1, max_connections_per_ip=2, max_connection_creation_rate=1
+    )
+    admission = Admission(settings, protected="BROKERS")
+    assert admission.admit("CLIENTS", "10.0.0.1") is None
+    assert not admission.may_accept("CLIENTS")
+    assert admission.admit("CLIENTS", "10.0.0.2") == "max.connections"
+    for expected in (None, None, "max.connections.per.ip"):
+        assert admission.may_accept("BROKERS")
+        assert admission.admit("BROKERS", "10.0.0.3") == expected
 
 
 def test_those_who_wait_are_called_in_order_and_only_while_there_is_room() -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from headwater.model.failures import CannotListen
+from headwater.net.connection import Connection
 from headwater.net.endpoint import Endpoint, parse_endpoints
+from headwater.net.farewell import PATIENCE_MS
 from headwater.net.held_off import HeldOff
 from headwater.net.loop import CountingLoop, crowd_on, new_loop, posting_to
 from headwater.net.receive_buffer import SMALL_BYTES
@@ -282,6 +284,31 @@ def test_a_connection_above_a_limit_is_closed_at_once_and_a_later_one_is_not(
     asyncio.run(run())
 
 
+def test_a_protected_listener_is_open_when_the_server_is_full() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        settings = NetworkSettings(max_connections=1, max_connection_creation_rate=1)
+        service = RecordedService(echo)
+        server = SocketServer(loop, settings, service, now_ms=0, protected="BROKERS")
+        clients, brokers = server.bind(
+            parse_endpoints("CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0")
+        )
+        server.start()
+        streams = []
+        for port in (clients.port, brokers.port, brokers.port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            streams.append(writer)
+            writer.write(framed(b"hello"))
+            answer = await asyncio.wait_for(reader.readexactly(9), PATIENCE_S)
+            assert answer == framed(b"hello")
+        for writer in streams:
+            writer.close()
+            await writer.wait_closed()
+        await server.stop(drain_ms=0)
+
+    asyncio.run(run())
+
+
 def test_connections_above_the_rate_wait_for_their_turn() -> None:
     """max.connection.creation.rate: as in Kafka, they are late and not refused."""
 
@@ -346,6 +373,28 @@ def test_no_more_than_a_few_are_kept_waiting() -> None:
     assert held.count == 3
     for _, other in pairs:
         other.close()
+
+
+def test_who_is_asked_to_leave_and_stays_counts_as_connected_until_it_is_closed() -> None:
+    """So is whoever fails to log in; else they could keep any number of descriptors."""
+
+    def dismiss(slot: ReplySlot, frame: memoryview) -> None:
+        echo(slot, frame)
+        connection = slot.connection
+        assert isinstance(connection, Connection)
+        connection.leave()
+
+    async def run() -> None:
+        async with running(NetworkSettings(max_connections=1), behave=dismiss) as broker:
+            stranger = await broker.connect()
+            assert await stranger.ask(b"a wrong password") == b"a wrong password"
+            assert await stranger.sees_the_end()
+            # It does not hang up.
+            assert await (await broker.connect()).sees_the_end()
+            broker.server.sweep(PATIENCE_MS)
+            assert await (await broker.connect()).ask(b"hello") == b"hello"
+
+    asyncio.run(run())
 
 
 def test_idle_connections_are_closed_and_others_are_not() -> None:

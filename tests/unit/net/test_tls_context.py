@@ -49,9 +49,12 @@ def test_a_key_comes_from_a_pem_file_from_pkcs12_or_from_the_settings_themselves
 
 def test_trusted_certificates_come_from_the_same_places(tmp_path: Path) -> None:
     pem = str(AUTHORITY.write(tmp_path / "authority.pem"))
+    remarks = tmp_path / "remarks.pem"
+    remarks.write_text(f"# Főtanúsítvány\n{AUTHORITY.pem}", encoding="utf-8")
     pkcs12 = str(OWN.write_pkcs12(tmp_path / "own.p12", AUTHORITY.certificate))
     for settings in (
         SslSettings(ssl_truststore_location=pem),
+        SslSettings(ssl_truststore_location=str(remarks)),
         SslSettings(ssl_truststore_location=pkcs12, ssl_truststore_password=RIGHT),
         SslSettings(ssl_truststore_certificates=Password(AUTHORITY.pem)),
         SslSettings(ssl_truststore_certificates=Password(AUTHORITY.pem.replace("\n", " "))),

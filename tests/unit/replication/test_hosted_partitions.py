@@ -13,6 +13,19 @@ from headwater.model.ids import NodeId, TopicId, TopicPartition
 from headwater.records.building import build_batch
 from headwater.records.record import Record
 from headwater.storage import partition_metadata
+from headwater.storage.partition_folders import future_name
+from headwater.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headwater.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -99,6 +112,64 @@ def test_of_two_folders_with_one_name_the_one_with_the_topic_s_id_serves(has_id:
     assert node.directory_of(name) == second
     (aside,) = [each for each in node.disk.names(first) if each.startswith("t-1")]
     assert aside.endswith("-stray")
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_copy_that_has_no_original_is_the_log_if_it_is_the_topic_s(is_ours: bool) -> None:
+    """A power cut may take a log that was never flushed, and leave its copy on another disk."""
+    lab = MemberLab(1)
+    (node,) = lab.nodes
+    node.ask(
+        CreateTopicsRequest(topics=(topic("t", 1, 1),), timeout_ms=1_000), CreateTopicsResponse
+    )
+    name = TopicPartition("t", 0)
+    first, second = DIRECTORIES
+    assert node.directory_of(name) == first
+    topic_id = lab.store.image.topics["t"].topic_id
+    batch = build_batch([Record(key=None, value=b"v", timestamp=1)])
+    node.ask(produce(topic_id, 0, batch), ProduceResponse)
+    node.crash()
+    copy = second / future_name(name, bytes(16))
+    node.disk.rename(first / "t-0", copy)
+    if not is_ours:
+        partition_metadata.write(node.disk, copy, TopicId(bytes(range(16))))
+    lab.run(10_000)
+    node.start()
+    lab.run(2_000)
+    hosted = node.partitions.find(*name)
+    assert hosted is not None
+    assert hosted.opened().end_offset == (1 if is_ours else 0)
+    assert copy.name not in node.disk.names(second)
+
+
+def test_a_replica_that_a_reassignment_brings_is_made_where_it_was_asked_for() -> None:
+    """KIP-113: the broker that is asked says that it has no such replica, and remembers."""
+    lab = MemberLab(2)
+    node, other = lab.nodes
+    node.ask(
+        CreateTopicsRequest(topics=(topic("t", 3, 1),), timeout_ms=1_000), CreateTopicsResponse
+    )
+    image = lab.store.image
+    states = image.topics["t"].partitions
+    numbers = tuple(n for n, state in enumerate(states) if state.replicas == (node.node_id,))
+    asked = AlterReplicaLogDir(
+        path=str(DIRECTORIES[1]), topics=(AlterReplicaLogDirTopic(name="t", partitions=numbers),)
+    )
+    answer = other.ask(AlterReplicaLogDirsRequest(dirs=(asked,)), AlterReplicaLogDirsResponse)
+    codes = {each.error_code for result in answer.results for each in result.partitions}
+    assert codes == {ErrorCode.REPLICA_NOT_AVAILABLE}
+    moves = tuple(
+        ReassignablePartition(partition_index=number, replicas=(other.node_id,))
+        for number in numbers
+    )
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=1_000, topics=(ReassignableTopic(name="t", partitions=moves),)
+    )
+    node.ask(request, AlterPartitionReassignmentsResponse)
+    lab.run(5_000)
+    homes = {other.directory_of(TopicPartition("t", number)) for number in numbers}
+    assert numbers
+    assert homes == {DIRECTORIES[1]}
 
 
 def test_a_partition_that_is_added_while_a_disk_is_broken_begins_on_another_one() -> None:

@@ -1,7 +1,8 @@
 """How fast replicas that are being moved may be fetched."""
 
 from headwater.model.ids import NodeId, TopicPartition
-from headwater.replication.throttle import Throttle, is_throttled
+from headwater.model.throttle import Throttle
+from headwater.replication.throttle import is_throttled
 
 SECOND_MS = 1_000
 

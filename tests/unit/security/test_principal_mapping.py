@@ -43,6 +43,8 @@ def test_the_first_rule_that_fits_the_whole_name_counts(name: str, principal: st
         # It fits the name, and then the nothing behind it.
         ("RULE:(.*)/<$1>/", "ab", "<ab><>"),
         (",, RULE:   /     / ,  DEFAULT ,", "   ", "     "),
+        # In Java a word has letters of English only, and this Cyrillic one looks like an a.
+        (r"RULE:^CN=(\w+)$/$1/, DEFAULT", "CN=\N{CYRILLIC SMALL LETTER A}nn", "CN=\u0430nn"),
     ],
 )
 def test_odd_rules_mean_what_they_mean_in_kafka(rules: str, name: str, principal: str) -> None:

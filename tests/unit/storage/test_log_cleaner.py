@@ -201,7 +201,7 @@ def test_replaced_files_go_after_their_delay() -> None:
     )
 
 
-@pytest.mark.parametrize("what", ["truncation", "retention", "deletion"])
+@pytest.mark.parametrize("what", ["truncation", "retention", "deletion", "move"])
 def test_a_result_is_thrown_away_when_its_sources_changed_meanwhile(what: str) -> None:
     workshop = Workshop(dataclasses.replace(COMPACTED, cleanup_policy=("compact", "delete")))
     workshop.fill()
@@ -214,6 +214,8 @@ def test_a_result_is_thrown_away_when_its_sources_changed_meanwhile(what: str) -
         case "retention":
             log.delete_records_below(20)
             log.apply_retention(workshop.now_ms)
+        case "move":
+            log.future = workshop.create("copy")
         case _:
             workshop.logs.delete(log.partition, now_ms=workshop.now_ms)
     expected = [] if what == "deletion" else contents(log)
@@ -224,6 +226,19 @@ def test_a_result_is_thrown_away_when_its_sources_changed_meanwhile(what: str) -
         assert not any(name.endswith(".cleaned") for name in workshop.disk.names(log.folder))
         assert log.first_dirty_offset is None
     assert workshop.logs.directories[0].failure is None
+
+
+def test_a_log_that_moves_to_another_directory_is_cleaned_afterwards() -> None:
+    """Or the copy could have a record from before, and lack its tombstone from after."""
+    workshop = Workshop()
+    workshop.fill()
+    workshop.log.future = workshop.create("copy")
+    workshop.tick()
+    assert not workshop.cleaner.is_busy
+    workshop.log.future = None
+    workshop.now_ms += SETTINGS.log_cleaner_backoff_ms
+    workshop.compact()
+    assert workshop.log.first_dirty_offset is not None
 
 
 def test_a_damaged_log_is_not_tried_again_and_others_may_be() -> None:

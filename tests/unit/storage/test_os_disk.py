@@ -120,6 +120,17 @@ def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
     file.close()
 
 
+def test_a_file_is_not_for_everybody_on_the_machine(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for is_kept in (False, True):
+            path = tmp_path / f"log-{is_kept}"
+            OsDisk().open(path, create=True, is_kept=is_kept).close()
+            assert path.stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(before)
+
+
 def test_status_tells_size_and_age_of_files_only(tmp_path: Path) -> None:
     disk = OsDisk()
     path = tmp_path / "log"

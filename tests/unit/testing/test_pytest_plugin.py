@@ -117,3 +117,32 @@ def test_a_test_that_stops_the_broker_does_not_take_it_from_the_next(tmp_path: P
         "    assert kafka_broker.is_running\n",
     )
     assert "2 passed" in run.stdout, run.stdout
+
+
+def test_a_broker_that_asks_for_a_login_gets_it_from_the_other_fixtures(tmp_path: Path) -> None:
+    run = pytest_on(
+        tmp_path,
+        "import pytest\n"
+        "from headwater.client.schema_registry import SchemaRegistry\n"
+        "MODULE = 'org.apache.kafka.common.security.plain.PlainLoginModule'\n"
+        "@pytest.fixture(scope='session')\n"
+        "def headwater_settings():\n"
+        "    users = f'{MODULE} required user_alice=\"secret\";'\n"
+        "    return {\n"
+        "        'listeners': 'SASL_PLAINTEXT://127.0.0.1:0',\n"
+        "        'sasl.enabled.mechanisms': 'PLAIN',\n"
+        "        'listener.name.sasl_plaintext.plain.sasl.jaas.config': users,\n"
+        "    }\n"
+        "@pytest.fixture(scope='session')\n"
+        "def headwater_client_settings():\n"
+        "    return {\n"
+        "        'security.protocol': 'SASL_PLAINTEXT',\n"
+        "        'sasl.mechanism': 'PLAIN',\n"
+        "        'sasl.username': 'alice',\n"
+        "        'sasl.password': 'secret',\n"
+        "    }\n"
+        "def test_one(kafka_topic, schema_registry):\n"
+        "    with SchemaRegistry(schema_registry.url) as registry:\n"
+        "        assert registry.register(kafka_topic, '\"string\"') == 1\n",
+    )
+    assert "1 passed" in run.stdout, run.stdout

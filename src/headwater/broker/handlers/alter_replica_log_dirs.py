@@ -1,11 +1,18 @@
-"""AlterReplicaLogDirs: move partitions to other log directories of this broker."""
+"""AlterReplicaLogDirs: move partitions to other log directories of this broker (KIP-113).
+
+The answer says that a move has begun; DescribeLogDirs tells how far it has come. What a reader
+would get wrong: a partition that is not here is refused, and its directory is remembered all the
+same. A reassignment may bring it, and then it is made there.
+"""
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
+from headwater.model.failures import HeadwaterError
 from headwater.model.ids import TopicPartition
 from headwater.security.authorization import CLUSTER, Operation
+from headwater.storage.partition_folders import MAX_NAME_CHARACTERS, UNIQUE_BYTES, future_name
 from headwater.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -40,6 +47,8 @@ def refuse(request: AlterReplicaLogDirsRequest, refusal: Refusal) -> AlterReplic
 
 def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
     """A path is compared as it is written, as Kafka does it (4.1)."""
+    if len(future_name(name, bytes(UNIQUE_BYTES))) > MAX_NAME_CHARACTERS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     target = next((each for each in broker.directories.directories if str(each.path) == path), None)
     if target is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
@@ -47,11 +56,21 @@ def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
         return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = broker.find(*name)
     if isinstance(hosted, ErrorCode):
-        return hosted
-    if name not in broker.directories or broker.directories.directory_of(name) is target:
+        broker.directories.want(name, target)
+        is_elsewhere = hosted is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else hosted
+    trouble = broker.partitions.trouble(name)
+    if trouble is not ErrorCode.NONE:
+        return trouble
+    if name not in broker.directories:
+        # It is here, but nobody has used it yet.
+        broker.directories.want(name, target)
         return ErrorCode.NONE
-    # Nothing moves logs between directories yet.
-    return ErrorCode.REPLICA_NOT_AVAILABLE
+    try:
+        broker.directories.moves.begin(name, target, hosted.topic_id, now_ms=broker.clock.now_ms())
+    except HeadwaterError as error:
+        return error.code
+    return ErrorCode.NONE
 
 
 def _response(results: dict[str, dict[int, ErrorCode]]) -> AlterReplicaLogDirsResponse:

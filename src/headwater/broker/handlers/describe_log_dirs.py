@@ -22,7 +22,7 @@ from headwater.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-# Its only replica is never behind.
+# What is written counts as soon as it is here.
 _NO_LAG: Final = 0
 _UNREADABLE_BYTES: Final = 0
 
@@ -67,13 +67,24 @@ def _describe(
         }
     except StorageError as error:
         return DescribeLogDirsResult(error_code=error.code, log_dir=path)
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for name in sorted(sizes):
-        topics.setdefault(name.topic, []).append(
-            DescribeLogDirsPartition(
-                partition_index=name.partition, partition_size=sizes[name], offset_lag=_NO_LAG
-            )
+    found = {
+        name: DescribeLogDirsPartition(
+            partition_index=name.partition, partition_size=sizes[name], offset_lag=_NO_LAG
         )
+        for name in sizes
+    }
+    # What is on its way here is not here yet, so no name comes twice.
+    for move in broker.directories.moves.into(directory):
+        if is_asked(move.partition):
+            found[move.partition] = DescribeLogDirsPartition(
+                partition_index=move.partition.partition,
+                partition_size=move.copy.size_bytes,
+                offset_lag=move.offset_lag,
+                is_future_key=True,
+            )
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for name in sorted(found):
+        topics.setdefault(name.topic, []).append(found[name])
     return DescribeLogDirsResult(
         log_dir=path,
         topics=tuple(

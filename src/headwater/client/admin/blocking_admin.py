@@ -93,6 +93,7 @@ class Admin:
     describe_features = _blocking(aio_admin.Admin.describe_features)
     update_features = _blocking(aio_admin.Admin.update_features)
     describe_log_dirs = _blocking(aio_admin.Admin.describe_log_dirs)
+    describe_replica_log_dirs = _blocking(aio_admin.Admin.describe_replica_log_dirs)
     alter_replica_log_dirs = _blocking(aio_admin.Admin.alter_replica_log_dirs)
     describe_acls = _blocking(aio_admin.Admin.describe_acls)
     create_acls = _blocking(aio_admin.Admin.create_acls)
@@ -105,6 +106,7 @@ class Admin:
     describe_transactions = _blocking(aio_admin.Admin.describe_transactions)
     describe_producers = _blocking(aio_admin.Admin.describe_producers)
     abort_transaction = _blocking(aio_admin.Admin.abort_transaction)
+    fence_producers = _blocking(aio_admin.Admin.fence_producers)
 
     def close(self) -> None:
         """Close all connections. May be called again."""

@@ -1,6 +1,7 @@
 """The cluster itself: brokers, features, log directories, rights."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from headwater import __version__
 from headwater.client.addresses import Address
@@ -10,6 +11,7 @@ from headwater.client.admin.descriptions import (
     FeatureRange,
     LogDir,
     ReplicaInfo,
+    ReplicaLogDir,
 )
 from headwater.client.arguments import place, several
 from headwater.client.cluster_metadata import BrokerNode
@@ -157,6 +159,32 @@ class ClusterCalls(Calls):
                 )
         return found
 
+    async def describe_replica_log_dirs(
+        self,
+        broker_id: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, ReplicaLogDir]:
+        """Where replicas of one broker lie, and where those go that are on the move."""
+        wanted = [place(each) for each in several(partitions, "partitions")]
+        found = dict.fromkeys(wanted, ReplicaLogDir())
+        directories = (await self.describe_log_dirs([broker_id], timeout=timeout))[broker_id]
+        for directory in directories:
+            for each in wanted:
+                info = directory.replicas.get(each)
+                if info is None:
+                    continue
+                if info.is_future:
+                    found[each] = replace(
+                        found[each], future=directory.path, future_offset_lag=info.offset_lag
+                    )
+                else:
+                    found[each] = replace(
+                        found[each], current=directory.path, current_offset_lag=info.offset_lag
+                    )
+        return found
+
     async def alter_replica_log_dirs(
         self,
         broker_id: int,
@@ -164,7 +192,12 @@ class ClusterCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Move replicas of one broker to other log directories of it."""
+        """Move replicas of one broker to other log directories of it, in the background.
+
+        `describe_replica_log_dirs` tells how far they are. A replica stays that is sent to where it
+        is: so a move is called off. A partition that the broker does not have yet is made in the
+        directory when it comes, though the call says that it is not there.
+        """
         by_path: dict[str, list[TopicPartition]] = {}
         chosen = {place(each): path for each, path in paths.items()}
         for each, path in chosen.items():

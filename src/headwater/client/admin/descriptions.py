@@ -134,6 +134,19 @@ class LogDir:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLogDir:
+    """In which log directory of a broker a replica lies, and to which one it moves, if it does.
+
+    A replica that the broker does not have lies nowhere: `current` is None then.
+    """
+
+    current: str | None = None
+    current_offset_lag: int = -1
+    future: str | None = None
+    future_offset_lag: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
     """A partition on the move."""
 
@@ -163,6 +176,14 @@ class TransactionDescription:
     timeout_ms: int
     start_time_ms: int | None
     partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedProducer:
+    """Whom a transactional id stands for, after those who had it were fenced off."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

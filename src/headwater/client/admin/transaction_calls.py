@@ -9,14 +9,17 @@ from headwater.client.admin.calls import (
     checked,
     only,
     outcome,
+    refusal,
 )
 from headwater.client.admin.descriptions import (
+    FencedProducer,
     ProducerDescription,
     TransactionDescription,
     TransactionListing,
 )
 from headwater.client.arguments import place, places, several
 from headwater.client.errors import KafkaError
+from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -27,6 +30,10 @@ from headwater.wire.messages.describe_producers import (
 from headwater.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+)
+from headwater.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
 )
 from headwater.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -148,6 +155,38 @@ class TransactionCalls(Calls):
         wanted = places(partitions)
         return await self._of_leaders(wanted, ask, self._deadline_ms(timeout))
 
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, FencedProducer]:
+        """Take transactional ids away from their producers; what these had open is aborted.
+
+        An id that nobody has had is made. Who each id stands for now is told.
+        """
+        deadline_ms = self._deadline_ms(timeout)
+        return await self._for_each(
+            several(transactional_ids, "transactional_ids"),
+            lambda each: self._fence_producer(each, deadline_ms),
+        )
+
+    async def _fence_producer(self, transactional_id: str, deadline_ms: int) -> FencedProducer:
+        answer = await self._of_coordinator(
+            TRANSACTION,
+            transactional_id,
+            InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=self._settings.request_timeout_ms,
+            ),
+            InitProducerIdResponse,
+            deadline_ms,
+            # Asked again while the transaction that was open is being aborted.
+            lambda answer: answer.error_code,
+        )
+        checked(answer.error_code, None, transactional_id)
+        if answer.producer_id < 0:
+            text = "the broker names no producer"
+            raise refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, transactional_id)
+        return FencedProducer(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+
     async def abort_transaction(
         self,
         partition: TopicPartition,
@@ -159,7 +198,7 @@ class TransactionCalls(Calls):
     ) -> None:
         """Write an abort marker for a transaction that its coordinator has forgotten (KIP-664).
 
-        Only for that: to abort one that is known, begin a producer with its transactional id.
+        Only for that: one that is known is aborted by `fence_producers`.
         """
         where = place(partition)
         topic = WritableTxnMarkerTopic(name=where.topic, partition_indexes=(where.partition,))

@@ -29,7 +29,7 @@ from headwater.client.consumer.offset_reset import (
 )
 from headwater.client.consumer.offsets import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
-from headwater.client.errors import ClientClosed
+from headwater.client.errors import ClientClosed, InvalidArgument
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -87,9 +87,11 @@ class Consumer:
     ) -> None:
         """Share topics with the other members of the group. Replaces an earlier subscription."""
         broker_matches = self._core.settings.group_protocol == "consumer"
-        self._core.subscribe(
-            subscription_to(topics, pattern, broker_matches=broker_matches, listener=listener)
-        )
+        wanted = subscription_to(topics, pattern, broker_matches=broker_matches, listener=listener)
+        if not wanted.uses_group:
+            # Kafka's consumer leaves its group then, which takes a while here: it is awaited.
+            raise InvalidArgument("subscribe to one topic at least; `await unsubscribe()` leaves")
+        self._core.subscribe(wanted)
 
     async def unsubscribe(self, timeout: float | None = None) -> None:
         """Leave the group, or let go of what was assigned by hand."""
@@ -98,7 +100,8 @@ class Consumer:
         await self._core.unsubscribe(deadline_ms=deadline_ms)
 
     def subscription(self) -> frozenset[str]:
-        return frozenset(self._core.subscription.topics)
+        """The topics that are subscribed to; of a pattern, those that it has found so far."""
+        return self._core.subscribed_topics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, whatever others do. Replaces an earlier assignment."""
@@ -112,7 +115,8 @@ class Consumer:
     async def poll(self, timeout: float = 0.0) -> list[ConsumedRecord]:
         """At most `max.poll.records` records; none if none come in time."""
         limit = self._core.settings.max_poll_records
-        return await self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+        records = await self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+        return self._core.interceptors.on_consume(records)
 
     async def poll_table(
         self, timeout: float = 0.0, max_records: int | None = None, *, views: bool = False
@@ -234,7 +238,8 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is not older than its timestamp, if any."""
         asked = {
-            place(each): whole_number(when, "a timestamp") for each, when in timestamps.items()
+            place(each): whole_number(when, "a timestamp", least=0)
+            for each, when in timestamps.items()
         }
         found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         return {each: where if where.offset >= 0 else None for each, where in found.items()}

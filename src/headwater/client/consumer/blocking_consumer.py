@@ -99,10 +99,16 @@ class Consumer:
         pattern: "str | re.Pattern[str] | None" = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Share topics with the other members of the group. Replaces an earlier subscription."""
+        """Share topics with the other members of the group. Replaces an earlier subscription.
+
+        No topics at all mean `unsubscribe`. Kafka does this.
+        """
         broker_matches = self._settings.group_protocol == "consumer"
         wanted = subscription_to(topics, pattern, broker_matches=broker_matches, listener=listener)
-        self._call(lambda: self._core.subscribe(wanted))
+        if wanted.uses_group:
+            self._call(lambda: self._core.subscribe(wanted))
+        else:
+            self.unsubscribe()
 
     def unsubscribe(self, timeout: float | None = None) -> None:
         """Leave the group, or let go of what was assigned by hand."""
@@ -111,7 +117,8 @@ class Consumer:
         self._run(self._core.unsubscribe(deadline_ms=deadline_ms), timeout)
 
     def subscription(self) -> frozenset[str]:
-        return frozenset(self._core.subscription.topics)
+        """The topics that are subscribed to; of a pattern, those that it has found so far."""
+        return self._call(self._core.subscribed_topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, whatever others do. Replaces an earlier assignment."""
@@ -126,7 +133,8 @@ class Consumer:
     def poll(self, timeout: float = 0.0) -> list[ConsumedRecord]:
         """At most `max.poll.records` records; none if none come in time."""
         limit = self._settings.max_poll_records
-        return self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+        records = self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+        return self._core.interceptors.on_consume(records)
 
     def poll_table(
         self, timeout: float = 0.0, max_records: int | None = None, *, views: bool = False
@@ -184,6 +192,9 @@ class Consumer:
 
     def wakeup(self) -> None:
         """End a poll that waits, or the next one, with `WokenUp`. For other threads."""
+        if self._is_closed:
+            # A handler of signals cannot know whether there is still somebody to be woken.
+            return
         # Not by the loop's thread alone: a poll that comes right after this may not ask it.
         self._core.wake_next()
         self._thread.post(self._core.look_up)
@@ -290,7 +301,8 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is not older than its timestamp, if any."""
         asked = {
-            place(each): whole_number(when, "a timestamp") for each, when in timestamps.items()
+            place(each): whole_number(when, "a timestamp", least=0)
+            for each, when in timestamps.items()
         }
         work = self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
         found = self._run(work, timeout)

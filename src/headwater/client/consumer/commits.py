@@ -52,17 +52,25 @@ class Commits:
         group_id: str,
         *,
         identity: Callable[[], Identity],
+        is_outside: Callable[[], bool],
         assignment: Callable[[TopicPartition], object | None],
         metrics: ConsumerMetrics,
+        watcher: CommitCallback | None,
         timeout_ms: int,
     ) -> None:
-        """`assignment` tells one assignment of a partition from the next; None is none."""
+        """`assignment` tells one assignment of a partition from the next; None is none.
+
+        `is_outside` is true of one who should be a member and is none at present.
+        `watcher` hears of every commit, whoever asked for it.
+        """
         self._cluster = cluster
         self._offsets = offsets
         self._group_id = group_id
         self._identity = identity
+        self._is_outside = is_outside
         self._assignment = assignment
         self._metrics = metrics
+        self._watcher = watcher
         self._timeout_ms = timeout_ms
         self._last: asyncio.Task[None] | None = None
         self._unfinished: set[asyncio.Task[None]] = set()
@@ -84,15 +92,8 @@ class Commits:
         chosen = dict(offsets)
         deadline_ms = self._cluster.clock.steady_ms() + self._timeout_ms
         task = self._queue(chosen, deadline_ms)
-
-        def finished(task: asyncio.Task[None]) -> None:
-            if callback is None or task.cancelled():
-                return
-            error = task.exception()
-            assert error is None or isinstance(error, KafkaError)
-            self.finished.append(FinishedCommit(callback, chosen, error))
-
-        task.add_done_callback(finished)
+        if callback is not None:
+            self._let_hear(callback, chosen, task)
 
     async def wait(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, deadline_ms: int
@@ -119,7 +120,26 @@ class Commits:
         )
         self._unfinished.add(task)
         task.add_done_callback(self._forget)
+        if self._watcher is not None:
+            self._let_hear(self._watcher, offsets, task)
         return task
+
+    def _let_hear(
+        self,
+        callback: CommitCallback,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        task: asyncio.Task[None],
+    ) -> None:
+        """Have a callback called in a later poll, when the commit has come to its end."""
+
+        def finished(task: asyncio.Task[None]) -> None:
+            if task.cancelled():
+                return
+            error = task.exception()
+            assert error is None or isinstance(error, KafkaError)
+            self.finished.append(FinishedCommit(callback, offsets, error))
+
+        task.add_done_callback(finished)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._unfinished.discard(task)
@@ -164,6 +184,13 @@ class Commits:
         assigned = {each: self._assignment(each) for each in partitions}
 
         def identity() -> Identity:
+            if self._is_outside():
+                # A group without members would take it from anybody, also from one that it has
+                # thrown out and whose records others have handled since.
+                raise CommitFailed(
+                    "this consumer is no member of its group now; "
+                    "polls must not be more than max.poll.interval.ms apart"
+                )
             now = self._identity()
             if now != then:
                 for partition, before in assigned.items():

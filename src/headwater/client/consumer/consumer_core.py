@@ -18,6 +18,7 @@ from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.fetcher import Fetcher
 from headwater.client.consumer.group_part import Committed, GroupPart
+from headwater.client.consumer.interceptors import ConsumerInterceptors
 from headwater.client.consumer.membership import Change, Rebalance
 from headwater.client.consumer.offset_reset import OffsetReset
 from headwater.client.consumer.offsets import (
@@ -63,11 +64,13 @@ class ConsumerCore:
         self._complaints = Complaints(self.state)
         self.offsets = Offsets(self.cluster, is_committed_only=settings.is_committed_only)
         self._metrics = ConsumerMetrics()
+        self.interceptors = ConsumerInterceptors(settings.interceptor_classes)
         self.group = GroupPart(
             self.cluster,
             self.state,
             self.offsets,
             settings,
+            interceptors=self.interceptors,
             metrics=self._metrics,
             changed=self._tell,
         )
@@ -104,6 +107,16 @@ class ConsumerCore:
     @property
     def subscription(self) -> Subscription:
         return self.group.subscription
+
+    def subscribed_topics(self) -> frozenset[str]:
+        if self.subscription.server_pattern is not None:
+            # What else the broker has found, it has given to other members.
+            return frozenset(partition.topic for partition in self.state.partitions)
+        return frozenset(
+            self.subscription.wanted_topics(
+                self.cluster.metadata, excludes_internal=self.settings.exclude_internal_topics
+            )
+        )
 
     def subscribe(self, subscription: Subscription) -> None:
         self._check_open()

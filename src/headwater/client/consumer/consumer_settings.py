@@ -49,6 +49,7 @@ class ConsumerSettings(ClientSettings):
     headwater_unpacked_max_bytes: int = setting(long(1), 104_857_600)
     key_deserializer: object = plugin(None)
     value_deserializer: object = plugin(None)
+    interceptor_classes: object = plugin(())
 
     @property
     def is_committed_only(self) -> bool:

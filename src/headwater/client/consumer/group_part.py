@@ -14,6 +14,7 @@ from headwater.client.consumer.consumer_member import ConsumerMember
 from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.group_session import GroupSession
+from headwater.client.consumer.interceptors import ConsumerInterceptors
 from headwater.client.consumer.members import new_member
 from headwater.client.consumer.membership import Change, Identity, Rebalance
 from headwater.client.consumer.offsets import NO_IDENTITY, Offsets
@@ -36,6 +37,7 @@ class GroupPart:
         offsets: Offsets,
         settings: ConsumerSettings,
         *,
+        interceptors: ConsumerInterceptors,
         metrics: ConsumerMetrics,
         changed: Callable[[], None],
     ) -> None:
@@ -44,11 +46,13 @@ class GroupPart:
         self._state = state
         self._offsets = offsets
         self._settings = settings
+        self._interceptors = interceptors
         self._metrics = metrics
         self._changed = changed
         self._session = self._new_session()
         self._commits = self._new_commits()
         self._commit_at_ms = self._clock.steady_ms() + settings.auto_commit_interval_ms
+        self._has_polled = False
         self.subscription = Subscription()
 
     # Membership.
@@ -86,6 +90,7 @@ class GroupPart:
 
     def polled_in_passing(self) -> bool:
         """Count a poll as life; False if there is anything to be done beside it."""
+        self._has_polled = True
         now_ms = self._clock.steady_ms()
         if (
             self._commits is not None
@@ -100,6 +105,7 @@ class GroupPart:
 
     async def begin_rebalance(self, *, deadline_ms: int) -> Rebalance | None:
         """What the application must hear of before it gets records; the poll counts as life."""
+        self._has_polled = True
         session = self._session
         if session is None or not self.subscription.uses_group:
             return None
@@ -160,6 +166,9 @@ class GroupPart:
             return NO_IDENTITY
         return self._session.member.identity
 
+    def _is_outside(self) -> bool:
+        return self.subscription.uses_group and self.committer().generation_id < 0
+
     def reader(self) -> Identity:
         """Who asks for committed offsets; only the new protocol's members say who they are."""
         is_new = self._settings.group_protocol == "consumer"
@@ -207,7 +216,7 @@ class GroupPart:
 
     def commit_now_and_then(self, *, is_due: bool = False) -> None:
         """Auto commit: what was polled before this poll is taken for handled."""
-        if self._commits is None or not self._settings.enable_auto_commit:
+        if self._commits is None or not self._commits_by_itself:
             return
         now_ms = self._clock.steady_ms()
         # One that is left out is made up for by the next; a poll does not fail for it.
@@ -225,7 +234,7 @@ class GroupPart:
     async def commit_before_losing(
         self, partitions: Iterable[TopicPartition], *, deadline_ms: int
     ) -> None:
-        if self._commits is None or not self._settings.enable_auto_commit:
+        if self._commits is None or not self._commits_by_itself:
             return
         concerned = set(partitions)
         consumed = {each: what for each, what in self.consumed().items() if each in concerned}
@@ -236,6 +245,11 @@ class GroupPart:
             return
 
     # Inside.
+
+    @property
+    def _commits_by_itself(self) -> bool:
+        """Not before a first poll: a position that was found meanwhile is nobody's progress."""
+        return self._settings.enable_auto_commit and self._has_polled
 
     def _new_session(self) -> GroupSession | None:
         group_id = self._settings.group_id
@@ -252,8 +266,10 @@ class GroupPart:
             self._offsets,
             self._settings.group_id,
             identity=self.committer,
+            is_outside=self._is_outside,
             assignment=lambda partition: self._state.partitions.get(partition),
             metrics=self._metrics,
+            watcher=self._interceptors.on_commit if self._interceptors.hear_of_commits else None,
             timeout_ms=self._settings.default_api_timeout_ms,
         )
 

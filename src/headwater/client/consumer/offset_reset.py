@@ -64,11 +64,12 @@ def parse_offset_reset(text: str) -> OffsetReset:
     if text in ("earliest", "latest", "none"):
         return OffsetReset(text)
     if text.startswith(_BY_DURATION):
-        return OffsetReset("by_duration", _milliseconds(text.removeprefix(_BY_DURATION)))
+        return OffsetReset("by_duration", parse_duration(text.removeprefix(_BY_DURATION)))
     raise ValueError("must be earliest, latest, none or by_duration:<ISO 8601 duration>")
 
 
-def _milliseconds(text: str) -> int:
+def parse_duration(text: str) -> int:
+    """A duration of ISO 8601 in milliseconds."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()) or text.endswith("T"):
         raise ValueError("must have a duration such as PT6H or P2DT30M after by_duration:")

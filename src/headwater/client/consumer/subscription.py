@@ -11,7 +11,7 @@ from typing import Protocol
 
 from headwater.client.arguments import several, topic_name
 from headwater.client.cluster_metadata import ClusterMetadata
-from headwater.client.errors import IllegalState
+from headwater.client.errors import IllegalState, InvalidRegularExpression
 from headwater.model.ids import TopicPartition
 
 
@@ -92,6 +92,9 @@ def subscription_to(
 
 def _whole(pattern: "str | re.Pattern[str]") -> Matcher:
     """Kafka's patterns must match the whole name, like RE2's on the broker's side."""
-    if isinstance(pattern, str):
+    if not isinstance(pattern, str):
+        return pattern
+    try:
         return re.compile(rf"\A(?:{pattern})\Z")
-    return pattern
+    except re.error as error:
+        raise InvalidRegularExpression(f"{pattern!r} is no pattern: {error.msg}") from error

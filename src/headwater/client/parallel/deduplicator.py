@@ -9,11 +9,14 @@
 
 A record is known by a header that its sender gives it, or by whatever a function makes of it. The
 last `window` of them are kept, in a file, so that a restart forgets nothing. What a reader would
-get wrong: this is a memory of one process. If a partition moves to another, that one's file must
-know what was handled, or a duplicate across the move is handled twice.
+get wrong: this is a memory of one process, which has its file for itself. If a partition moves to
+another, that one's file must know what was handled, or a duplicate across the move is handled
+twice. All threads of the process may use it; but two of them may ask about the same record at the
+same time, and both be told that it is new. `ParallelConsumer` sees to that.
 """
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -29,6 +32,8 @@ Identity = Callable[[ConsumedRecord], bytes | str | None]
 
 _DIGEST_BYTES: Final = 16
 _UNFLUSHED_MAX: Final = 10_000
+# For how long one that is being closed is waited for.
+_LOCKED_S: Final = 1.0
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS handled (
@@ -39,7 +44,7 @@ CREATE TABLE IF NOT EXISTS handled (
 
 
 class Deduplicator:
-    """A bounded, durable set of identities. For one thread."""
+    """A bounded, durable set of identities."""
 
     def __init__(
         self, path: Path | str, *, identity: str | Identity, window: int = 1_000_000
@@ -55,9 +60,14 @@ class Deduplicator:
         self._identity = _header(identity) if isinstance(identity, str) else identity
         self._window = window
         self._unflushed = 0
+        self._lock = threading.RLock()
         self._database: sqlite3.Connection | None = None
         try:
-            database = sqlite3.connect(path, isolation_level=None)
+            database = sqlite3.connect(
+                path, timeout=_LOCKED_S, isolation_level=None, check_same_thread=False
+            )
+            # Two processes that share a file would each believe to know all.
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")
             # The log is synced when handled records are flushed, and not for each of them.
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = FULL")
@@ -66,6 +76,8 @@ class Deduplicator:
         except sqlite3.OperationalError as error:
             folder = Path(path).absolute().parent
             why = str(error) if folder.is_dir() else f"there is no folder {folder}"
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                why = "another process has it open"
             raise StorageError(f"{path} cannot be opened: {why}") from error
         except sqlite3.DatabaseError as error:
             raise CorruptFile(f"{path} is no memory of handled records: {error}") from error
@@ -84,15 +96,16 @@ class Deduplicator:
 
     def __len__(self) -> int:
         """How many identities are remembered."""
-        first, last = (
-            self._open().execute("SELECT min(number), max(number) FROM handled").fetchone()
-        )
+        with self._lock:
+            found = self._open().execute("SELECT min(number), max(number) FROM handled")
+            first, last = found.fetchone()
         return 0 if first is None else int(last - first + 1)
 
     def is_new(self, record: ConsumedRecord) -> bool:
         """Whether it was not handled before, as far as is remembered."""
-        identity = self._of(record)
-        return identity is None or self._is_new(identity)
+        identity = self.identity_of(record)
+        with self._lock:
+            return identity is None or self._is_new(identity)
 
     def new(self, records: Iterable[ConsumedRecord]) -> Iterator[ConsumedRecord]:
         """Those of the records that were not handled before; each is asked when its turn comes."""
@@ -100,8 +113,13 @@ class Deduplicator:
 
     def handled(self, record: ConsumedRecord) -> None:
         """Remember it. Durable with the next `flush`, which comes by itself now and then."""
-        identity = self._of(record)
-        if identity is None or not self._is_new(identity):
+        identity = self.identity_of(record)
+        if identity is not None:
+            with self._lock:
+                self._remember(identity)
+
+    def _remember(self, identity: bytes) -> None:
+        if not self._is_new(identity):
             # Numbers must have no gaps, or the window would be smaller than it is said to be.
             return
         database = self._open()
@@ -115,17 +133,19 @@ class Deduplicator:
 
     def flush(self) -> None:
         """Make durable what is remembered: before a commit, so that nothing is forgotten."""
-        database = self._open()
-        database.execute("COMMIT")
-        database.execute("BEGIN")
-        self._unflushed = 0
+        with self._lock:
+            database = self._open()
+            database.execute("COMMIT")
+            database.execute("BEGIN")
+            self._unflushed = 0
 
     def close(self) -> None:
         """Flush, and close the file. May be called again."""
-        if self._database is not None:
-            self._database.execute("COMMIT")
-            self._database.close()
-            self._database = None
+        with self._lock:
+            if self._database is not None:
+                self._database.execute("COMMIT")
+                self._database.close()
+                self._database = None
 
     def _is_new(self, identity: bytes) -> bool:
         found = self._open().execute("SELECT 1 FROM handled WHERE identity = ?", (identity,))
@@ -136,7 +156,8 @@ class Deduplicator:
             raise IllegalState("the memory of handled records is closed")
         return self._database
 
-    def _of(self, record: ConsumedRecord) -> bytes | None:
+    def identity_of(self, record: ConsumedRecord) -> bytes | None:
+        """What a record is remembered by; None for one that is never a duplicate."""
         identity = self._identity(record)
         if identity is None:
             return None

@@ -9,7 +9,7 @@
 
 `run` polls and hands out until somebody calls `stop`. What a reader would get wrong: records are
 handled at least once. What was done with but not committed when a process dies, is done again by
-the next; `Deduplicator` is for those who mind.
+the next. Those who mind give it a `Deduplicator`, whose memory is made durable before each commit.
 """
 
 import logging
@@ -28,7 +28,9 @@ from headwater.client.errors import (
     KafkaError,
     RebalanceInProgress,
 )
+from headwater.client.parallel.deduplicator import Deduplicator
 from headwater.client.parallel.lanes import Job, Lanes
+from headwater.client.parallel.once import Once
 from headwater.client.parallel.progress import Progress
 from headwater.client.settings import mapping
 from headwater.model.ids import TopicPartition
@@ -49,6 +51,8 @@ class ParallelConsumer:
     are paused. A record whose handling raises is tried again `retries` times. If that does not
     help, it goes to `on_failure`, and is done with when that returns. Without `on_failure`, `run`
     ends and raises what the handler raised, and the record is not committed.
+
+    With a `deduplicator`, records that were done with before are passed over.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class ParallelConsumer:
         commit_interval_ms: int = 1_000,
         drain_timeout_ms: int = 30_000,
         on_failure: OnFailure | None = None,
+        deduplicator: Deduplicator | None = None,
     ) -> None:
         whole_number(workers, "workers", least=1)
         whole_number(max_pending, "max_pending", least=1)
@@ -80,6 +85,7 @@ class ParallelConsumer:
         self._commit_interval_ms = commit_interval_ms
         self._drain_timeout_s = drain_timeout_ms / 1000
         self._on_failure = on_failure
+        self._once = None if deduplicator is None else Once(deduplicator)
         self._clock = SystemClock()
         self._progress = Progress()
         self._changed = threading.Condition()
@@ -87,7 +93,7 @@ class ParallelConsumer:
         self._working: dict[TopicPartition, int] = {}
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
-        self._is_running = False
+        self._has_begun = False
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -107,12 +113,15 @@ class ParallelConsumer:
         self._consumer.subscribe(topics, pattern=pattern, listener=_Draining(self))
 
     def run(self, handle: Handle) -> None:
-        """Poll and hand out, until `stop` is called. Raises what a handler raised at last."""
-        if self._is_running:
-            raise IllegalState("it is running already")
+        """Poll and hand out, until `stop` is called. Raises what a handler raised at last.
+
+        Once only: what was polled and not begun would be passed over by another run.
+        """
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
-        self._is_running = True
+        if self._has_begun:
+            raise IllegalState("it runs or has run already; another run needs another consumer")
+        self._has_begun = True
         lanes = Lanes(self._workers, lambda job: self._work(handle, job))
         try:
             self._hand_out(lanes)
@@ -120,7 +129,6 @@ class ParallelConsumer:
                 self._changed.wait_for(self._is_idle, self._drain_timeout_s)
         finally:
             lanes.close(self._drain_timeout_s)
-            self._is_running = False
             self._commit()
         if self._failure is not None:
             raise self._failure
@@ -176,6 +184,8 @@ class ParallelConsumer:
             offsets = self._progress.to_commit()
         if not offsets:
             return
+        if self._once is not None:
+            self._once.flush()
         try:
             self._consumer.commit(dict(offsets))
         except (CommitFailed, RebalanceInProgress) as error:
@@ -221,7 +231,7 @@ class ParallelConsumer:
             if self._failure is not None or partition in self._leaving or not is_wanted:
                 return
             self._working[partition] = self._working.get(partition, 0) + 1
-        failure = self._attempt(handle, record)
+        failure = self._attempt_once(handle, record)
         with self._changed:
             self._working[partition] -= 1
             if failure is None:
@@ -230,6 +240,18 @@ class ParallelConsumer:
                 self._failure = self._failure or failure
                 self._stopping.set()
             self._changed.notify_all()
+
+    def _attempt_once(self, handle: Handle, record: ConsumedRecord) -> BaseException | None:
+        if self._once is None:
+            return self._attempt(handle, record)
+        try:
+            with self._once.alone(record) as is_new:
+                failure = self._attempt(handle, record) if is_new else None
+                if failure is None:
+                    self._once.done(record)
+                return failure
+        except Exception as error:  # noqa: BLE001 - of the user's identity, or of the file
+            return error
 
     def _attempt(self, handle: Handle, record: ConsumedRecord) -> BaseException | None:
         """Handle a record, again if need be; what is left of it if nothing helps.

@@ -34,8 +34,7 @@ from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
 from headwater.net.system import SystemClock, SystemDice
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from headwater.client.producer.given_tables import GivenTable
     from headwater.client.producer.table_future import TableFuture
 
 _CLOSE_S: Final = 60.0
@@ -93,19 +92,21 @@ class Producer:
         """Send a record and wait until it is confirmed."""
         return await (await self.send(topic, value, **rest))
 
-    async def send_table(self, topic: str, table: "pa.Table | pa.RecordBatch") -> "TableFuture":
-        """Send the rows of an Arrow table, without an object per row.
+    async def send_table(self, topic: str, table: "GivenTable") -> "TableFuture":
+        """Send the rows of an Arrow table, or of a data frame, without an object per row.
 
         Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
         """
+        from headwater.client.producer.given_tables import as_arrow
         from headwater.client.producer.table_batches import table_batches
         from headwater.client.producer.table_future import TableFuture
 
+        rows = as_arrow(table)
         engine = self._engine()
         deadline_ms = engine.deadline_ms()
         await engine.prepare(topic, None, deadline_ms)
         sent: list[tuple[RecordFuture, int]] = []
-        for batches in table_batches(self._core, topic, table):
+        for batches in table_batches(self._core, topic, rows):
             await self._put(batches)
             sent += [(RecordFuture(batch, 0, -1), batch.count) for _, batch in batches]
         return TableFuture(sent)

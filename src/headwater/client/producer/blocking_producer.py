@@ -33,8 +33,7 @@ from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
 from headwater.net.system import SystemClock, SystemDice
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from headwater.client.producer.given_tables import GivenTable
     from headwater.client.producer.table_future import TableFuture
 
 _NET_S: Final = 5.0
@@ -93,18 +92,20 @@ class Producer:
             taken.add_done_callback(self._interceptors.on_acknowledgement)
         return taken
 
-    def send_table(self, topic: str, table: "pa.Table | pa.RecordBatch") -> "TableFuture":
-        """Send the rows of an Arrow table, without an object per row.
+    def send_table(self, topic: str, table: "GivenTable") -> "TableFuture":
+        """Send the rows of an Arrow table, or of a data frame, without an object per row.
 
         Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
         """
         # Arrow takes a while to load, so only those who use it wait for it.
+        from headwater.client.producer.given_tables import as_arrow
         from headwater.client.producer.table_batches import table_batches
         from headwater.client.producer.table_future import TableFuture
 
+        rows = as_arrow(table)
         self._prepare(topic, None, self._engine.deadline_ms())
         sent: list[tuple[RecordFuture, int]] = []
-        for batches in table_batches(self._core, topic, table):
+        for batches in table_batches(self._core, topic, rows):
             self._put(batches)
             sent += [(RecordFuture(batch, 0, -1), batch.count) for _, batch in batches]
         return TableFuture(sent)

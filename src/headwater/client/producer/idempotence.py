@@ -12,8 +12,9 @@ from headwater.client.cluster_client import ClusterClient
 from headwater.client.errors import KafkaError, KafkaTimeout, error_for
 from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
+from headwater.client.producer.producer_identity import ProducerIdentity
 from headwater.client.producer.producer_settings import ProducerSettings
-from headwater.client.producer.sequencing import GAPS, ProducerIdentity
+from headwater.client.producer.sequencing import GAPS
 from headwater.model.errors import ErrorCode
 from headwater.wire.messages.init_producer_id import (
     InitProducerIdRequest,

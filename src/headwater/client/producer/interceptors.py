@@ -7,12 +7,11 @@ neither the record nor the interceptors behind it. Kafka does this.
 """
 
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headwater.client.interceptor_methods import interceptors_of, methods_of
 from headwater.client.producer.record_future import RecordFuture
-from headwater.model.failures import InvalidSetting
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -35,11 +34,10 @@ class Interceptors:
     __slots__ = ("_acknowledged", "_sending", "are_any")
 
     def __init__(self, given: object) -> None:
-        if not isinstance(given, Sequence) or isinstance(given, str):
-            raise InvalidSetting("interceptor.classes must be a list of objects")
-        self._sending = _methods(given, "on_send")
-        self._acknowledged = _methods(given, "on_acknowledgement")
-        self.are_any = bool(given)
+        interceptors = interceptors_of(given)
+        self._sending = methods_of(interceptors, "on_send")
+        self._acknowledged = methods_of(interceptors, "on_acknowledgement")
+        self.are_any = bool(interceptors)
 
     def on_send(
         self,
@@ -83,8 +81,3 @@ class Interceptors:
                 intercept(future)
             except Exception:  # noqa: BLE001 - as above
                 _LOG.warning("an interceptor's on_acknowledgement failed", exc_info=True)
-
-
-def _methods(given: Sequence[object], name: str) -> list[Callable[[Any], Any]]:
-    found = [getattr(each, name, None) for each in given]
-    return [each for each in found if callable(each)]

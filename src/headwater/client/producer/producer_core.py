@@ -273,7 +273,7 @@ def _joined(queue: PartitionQueue, record: UnplacedRecord) -> RecordFuture | Non
 def _serialized(serialize: Callable[[Any], bytes], value: Any, what: str) -> bytes:
     try:
         made = serialize(value)
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise SerializationFailed(f"the {what} could not be serialized: {error}") from error
     if made.__class__ is not bytes:
         check_serialized(made, what)

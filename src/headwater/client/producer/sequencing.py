@@ -17,11 +17,12 @@ of them by heart. That gives exactly-once and order as long as this side keeps f
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from headwater.client.producer.producer_batch import ProducerBatch
+from headwater.client.producer.producer_identity import NO_IDENTITY, ProducerIdentity
 from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
+from headwater.model.ids import NO_SEQUENCE
 from headwater.records.header import sequence_after
 
 # How many batches of a producer a broker knows again.
@@ -29,20 +30,6 @@ _REMEMBERED: Final = 5
 
 GAPS = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 """How a broker says that a batch does not follow the last one it has of the producer."""
-
-
-class ProducerIdentity(NamedTuple):
-    """A producer id and its epoch."""
-
-    producer_id: int = NO_PRODUCER
-    epoch: int = NO_EPOCH
-
-    @property
-    def is_known(self) -> bool:
-        return self.producer_id != NO_PRODUCER
-
-
-NO_IDENTITY: Final = ProducerIdentity()
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from headwater.client.producer.sequencing import ProducerIdentity
+from headwater.client.producer.producer_identity import ProducerIdentity
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition
 from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -24,8 +24,9 @@ from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMeta
 from headwater.client.producer.idempotence import Idempotence
 from headwater.client.producer.partition_queues import PartitionQueue
 from headwater.client.producer.producer_batch import ProducerBatch
+from headwater.client.producer.producer_identity import ProducerIdentity
 from headwater.client.producer.producer_settings import ProducerSettings
-from headwater.client.producer.sequencing import GAPS, ProducerIdentity
+from headwater.client.producer.sequencing import GAPS
 from headwater.client.producer.transaction_requests import (
     add_offsets,
     add_partitions,

@@ -65,7 +65,7 @@ def find_class_path() -> str:
             return os.pathsep.join(chosen)
     raise ServerUnavailable(
         "the ZooKeeper server comes with pyspark, which is not installed: "
-        f"pip install headwater[cluster], or set {JARS_VARIABLE} to a folder with its jars"
+        f"pip install 'headwater[cluster]', or set {JARS_VARIABLE} to a folder with its jars"
     )
 
 

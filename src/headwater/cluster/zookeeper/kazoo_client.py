@@ -27,7 +27,8 @@ def new_client(hosts: str, timeout_s: float, post: Post) -> Any:
         kazoo = importlib.import_module("kazoo.client")
     except ModuleNotFoundError as error:
         raise InvalidSetting(
-            "zookeeper.connect needs kazoo, which is not installed: pip install headwater[cluster]"
+            "zookeeper.connect needs kazoo, which is not installed: "
+            "pip install 'headwater[cluster]'"
         ) from error
     # What there is to say of the connection, the keeper says.
     quiet = logging.getLogger("headwater.kazoo")

@@ -3,7 +3,7 @@
 from typing import Final
 from urllib.parse import quote, unquote
 
-from headwater.cluster.config_entities import is_entity_name
+from headwater.cluster.config_entities import is_entity_name, node_name
 from headwater.cluster.image import ALL_BROKERS, ConfigResource
 from headwater.cluster.zookeeper import acl_nodes
 from headwater.model.config_terms import ResourceType
@@ -108,7 +108,7 @@ def config_entity(resource: ConfigResource) -> str:
     if resource.resource_type is ResourceType.BROKER and resource.name == ALL_BROKERS:
         return f"{kind}/{_DEFAULT}"
     # Names of topics and brokers have no letter that this changes.
-    return f"{kind}/{quote(resource.name, safe='-_.~')}"
+    return f"{kind}/{node_name(quote(resource.name, safe='-_.~'))}"
 
 
 def client_folder(user: ConfigResource) -> str:

@@ -33,7 +33,7 @@ def alter_users_in_zookeeper(
         timeouts = importlib.import_module("kazoo.handlers.threading")
     except ModuleNotFoundError as error:
         raise InvalidSetting(
-            "this needs kazoo, which is not installed: pip install headwater[cluster]"
+            "this needs kazoo, which is not installed: pip install 'headwater[cluster]'"
         ) from error
     quiet = logging.getLogger("headwater.kazoo")
     quiet.setLevel(logging.ERROR)

@@ -15,7 +15,7 @@ def reader_schema(options: AvroOptions, topic: str | None) -> Schema:
     if options.schema is not None:
         return parse_schema(options.schema)
     subject = options.subject_of(topic, None)
-    registry = PatientRegistry(options.registry_url)
+    registry = PatientRegistry(options.registry)
     try:
         return newest(registry, subject)
     finally:

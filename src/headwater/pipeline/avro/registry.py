@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
+from headwater.client.registry_settings import URL
 from headwater.client.schema_registry import (
     RegisteredSchema,
     RegistryRefused,
@@ -20,6 +21,7 @@ from headwater.client.schema_registry import (
 )
 from headwater.pipeline.avro.reading import AvroReader
 from headwater.pipeline.avro.schemas import Schema, parse_schema
+from headwater.pipeline.avro_options import RegistryAccess
 from headwater.pipeline.failures import SchemaUnfit
 from headwater.pipeline.kept_clients import KeptClients
 
@@ -30,6 +32,7 @@ _PAUSES_S: Final = (0.1, 0.3, 1.0, 3.0)
 _SECOND_QUESTION_S: Final = 0.5
 _REFERENCES_MAX: Final = 100
 _SERVER_FAULT: Final = 500
+_SCHEMA: Final = "schema"
 
 
 class PatientRegistry:
@@ -37,13 +40,13 @@ class PatientRegistry:
 
     def __init__(
         self,
-        url: str,
+        access: RegistryAccess,
         *,
         pauses_s: tuple[float, ...] = _PAUSES_S,
         timeout_s: float = _TIMEOUT_S,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._registry = SchemaRegistry(url, timeout=timeout_s)
+        self._registry = SchemaRegistry(access.url, access.settings, timeout=timeout_s)
         self._pauses_s = pauses_s
         self._pause = pause
 
@@ -128,8 +131,9 @@ class RegistryReader(AvroReader):
     """Reads columns, and asks a registry for the schemas of writers."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._registry = PatientRegistry(settings["url"])
-        super().__init__(parse_schema(settings["schema"]), self._registry.by_id)
+        others = {name: text for name, text in settings.items() if name not in (URL, _SCHEMA)}
+        self._registry = PatientRegistry(RegistryAccess(settings[URL], others))
+        super().__init__(parse_schema(settings[_SCHEMA]), self._registry.by_id)
 
     def close(self) -> None:
         self._registry.close()
@@ -138,6 +142,6 @@ class RegistryReader(AvroReader):
 _readers: Final = KeptClients(RegistryReader)
 
 
-def kept_avro_reader(url: str, schema: str) -> AvroReader:
+def kept_avro_reader(access: RegistryAccess, schema: str) -> AvroReader:
     """The reader of this process for a reader's schema, which has all that it refers to."""
-    return _readers.get({"url": url, "schema": schema})
+    return _readers.get({**access.settings, URL: access.url, _SCHEMA: schema})

@@ -9,7 +9,7 @@ run it once for each place that its result is used in otherwise.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from headwater.pipeline.avro.registry import kept_avro_reader
 from headwater.pipeline.avro.schema_text import schema_text
 from headwater.pipeline.avro.schemas import parse_schema
 from headwater.pipeline.avro.walking import AnyArray
-from headwater.pipeline.avro_options import AvroOptions
+from headwater.pipeline.avro_options import AvroOptions, RegistryAccess
 from headwater.pipeline.failures import OptionRefused, UnparsableRecord
 from headwater.records.plain_values import nulls
 
@@ -38,6 +38,7 @@ def from_avro(
     column: "Column | str",
     *,
     registry: str,
+    settings: Mapping[str, str] | None = None,
     subject: str | None = None,
     schema: str | None = None,
     mode: str = "FAILFAST",
@@ -45,18 +46,20 @@ def from_avro(
     """Values of a column of bytes, each written with the schema whose id it begins with.
 
     They are read as `schema` says, the text of an Avro schema, or as the newest one of `subject`.
-    What cannot be read stops the query, or is null in mode PERMISSIVE.
+    What cannot be read stops the query, or is null in mode PERMISSIVE. `settings` say how the
+    registry is entered, as `basic.auth.user.info` and `ssl.ca.location`.
     """
     if mode.upper() not in _MODES:
         raise OptionRefused(f"mode must be one of {', '.join(_MODES)}, not {mode}")
     if (schema is None) == (subject is None):
         raise OptionRefused("from_avro needs a schema or a subject, one of the two")
-    options = AvroOptions(part="value", registry_url=registry, schema=schema, subject=subject)
+    access = RegistryAccess(registry, dict(settings or {}))
+    options = AvroOptions(part="value", registry=access, schema=schema, subject=subject)
     text = schema_text(reader_schema(options, None))
     is_strict = mode.upper() == _MODES[0]
 
     def read(values: Values) -> Values:
-        found = kept_avro_reader(registry, text).read(_binary(values))
+        found = kept_avro_reader(access, text).read(_binary(values))
         if found.unreadable and is_strict:
             reason = found.unreadable[min(found.unreadable)]
             raise UnparsableRecord(f"a value cannot be read as Avro: {reason}")
@@ -67,7 +70,7 @@ def from_avro(
 
 
 def record_columns(
-    part: str, registry: str, schema: str, reason: str, *, is_strict: bool
+    part: str, registry: RegistryAccess, schema: str, reason: str, *, is_strict: bool
 ) -> "Column":
     """The columns of a key or value, in frames of records, and one more: why it cannot be read.
 

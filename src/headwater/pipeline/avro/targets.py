@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructField, StructType
 
+    from headwater.pipeline.avro_options import RegistryAccess
+
 
 def targets_of(
     schema: "StructType",
     avro: "Mapping[str, AvroOptions]",
     topic: str | None,
-    reach: "Callable[[str], PatientRegistry]" = PatientRegistry,
+    reach: "Callable[[RegistryAccess], PatientRegistry]" = PatientRegistry,
 ) -> dict[str, AvroTarget]:
     """For each column with Avro. `SchemaUnfit`, `OptionRefused` or the registry's own refusal."""
     found = {}
@@ -36,7 +38,7 @@ def targets_of(
         if options.schema_id is not None and options.schema is not None:
             found[part] = AvroTarget(options.schema_id, options.schema)
             continue
-        registry = reach(options.registry_url)
+        registry = reach(options.registry)
         try:
             found[part] = _target(schema[part], options, topic, registry)
         finally:

@@ -9,11 +9,13 @@ sink that has a key and the column for it gets such rows with `__deleted`; other
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.pipeline.avro_options import known_schemas
 from headwater.pipeline.connect.postgresql import DELETED
 from headwater.pipeline.failures import OptionRefused
+from headwater.pipeline.settings_files import SETTINGS_FILE
 from headwater.pipeline.sink_options import read_sink_options
 
 if TYPE_CHECKING:
@@ -62,8 +64,12 @@ def import_rows(
     key: str | None = None,
     running: Running,
     avro: AvroValues | None = None,
+    settings_file: Path | str | None = None,
 ) -> "StreamingQuery":
-    """Rows of a connector into a topic, exactly once."""
+    """Rows of a connector into a topic, exactly once.
+
+    `settings_file` has settings of clients, of brokers and of a registry, such as those of a login.
+    """
     from pyspark.sql import functions
 
     from headwater.pipeline.data_source import with_targets
@@ -80,6 +86,7 @@ def import_rows(
         "kafka.bootstrap.servers": bootstrap_servers,
         "topic": topic,
         "delivery": "exactly-once",
+        **_named(settings_file),
         **({} if avro is None else avro.options()),
     }
     chosen = with_targets(records.schema, read_sink_options(sink, is_streaming=True))
@@ -98,11 +105,12 @@ def export_rows(
     key: str | None = None,
     running: Running,
     avro: AvroValues | None = None,
+    settings_file: Path | str | None = None,
 ) -> "StreamingQuery":
     """Records of a topic into a connector.
 
     JSON needs a `schema`, which has the columns as Spark's DDL says them. Avro has the columns that
-    the registry says.
+    the registry says. `settings_file` has settings of clients, such as those of a login.
     """
     if (schema is None) == (avro is None):
         raise OptionRefused("JSON needs a schema with the columns, and Avro a registry: which one?")
@@ -112,12 +120,17 @@ def export_rows(
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
+        .options(**_named(settings_file))
         .options(**({} if avro is None else avro.options()))
         .load()
     )
     rows = avro_rows(records, key) if schema is None else rows_of(records, schema, key)
     writer = rows.writeStream.format("headwater-connect")
     return _start(_with(writer, connector, options), running)
+
+
+def _named(settings_file: Path | str | None) -> dict[str, str]:
+    return {} if settings_file is None else {SETTINGS_FILE: str(Path(settings_file).resolve())}
 
 
 def expect_key(key: str | None, columns: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from headwater.pipeline.avro.reader_schemas import missing_subject, newest
 from headwater.pipeline.avro.registry import PatientRegistry
 from headwater.pipeline.avro.resolution import resolve
 from headwater.pipeline.avro.schemas import Record, Schema, parse_schema
-from headwater.pipeline.avro_options import AvroOptions
+from headwater.pipeline.avro_options import AvroOptions, RegistryAccess
 from headwater.pipeline.failures import OptionRefused, SchemaUnfit
 from headwater.pipeline.jobs.avro_parts import source_avro, with_schema
 from headwater.pipeline.jobs.document import Place
@@ -28,15 +28,15 @@ Complaint = tuple[Place, str]
 class Registries(Protocol):
     """Where registries are reached."""
 
-    def at(self, url: str) -> PatientRegistry:
-        """The registry at an address, which is to be closed."""
+    def at(self, access: RegistryAccess) -> PatientRegistry:
+        """A registry, which is to be closed."""
 
 
 class ReachedRegistries:
     """Over the network, and without trying again."""
 
-    def at(self, url: str) -> PatientRegistry:
-        return PatientRegistry(url, pauses_s=(), timeout_s=_PATIENCE_S)
+    def at(self, access: RegistryAccess) -> PatientRegistry:
+        return PatientRegistry(access, pauses_s=(), timeout_s=_PATIENCE_S)
 
 
 def of_source(
@@ -69,7 +69,7 @@ def reader_in_reach(
     subject = _subject(options, topic, given)
     if registries is None:
         return given
-    registry = registries.at(options.registry_url)
+    registry = registries.at(options.registry)
     try:
         if given is None:
             return newest(registry, subject or options.subject_of(topic, None))
@@ -121,7 +121,7 @@ def why_unwritable(
     subject = _subject(options, topic, given)
     if registries is None or subject is None:
         return None
-    registry = registries.at(options.registry_url)
+    registry = registries.at(options.registry)
     try:
         if options.use_latest or options.schema is None:
             is_missing = registry.latest(subject) is None

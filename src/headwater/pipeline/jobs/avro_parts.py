@@ -1,24 +1,29 @@
 """The Avro of a pipeline, in the words of sources and sinks; and its columns, from the registry."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.client.registry_settings import URL
 from headwater.pipeline.avro.column_types import column_type, ddl
 from headwater.pipeline.avro.reader_schemas import reader_schema
 from headwater.pipeline.avro.schema_text import schema_text
 from headwater.pipeline.avro.schemas import Schema
 from headwater.pipeline.avro_options import (
     AUTO_REGISTER,
-    URL,
     USE_LATEST,
     AvroOptions,
+    RegistryAccess,
     SubjectNaming,
+    registry_access,
 )
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.jobs.ddl import Field
 from headwater.pipeline.jobs.spec import Decoding, PipelineSpec, SinkSpec, SourceSpec
+from headwater.pipeline.jobs.topic_options import topic_options
+from headwater.pipeline.settings_files import SETTINGS_FILE, settings_in
 
 NO_REGISTRY = "Avro needs a schema registry: set registry, such as http://127.0.0.1:8081"
 
@@ -28,13 +33,13 @@ def source_avro(source: SourceSpec, spec: PipelineSpec) -> dict[str, AvroOptions
     found = {}
     for part, decoding in (("key", source.key), ("value", source.value)):
         if decoding is not None and decoding.avro is not None:
-            url = source.registry or spec.registry
-            if url is None:
+            registry = source_registry(source, spec)
+            if registry is None:
                 raise OptionRefused(NO_REGISTRY)
             avro = decoding.avro
             found[part] = AvroOptions(
                 part=part,
-                registry_url=url,
+                registry=registry,
                 schema=avro.schema,
                 subject=avro.subject,
                 naming=SubjectNaming(avro.strategy or SubjectNaming.TOPIC.value),
@@ -42,16 +47,28 @@ def source_avro(source: SourceSpec, spec: PipelineSpec) -> dict[str, AvroOptions
     return found
 
 
+def source_registry(source: SourceSpec, spec: PipelineSpec) -> RegistryAccess | None:
+    """The registry of a source, which is entered with the settings that brokers are."""
+    return registry_access(_file_of(source.options, spec), source.registry or spec.registry)
+
+
+def _file_of(options: Mapping[str, str], spec: PipelineSpec) -> dict[str, str]:
+    """What the file says that goes with the options of a topic."""
+    told = {name.lower(): text for name, text in topic_options(spec, options).items()}
+    file = told.get(SETTINGS_FILE.lower())
+    return settings_in(file) if file else {}
+
+
 def sink_avro(sink: SinkSpec, spec: PipelineSpec) -> dict[str, str]:
     """What a sink that writes Avro is told besides its own options."""
     encoding = sink.encoding
     if encoding is None or not encoding.parts:
         return {}
-    url = encoding.registry or spec.registry
-    if url is None:
+    registry = registry_access(_file_of(sink.options, spec), encoding.registry or spec.registry)
+    if registry is None:
         raise OptionRefused(NO_REGISTRY)
     found = {
-        URL: url,
+        URL: registry.url,
         AUTO_REGISTER: str(encoding.register).lower(),
         USE_LATEST: str(encoding.latest).lower(),
     }

@@ -27,10 +27,9 @@ from headwater.pipeline.jobs.spec import (
     SourceSpec,
     StepSpec,
 )
+from headwater.pipeline.jobs.topic_options import topic_options
 from headwater.pipeline.sink_options import SinkOptions, read_sink_options
 from headwater.pipeline.source_options import SourceOptions, read_source_options
-
-BOOTSTRAP: Final = "kafka.bootstrap.servers"
 
 _TIMES: Final = ("timestamp", "timestamp_ntz")
 # Whether a file format can write anything but new rows: none can.
@@ -85,12 +84,6 @@ def check_pipeline(
     if topics is not None:
         problems += [document.problem(place, text) for place, text in _of_topics(spec, topics)]
     return sorted(problems, key=lambda each: each.line)
-
-
-def topic_options(spec: PipelineSpec, options: Mapping[str, str]) -> dict[str, str]:
-    """A topic's options, with the pipeline's brokers where it names none itself."""
-    default = {} if spec.bootstrap is None else {BOOTSTRAP: spec.bootstrap}
-    return {**default, **options}
 
 
 def _of_sources(

@@ -18,6 +18,8 @@ from headwater.pipeline.jobs.spec import Coding, Decoding, SourceSpec
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from headwater.pipeline.avro_options import RegistryAccess
+
 # Names that no schema of a user has.
 _BROKEN: Final = "__broken"
 _PARSED: Final = "__parsed_"
@@ -26,7 +28,11 @@ _ERRORS: Final = "__headwater.errors."
 
 
 def decode(
-    records: "DataFrame", source: SourceSpec, registry: str | None, *, keeps_broken: bool
+    records: "DataFrame",
+    source: SourceSpec,
+    registry: "RegistryAccess | None",
+    *,
+    keeps_broken: bool,
 ) -> "DataFrame":
     """Rows of fields. Records that do not parse are left out, or else stop the query."""
     decodings = _decodings(source)
@@ -46,7 +52,7 @@ def decode(
 
 
 def dead_letters(
-    records: "DataFrame", source: SourceSpec, pipeline: str, registry: str | None
+    records: "DataFrame", source: SourceSpec, pipeline: str, registry: "RegistryAccess | None"
 ) -> "DataFrame | None":
     """The records that do not parse, with the reason added to their headers."""
     decodings = {
@@ -86,7 +92,10 @@ def _decodings(source: SourceSpec) -> dict[str, Decoding]:
 
 
 def _parsed(
-    records: "DataFrame", decodings: dict[str, Decoding], mode: str, registry: str | None
+    records: "DataFrame",
+    decodings: dict[str, Decoding],
+    mode: str,
+    registry: "RegistryAccess | None",
 ) -> "DataFrame":
     columns = {
         _PARSED + part: _read_avro(part, decoding, mode, registry)
@@ -97,7 +106,9 @@ def _parsed(
     return records.withColumns(columns)
 
 
-def _read_avro(part: str, decoding: Decoding, mode: str, registry: str | None) -> "Column":
+def _read_avro(
+    part: str, decoding: Decoding, mode: str, registry: "RegistryAccess | None"
+) -> "Column":
     assert registry is not None, "refused when the schema was asked for"
     is_strict = mode == "FAILFAST"
     return record_columns(part, registry, decoding.schema, _BROKEN, is_strict=is_strict)

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
 
-from headwater.pipeline.jobs.avro_parts import with_columns
-from headwater.pipeline.jobs.checking import source_options, topic_options
+from headwater.pipeline.avro_options import RegistryAccess
+from headwater.pipeline.jobs.avro_parts import source_registry, with_columns
+from headwater.pipeline.jobs.checking import source_options
 from headwater.pipeline.jobs.connector_port import Connectors
 from headwater.pipeline.jobs.decoding import dead_letters, decode, latest_per_key
 from headwater.pipeline.jobs.document import refuse
 from headwater.pipeline.jobs.graph import in_order
 from headwater.pipeline.jobs.python_document import load_module
 from headwater.pipeline.jobs.spec import PipelineSpec, PythonStep, SourceSpec, StepSpec, Watermark
+from headwater.pipeline.jobs.topic_options import topic_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,8 +82,8 @@ class Frames:
         topic = source_options(source, self._spec).subscription.only_topic
         return with_columns(source, self._spec, topic)
 
-    def _registry(self, source: SourceSpec) -> str | None:
-        return source.registry or self._spec.registry
+    def _registry(self, source: SourceSpec) -> RegistryAccess | None:
+        return source_registry(source, self._spec)
 
     def _files(self, source: SourceSpec) -> "DataFrame":
         reader = self._spark.readStream.format(source.format)

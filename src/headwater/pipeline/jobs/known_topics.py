@@ -5,6 +5,7 @@ from typing import Final
 
 from headwater.client import Admin
 from headwater.client.errors import KafkaTimeout
+from headwater.client.settings import shared_settings
 
 # A check is for people who wait.
 _PATIENCE_S: Final = 3.0
@@ -14,7 +15,7 @@ class BrokerTopics:
     """The topics of clusters that are asked for once each."""
 
     def known(self, client: Mapping[str, str]) -> set[str]:
-        with Admin({**client, "client.id": "headwater-pipeline-check"}) as admin:
+        with Admin({**shared_settings(client), "client.id": "headwater-pipeline-check"}) as admin:
             try:
                 return set(admin.list_topics(include_internal=True, timeout=_PATIENCE_S))
             except KafkaTimeout as error:

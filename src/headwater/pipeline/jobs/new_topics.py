@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from headwater.client import Admin, NewTopic
 from headwater.client.errors import TopicAlreadyExists
-from headwater.pipeline.jobs.checking import topic_options
+from headwater.client.settings import shared_settings
 from headwater.pipeline.jobs.spec import NewTopicSpec, PipelineSpec
+from headwater.pipeline.jobs.topic_options import topic_options
 from headwater.pipeline.sink_options import read_sink_options
 
 
@@ -14,7 +15,7 @@ def create_topics(spec: PipelineSpec) -> None:
     for options, new in _wanted(spec):
         read = read_sink_options(topic_options(spec, options), is_streaming=True)
         assert read.topic is not None, "refused when the pipeline was checked"
-        with Admin(dict(read.client)) as admin:
+        with Admin(shared_settings(read.client)) as admin:
             if read.topic in admin.list_topics():
                 continue
             topic = NewTopic(

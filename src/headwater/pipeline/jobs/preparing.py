@@ -13,13 +13,15 @@ from headwater.pipeline.jobs.spec import PipelineSpec, Trigger
 
 
 def read_file(
-    file: Path, *, bootstrap: str | None = None
+    file: Path, *, bootstrap: str | None = None, settings: Path | None = None
 ) -> tuple[Document, PipelineSpec, list[Problem]]:
-    """`bootstrap` wins over the file's. `PipelineRefused` if the file cannot be read at all."""
+    """`bootstrap` and `settings` win over the file's. `PipelineRefused` if it cannot be read."""
     document = load_document(file)
     spec, problems = read_pipeline(document)
     if bootstrap is not None:
         spec = replace(spec, bootstrap=bootstrap)
+    if settings is not None:
+        spec = replace(spec, settings=settings.resolve())
     return document, spec, problems
 
 
@@ -31,9 +33,10 @@ def checked(
     grammar: Grammar | None,
     topics: Topics | None,
     registries: Registries | None = None,
+    settings: Path | None = None,
 ) -> PipelineSpec:
     """The pipeline of a file. `PipelineRefused` with all that is wrong with it."""
-    document, spec, problems = read_file(file, bootstrap=bootstrap)
+    document, spec, problems = read_file(file, bootstrap=bootstrap, settings=settings)
     problems += check_pipeline(
         document,
         spec,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.jobs.avro_parts import sink_avro
-from headwater.pipeline.jobs.checking import topic_options
 from headwater.pipeline.jobs.connector_port import Connectors, SinkBatch
 from headwater.pipeline.jobs.outgoing_records import as_records
 from headwater.pipeline.jobs.spec import HEADWATER, PipelineSpec, SinkSpec, Trigger
+from headwater.pipeline.jobs.topic_options import topic_options
 from headwater.pipeline.stream_writing import topic_writer
 
 if TYPE_CHECKING:

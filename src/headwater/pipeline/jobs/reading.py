@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.jobs.document import Document, Problem
 from headwater.pipeline.jobs.section import Section
 from headwater.pipeline.jobs.sink_reading import read_sink
@@ -21,6 +22,7 @@ from headwater.pipeline.jobs.spec import (
     StepSpec,
 )
 from headwater.pipeline.jobs.sql_names import tables_in
+from headwater.pipeline.settings_files import settings_in
 
 VERSION: Final = 1
 # Names of pipelines and sinks are names of folders, too.
@@ -44,6 +46,7 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[Problem]]:
         checkpoint=_path(top.text("checkpoint") or "./checkpoints", folder),
         bootstrap=top.text("bootstrap"),
         registry=top.text("registry"),
+        settings=_settings(top, folder),
         sources=_sources(top, folder),
         steps=_steps(top, folder),
         sinks=_sinks(top, folder),
@@ -68,6 +71,18 @@ def _name(top: Section, file: Path) -> str:
 def _path(text: str, folder: Path) -> Path:
     """Relative to the file of the pipeline, wherever the command is run."""
     return (folder / Path(text[:_LONGEST_PATH]).expanduser()).resolve()
+
+
+def _settings(top: Section, folder: Path) -> Path | None:
+    text = top.text("settings")
+    if text is None:
+        return None
+    path = _path(text, folder)
+    try:
+        settings_in(path)
+    except OptionRefused as error:
+        top.refuse(str(error), "settings")
+    return path
 
 
 def _session(top: Section) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from headwater.pipeline.jobs.spec import (
     SinkSpec,
     Trigger,
 )
+from headwater.pipeline.settings_files import beside
 
 _USUAL: Final = Trigger(every_ms=1_000)
 _AVAILABLE_NOW: Final = "available-now"
@@ -39,6 +40,8 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
         options["path"] = str((folder / options["path"]).resolve())
+    if is_topic:
+        options = beside(options, folder)
     return SinkSpec(
         name=name or _usual_name(source, connector or chosen, options),
         place=section.place,

@@ -13,6 +13,7 @@ from headwater.pipeline.jobs.ddl import BadSchema, Field, read_schema
 from headwater.pipeline.jobs.durations import duration_ms
 from headwater.pipeline.jobs.section import Section
 from headwater.pipeline.jobs.spec import HEADWATER, Coding, Decoding, SourceSpec, Watermark
+from headwater.pipeline.settings_files import beside
 
 RECORD: Final = "record"
 
@@ -35,6 +36,8 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
         options["path"] = str((folder / options["path"]).resolve())
+    if is_topic:
+        options = beside(options, folder)
     return SourceSpec(
         name=name,
         place=section.place,

@@ -186,6 +186,8 @@ class PipelineSpec:
     sinks: tuple[SinkSpec, ...]
     bootstrap: str | None = None
     registry: str | None = None
+    # A file of client settings, for brokers and registry.
+    settings: Path | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     restarts: Restarts = field(default_factory=Restarts)

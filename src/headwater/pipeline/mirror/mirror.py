@@ -136,14 +136,14 @@ class Mirror:
 
     def _connect(self, stack: ExitStack) -> _Clusters:
         options = self._options
-        source = stack.enter_context(Admin(bootstrap_servers=options.source))
-        target = stack.enter_context(Admin(bootstrap_servers=options.target))
+        source = stack.enter_context(Admin(options.source_admin()))
+        target = stack.enter_context(Admin(options.target_admin()))
         clusters = _Clusters(
             source=source,
             target=target,
             originals=stack.enter_context(RangeReader(options.reading())),
             copies=stack.enter_context(RangeReader(options.at_target())),
-            producer=stack.enter_context(Producer(bootstrap_servers=options.target)),
+            producer=stack.enter_context(Producer(options.target_admin())),
             source_id=source.describe_cluster().cluster_id,
             target_id=target.describe_cluster().cluster_id,
         )

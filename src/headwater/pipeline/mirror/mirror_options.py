@@ -7,7 +7,8 @@ from typing import Final
 
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.producer.producer_settings import read_producer_settings
-from headwater.client.settings import read_settings
+from headwater.client.settings import read_settings, shared_settings
+from headwater.client.settings_parts import consumer_part, producer_part
 from headwater.pipeline.failures import OptionRefused
 from headwater.pipeline.mirror.naming import Naming, Wanted
 from headwater.pipeline.sink_options import Delivery
@@ -48,8 +49,9 @@ class MirrorOptions:
     idle_ms: int = 500
     slice_ms: int = 5_000
     chunk_bytes: int = 32 * 1024 * 1024
-    source_settings: Mapping[str, str] = field(default_factory=dict)
-    target_settings: Mapping[str, str] = field(default_factory=dict)
+    # Of the consumer and of the producer, and how all other clients get in.
+    source_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    target_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def is_exactly_once(self) -> bool:
@@ -61,9 +63,15 @@ class MirrorOptions:
     def writing(self) -> dict[str, str]:
         return {**_WRITING, **self.target_settings, "bootstrap.servers": self.target}
 
+    def source_admin(self) -> dict[str, str]:
+        return {**shared_settings(self.source_settings), "bootstrap.servers": self.source}
+
+    def target_admin(self) -> dict[str, str]:
+        return {**shared_settings(self.target_settings), "bootstrap.servers": self.target}
+
     def at_target(self) -> dict[str, str]:
         """For reading notes; uncommitted ones are nobody's business."""
-        return {"bootstrap.servers": self.target, "isolation.level": "read_committed"}
+        return {**self.target_admin(), "isolation.level": "read_committed"}
 
 
 def mirror_options(
@@ -80,8 +88,13 @@ def mirror_options(
     refresh_s: float = 5.0,
     source_settings: Mapping[str, str] | None = None,
     target_settings: Mapping[str, str] | None = None,
+    source_file: Mapping[str, str] | None = None,
+    target_file: Mapping[str, str] | None = None,
 ) -> MirrorOptions:
-    """`InvalidSetting`, with the reason in one line, where something is wrong."""
+    """`InvalidSetting`, with the reason in one line, where something is wrong.
+
+    What files say is for all kinds of clients; what is of no use in a mirror is left out.
+    """
     if not _ALIAS.fullmatch(alias):
         raise OptionRefused(f"the name of a cluster has letters, digits, _ and -, not {alias}")
     if delivery not in {each.value for each in Delivery}:
@@ -105,12 +118,22 @@ def mirror_options(
         groups=None if groups is None else _pattern("groups", groups),
         replication_factor=replication_factor,
         refresh_ms=int(refresh_s * 1000),
-        source_settings=dict(source_settings or {}),
-        target_settings=dict(target_settings or {}),
+        source_settings={
+            **_served(consumer_part(source_file or {})),
+            **(source_settings or {}),
+        },
+        target_settings={
+            **_served(producer_part(target_file or {})),
+            **(target_settings or {}),
+        },
     )
     read_settings(ConsumerSettings, options.reading(), {})
     read_producer_settings(options.writing(), {})
     return options
+
+
+def _served(part: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in part.items() if name not in _NOT_TO_BE_SET}
 
 
 def _pattern(name: str, text: str) -> re.Pattern[str]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.client import Admin, Producer
 from headwater.client.errors import KafkaError
@@ -25,9 +25,10 @@ class SlotTask:
     source_cluster: str
     slot: int
     ranges: tuple[CopyRange, ...]
-    source: Mapping[str, str]
-    target: Mapping[str, str]
-    producer: Mapping[str, str]
+    # Not for logs: logins are among them.
+    source: Mapping[str, str] = field(repr=False)
+    target: Mapping[str, str] = field(repr=False)
+    producer: Mapping[str, str] = field(repr=False)
     is_exactly_once: bool
     chunk_bytes: int
     slice_ms: int

@@ -19,6 +19,9 @@ _log: Final = logging.getLogger("headwater.authorizer")
 REMEMBERED_MOST: Final = 20_000
 """Answers that are kept at one time; whoever asks for more names than that pays for each."""
 
+LONGEST_NAME: Final = 255
+"""Of names that are longer no answer is kept, nor all of it logged: they may have megabytes."""
+
 _SUPER_USER: Final = Verdict(True)
 
 Question = tuple[Requester, Operation, Resource | ResourceKind]
@@ -75,6 +78,8 @@ class AclAuthorizer:
             verdict = self._index.judge_any(requester, operation, target)
         else:
             verdict = self._index.judge(requester, operation, target)
+        if isinstance(target, Resource) and len(target.name) > LONGEST_NAME:
+            return verdict
         if len(self._answers) >= REMEMBERED_MOST:
             self._answers.clear()
         self._answers[question] = verdict
@@ -98,4 +103,6 @@ def _write_down(question: Question, verdict: Verdict) -> None:
 def _named(target: Resource | ResourceKind) -> str:
     if isinstance(target, ResourceKind):
         return f"any {kafka_name(target)}"
-    return f"{kafka_name(target.kind)}:{target.name}"
+    name = target.name
+    shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    return f"{kafka_name(target.kind)}:{shown}"

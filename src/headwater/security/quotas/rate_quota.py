@@ -5,11 +5,15 @@ and nothing is refused. What was charged is done, so the wait is for what comes 
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from headwater.model.requester import Principal
 from headwater.security.quotas.limits import Limit, Limits, Sharing
 from headwater.security.quotas.rates import SampledRate, Window
 from headwater.security.quotas.remembered import Remembered
+
+LONGEST_CLIENT_ID: Final = 255
+"""What a client calls itself is remembered for an hour, and so no more than this of it."""
 
 
 class Who(NamedTuple):
@@ -17,6 +21,10 @@ class Who(NamedTuple):
 
     user: str
     client_id: str
+
+    @classmethod
+    def of(cls, principal: Principal, client_id: str) -> "Who":
+        return cls(principal.name, client_id[:LONGEST_CLIENT_ID])
 
 
 class Use(NamedTuple):

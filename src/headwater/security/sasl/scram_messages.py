@@ -18,6 +18,9 @@ from typing import Final
 from headwater.model.failures import SaslRefused
 from headwater.security.sasl.text import read_text
 
+LONGEST_BYTES: Final = 16_384
+"""No honest message is as long, and to read half a megabyte would keep all others waiting."""
+
 _NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64: Final = r"[A-Za-z0-9+/]+={0,2}"
@@ -152,6 +155,8 @@ def unescaped(name: str) -> str:
 
 
 def _match(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
+    if len(token) > LONGEST_BYTES:
+        raise SaslRefused(f"{len(token)} bytes are no {what} of SCRAM")
     found = pattern.fullmatch(read_text(token))
     if found is None:
         raise SaslRefused(f"no {what} of SCRAM")

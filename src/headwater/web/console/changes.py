@@ -11,14 +11,20 @@ from typing import Any, Final
 
 from headwater.client.admin.descriptions import ConfigResource
 from headwater.model.ids import TopicPartition
-from headwater.web.console.context import Call, whole
+from headwater.web.console.context import Call
+from headwater.web.console.fields import whole, whole_int32
 from headwater.web.console.group_resets import read_plan
 from headwater.web.console.html import link_to
-from headwater.web.console.refusals import bad_request
+from headwater.web.console.refusals import bad_request, not_found
 from headwater.web.console.schemas import expect_registry
+from headwater.web.console.topics import known_topic
 from headwater.web.console.transactions import abort
 
-PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "null")
+PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "json-schema", "null")
+REGISTERED_FORMATS: Final = ("avro", "json-schema")
+"""Those that need a registry: they take JSON, and the newest schema of the topic."""
+
+_HIGH_WATERMARK: Final = -1
 
 DONE: Final = {
     "topic-created": "The topic was created.",
@@ -27,6 +33,7 @@ DONE: Final = {
     "config-set": "The config was set.",
     "config-reset": "The config is back at its default.",
     "record-sent": "The record was written.",
+    "records-deleted": "The records were deleted.",
     "offsets-reset": "The offsets were reset.",
     "group-deleted": "The group was deleted.",
     "transaction-aborted": "The transaction was aborted.",
@@ -50,7 +57,7 @@ async def create_topic(call: Call) -> Done:
         name,
         partitions=_count(call, "partitions"),
         replication_factor=_count(call, "replicas"),
-        configs=named_lines(call.fields.get("configs", ""), "configs"),
+        configs=call.named("configs"),
     )
     call.console.survey.forget()
     return Done(done="topic-created", where=link_to("topics", name))
@@ -66,7 +73,8 @@ async def delete_topic(call: Call) -> Done:
 
 async def add_partitions(call: Call) -> Done:
     name = call.parts[0]
-    await call.admin.create_partitions({name: whole(call.field("partitions"), "partitions")})
+    partitions = whole_int32(call.field("partitions"), "partitions")
+    await call.admin.create_partitions({name: partitions})
     call.console.survey.forget()
     return Done(done="partitions-added", where=link_to("topics", name))
 
@@ -84,10 +92,9 @@ async def change_config(call: Call) -> Done:
 async def produce(call: Call) -> Done:
     """One record. No key is the key null; a value is null only if its format says so."""
     topic = call.parts[0]
-    partition = call.fields.get("partition", "").strip()
+    partition = await _partition(call, topic)
     key_format = call.fields.get("key_format", "") or "text"
     key = call.fields.get("key", "")
-    headers = named_lines(call.fields.get("headers", ""), "headers")
     sent = await call.console.connections.producer().send_and_wait(
         topic,
         await _bytes(
@@ -97,8 +104,8 @@ async def produce(call: Call) -> Done:
             is_key=False,
         ),
         key=None if key == "" else await _bytes(call, key, key_format, is_key=True),
-        partition=whole(partition, "partition") if partition else None,
-        headers=[(name, value.encode()) for name, value in headers.items()],
+        partition=partition,
+        headers=[(name, value.encode()) for name, value in call.named("headers").items()],
     )
     return Done(
         done="record-sent",
@@ -106,6 +113,20 @@ async def produce(call: Call) -> Done:
         partition=sent.partition,
         offset=sent.offset,
     )
+
+
+async def delete_records(call: Call) -> Done:
+    """All that are there now; or those of one partition, or those before an offset."""
+    name = call.parts[0]
+    call.expect_confirmation(name, "these records shall be deleted")
+    known = known_topic(await call.survey(topic=name), name)
+    partition = await _partition(call, name)
+    numbers = [each.partition for each in known.partitions] if partition is None else [partition]
+    offset = call.fields.get("offset", "").strip()
+    before = whole(offset, "offset") if offset else _HIGH_WATERMARK
+    await call.admin.delete_records({TopicPartition(name, each): before for each in numbers})
+    call.console.survey.forget()
+    return Done(done="records-deleted", where=link_to("topics", name))
 
 
 async def reset_offsets(call: Call) -> Done:
@@ -124,32 +145,40 @@ async def delete_group(call: Call) -> Done:
 
 
 async def abort_transaction(call: Call) -> Done:
-    place = TopicPartition(call.field("topic"), whole(call.field("partition"), "partition"))
+    topic = call.field("topic")
+    number = whole(call.field("partition"), "partition")
+    await _expect_partition(call, topic, number)
+    place = TopicPartition(topic, number)
     producer_id = whole(call.field("producer_id"), "producer_id")
     call.expect_confirmation(str(producer_id), "its transaction shall be aborted")
     await abort(call.admin, place, producer_id)
     return Done(done="transaction-aborted", where=link_to("transactions"))
 
 
-def named_lines(text: str, what: str) -> dict[str, str]:
-    """`name=value`, a line each."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        name, is_pair, value = line.partition("=")
-        if not is_pair or not name.strip():
-            raise bad_request(f"'{what}' has a name=value on each line, and not '{line[:60]}'.")
-        found[name.strip()] = value.strip()
-    return found
-
-
 def _count(call: Call, name: str) -> int:
     """A number, or -1: the broker chooses."""
-    number = whole(call.fields.get(name, ""), name, -1)
+    number = whole_int32(call.fields.get(name, ""), name, -1)
     if number == 0 or number < -1:
         raise bad_request(f"'{name}' is 1 or more, or empty for what the brokers have as default.")
     return number
+
+
+async def _partition(call: Call, topic: str) -> int | None:
+    """Where a record shall go; None: by its key.
+
+    Looked up first: a producer would make a topic that is not there, and wait for a partition
+    that may yet be added.
+    """
+    given = call.fields.get("partition", "").strip()
+    number = whole(given, "partition") if given else None
+    await _expect_partition(call, topic, number or 0)
+    return number
+
+
+async def _expect_partition(call: Call, topic: str, number: int) -> None:
+    known = known_topic(await call.survey(topic=topic), topic)
+    if not 0 <= number < len(known.partitions):
+        raise not_found(f"'{topic}' has no partition {number}.")
 
 
 async def _bytes(call: Call, text: str, given_as: str, *, is_key: bool) -> bytes | None:
@@ -166,8 +195,8 @@ async def _bytes(call: Call, text: str, given_as: str, *, is_key: bool) -> bytes
                 return bytes.fromhex(text)
             except ValueError as error:
                 raise bad_request(f"This is no hex: {error}.") from None
-        case "avro":
-            return await _avro(call, _json(text), is_key=is_key)
+        case "avro" | "json-schema":
+            return await _registered(call, _json(text), given_as, is_key=is_key)
         case _:
             raise bad_request(f"'{given_as}' is none of {', '.join(PRODUCE_FORMATS)}.")
 
@@ -179,14 +208,16 @@ def _json(text: str) -> Any:
         raise bad_request(f"This is no JSON: {error}.") from None
 
 
-async def _avro(call: Call, value: Any, *, is_key: bool) -> bytes:
+async def _registered(call: Call, value: Any, given_as: str, *, is_key: bool) -> bytes:
     """With the latest schema that the registry has for this topic."""
     from headwater.client.avro import AvroSerializer
+    from headwater.client.json_schema import JsonSerializer
 
     registry = expect_registry(call.console.connections.registry)
+    kind = AvroSerializer if given_as == "avro" else JsonSerializer
 
     def serialize() -> bytes:
         topic = call.parts[0]
-        return AvroSerializer(registry, topic=topic, is_key=is_key, use_latest_version=True)(value)
+        return kind(registry, topic=topic, is_key=is_key, use_latest_version=True)(value)
 
     return await asyncio.to_thread(serialize)

@@ -6,12 +6,18 @@ cluster and says so on its pages, because that is when somebody looks at them.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from headwater.client.aio import Admin, Consumer, Producer
 from headwater.client.errors import SerializationFailed
-from headwater.client.schema_registry import RegistryUnreachable, SchemaNotFound, SchemaRegistry
-from headwater.web.console.decoding import AVRO_PREFIX_BYTES, ReadAvro
+from headwater.client.registered_values import RegisteredDeserializer, schema_id_of
+from headwater.client.schema_registry import (
+    RegisteredSchema,
+    RegistryUnreachable,
+    SchemaNotFound,
+    SchemaRegistry,
+)
+from headwater.web.console.decoding import PREFIX_BYTES, ReadRegistered, Registered
 
 API_TIMEOUT_MS: Final = 8_000
 REGISTRY_TIMEOUT_S: Final = 5.0
@@ -26,14 +32,22 @@ class Connections:
     """Made inside a running loop, and used on it."""
 
     def __init__(
-        self, bootstrap: str, options: Mapping[str, object], *, registry_url: str | None = None
+        self,
+        bootstrap: str,
+        options: Mapping[str, object],
+        *,
+        registry_url: str | None = None,
+        registry_settings: Mapping[str, object] | None = None,
     ) -> None:
         """`options` are client settings under Kafka's names, such as those of TLS.
+
+        `registry_settings` are such of the registry's client, under Confluent's names.
 
         Raises `InvalidSetting`, also where a registry is given and fastavro is not installed.
         """
         self.bootstrap = bootstrap
-        self.registry_url = registry_url
+        # For pages: whoever reads them need not know the password.
+        self.registry_url = None if registry_url is None else _without_logins(registry_url)
         self._settings: dict[str, object] = {
             "client.id": _CLIENT_ID,
             **options,
@@ -42,12 +56,12 @@ class Connections:
         self.admin = Admin({**self._settings, "default.api.timeout.ms": API_TIMEOUT_MS})
         self._producer: Producer | None = None
         self.registry: SchemaRegistry | None = None
-        self._deserializer: ReadAvro | None = None
+        self._deserializer: ReadRegistered | None = None
         if registry_url:
-            from headwater.client.avro import AvroDeserializer
-
-            self.registry = SchemaRegistry(registry_url, timeout=REGISTRY_TIMEOUT_S)
-            self._deserializer = AvroDeserializer(self.registry)
+            self.registry = SchemaRegistry(
+                registry_url, registry_settings, timeout=REGISTRY_TIMEOUT_S
+            )
+            self._deserializer = _AnyDeserializer(self.registry)
 
     def consumer(self, *, committed_only: bool = False, max_wait_ms: int = 500) -> Consumer:
         """One in no group, which is closed by whoever asked for it.
@@ -81,8 +95,8 @@ class Connections:
             )
         return self._producer
 
-    def avro(self) -> ReadAvro | None:
-        """What reads Avro, for one page; it blocks. None without a registry."""
+    def registered(self) -> ReadRegistered | None:
+        """What reads values with schemas, for one page; it blocks. None without a registry."""
         return None if self._deserializer is None else _Reading(self._deserializer)
 
     async def close(self) -> None:
@@ -93,19 +107,44 @@ class Connections:
             await asyncio.to_thread(self.registry.close)
 
 
+def _without_logins(urls: str) -> str:
+    shown = []
+    for each in urls.split(","):
+        scheme, mark, rest = each.strip().rpartition("://")
+        shown.append(f"{scheme}{mark}{rest.rpartition('@')[2]}")
+    return ",".join(shown)
+
+
+class _AnyDeserializer(RegisteredDeserializer[str]):
+    """Reads a value by the type of its schema. What is JSON is left to whoever shows it."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        from headwater.client.avro import AvroDeserializer
+
+        super().__init__(registry)
+        self._avro = AvroDeserializer(registry)
+
+    def __call__(self, raw: bytes) -> Registered:
+        schema_type = self._schema_of(schema_id_of(raw))
+        return Registered(schema_type, None if schema_type == "JSON" else self._avro(raw))
+
+    def _parsed(self, schema: RegisteredSchema) -> str:
+        return schema.schema_type
+
+
 class _Reading:
     """Asks a registry in vain a few times for a page, and not for each of its records.
 
-    Bytes that begin with a zero are often no Avro, and each of them would name a schema of its own.
+    Bytes that begin with a zero often have no schema, and each of them would name one of its own.
     """
 
-    def __init__(self, deserializer: ReadAvro) -> None:
+    def __init__(self, deserializer: ReadRegistered) -> None:
         self._deserializer = deserializer
         self._unknown: dict[bytes, str] = {}
         self._failure: str | None = None
 
-    def __call__(self, raw: bytes) -> Any:
-        prefix = raw[:AVRO_PREFIX_BYTES]
+    def __call__(self, raw: bytes) -> Registered:
+        prefix = raw[:PREFIX_BYTES]
         failure = self._failure or self._unknown.get(prefix)
         if failure is not None:
             raise SerializationFailed(failure)

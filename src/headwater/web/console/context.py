@@ -1,20 +1,18 @@
 """What all requests share, and what one of them asks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
 
 from headwater.client.aio import Admin
 from headwater.model.ports import Clock
 from headwater.web.console.connections import Connections
+from headwater.web.console.fields import named_lines, whole
 from headwater.web.console.paging import PAGE_SIZE
 from headwater.web.console.record_search import RecordSearches
 from headwater.web.console.refusals import bad_request
 from headwater.web.console.survey import Remembered, Survey
 from headwater.web.console.tailing import Tails
 from headwater.web.console.throughput import MetricsWatch
-
-_NUMBER_CHARS_MAX: Final = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +38,8 @@ class Call:
     parts: Sequence[str]
     query: Mapping[str, str]
     fields: Mapping[str, str]
+    objects: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Those fields of JSON that are objects themselves."""
 
     @property
     def admin(self) -> Admin:
@@ -79,18 +79,13 @@ class Call:
             raise bad_request(f"'{name}' is missing.")
         return given
 
+    def named(self, name: str) -> dict[str, str]:
+        """Names and values: an object of JSON as it is; of a form, `name=value` a line each."""
+        if name in self.objects:
+            return dict(self.objects[name])
+        return named_lines(self.fields.get(name, ""), name)
+
     def expect_confirmation(self, name: str, what: str) -> None:
         """Whoever destroys something types its name."""
         if self.fields.get("confirm", "") != name:
             raise bad_request(f"Nothing was done: type '{name}' to confirm that {what}.")
-
-
-def whole(text: str, name: str, default: int | None = None) -> int:
-    """A whole number, as people type it; the default for nothing."""
-    given = text.strip()
-    if not given and default is not None:
-        return default
-    digits = given.removeprefix("-")
-    if not digits.isascii() or not digits.isdecimal() or len(digits) > _NUMBER_CHARS_MAX:
-        raise bad_request(f"'{name}' is a whole number, and not '{given[:40]}'.")
-    return int(given)

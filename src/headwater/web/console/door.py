@@ -9,15 +9,16 @@ read, and one that changes something may do so.
 
 import asyncio
 import json
+import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from headwater.client.errors import KafkaError
 from headwater.model.failures import HeadwaterError
@@ -26,12 +27,14 @@ from headwater.web.console.changes import Done
 from headwater.web.console.context import Call, Console
 from headwater.web.console.html import Html
 from headwater.web.console.pages.frame import Frame, failure_page
+from headwater.web.console.records import RawBytes
 from headwater.web.console.refusals import Refusal, bad_request, refusal_for
 from headwater.web.console.tailing import TailWish
 from headwater.web.requests import (
     BodyBrokeOff,
     BodyTooLarge,
     BodyTooSlow,
+    EveryPath,
     match_path,
     path_parts,
     read_body,
@@ -48,10 +51,12 @@ BODY_BYTES_MAX: Final = 2_000_000
 FIELDS_MAX: Final = 100
 QUERY_CHARS_MAX: Final = 32_000
 
+log = logging.getLogger(__name__)
+
 API: Final = "api"
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_NO_FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 Read = Callable[[Call], Awaitable[Any]]
 Change = Callable[[Call], Awaitable[Done]]
@@ -67,12 +72,18 @@ class Path:
     read: Read | None = None
     view: View | None = None
     change: Change | None = None
+    shows_forms: bool = False
+    """Whether the form of the change is on this very page, and shown again if it is refused."""
 
 
 def application(console: Console, paths: Sequence[Path], assets: "Assets") -> Starlette:
     """An ASGI application."""
     door = _Door(console, paths, assets)
-    return Starlette(routes=[Route("/{path:path}", door.answer, methods=list(_METHODS))])
+    return Starlette(
+        routes=[EveryPath(door.answer)],
+        # Starlette raises the failure again afterwards, so that the log has it.
+        exception_handlers={Exception: door.answer_to_a_failure},
+    )
 
 
 class _Door:
@@ -89,10 +100,19 @@ class _Door:
             guard.check_host(request.headers.get("host"), self._console.hosts)
             if given[0] == "assets" and request.method in ("GET", "HEAD"):
                 return self._assets.answer(given[1:], request.headers.get("if-none-match"))
+            if given == ["healthz"]:
+                return Response("ok\n", media_type="text/plain")
             guard.check_reader(request.headers)
             response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
         except HeadwaterError as error:
             response = self._refused(refusal_for(error), is_api=is_api)
+        response.headers.update({**guard.HEADERS, "Cache-Control": "no-store"})
+        return response
+
+    async def answer_to_a_failure(self, request: Request, _: Exception) -> Response:
+        """What no handler has foreseen is a fault of the console's; it says no more than that."""
+        refusal = Refusal(500, "The console has failed at this. Its log says how.")
+        response = self._refused(refusal, is_api=path_parts(request)[0] == API)
         response.headers.update({**guard.HEADERS, "Cache-Control": "no-store"})
         return response
 
@@ -119,7 +139,7 @@ class _Door:
             if parts is None:
                 continue
             if request.method in ("GET", "HEAD") and path.read is not None:
-                call = self._call(request, parts, {})
+                call = self._call(request, parts)
                 return await self._read(call, path, is_api)
             if request.method == "POST" and path.change is not None:
                 return await self._change(request, parts, path, is_api)
@@ -140,6 +160,8 @@ class _Door:
         facts = await path.read(call)
         if isinstance(facts, TailWish) and is_api:
             return _TailResponse(self._console, facts)
+        if isinstance(facts, RawBytes):
+            return _download(facts)
         if is_api:
             return _json_response(asdict(facts))
         if path.view is None:
@@ -153,20 +175,41 @@ class _Door:
         guard.check_origin(request.headers)
         if self._console.is_read_only:
             raise Refusal(403, "This console only reads. Start it with --changes to change things.")
-        fields = await _fields(request, is_api=is_api)
-        if not is_api:
-            guard.check_token(fields.pop(guard.TOKEN_FIELD, ""), self._console.token)
-        done = await path.change(self._call(request, parts, fields))
+        call = await self._filled_call(request, parts, is_api=is_api)
+        try:
+            done = await path.change(call)
+        except HeadwaterError as error:
+            if is_api or not path.shows_forms:
+                raise
+            return await self._form_again(call, path, refusal_for(error))
+        _log_change(request, done)
         if is_api:
             return _json_response(asdict(done))
         return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
 
-    def _call(self, request: Request, parts: Sequence[str], fields: Mapping[str, str]) -> Call:
+    async def _form_again(self, call: Call, path: Path, refusal: Refusal) -> Response:
+        """The page with what was typed: whoever wrote a long value shall not write it twice."""
+        assert path.read is not None
+        assert path.view is not None
+        facts = await path.read(replace(call, query={}))
+        frame = replace(self._frame(), refusal=refusal.message, given=call.fields)
+        return _page(path.view(facts, frame), refusal.status)
+
+    async def _filled_call(self, request: Request, parts: list[str], *, is_api: bool) -> Call:
+        call = self._call(request, parts)
+        raw = await _body(request, is_api=is_api)
+        if is_api:
+            return replace(call, **_from_json(raw))
+        fields = dict(_pairs(raw.decode("latin-1")))
+        guard.check_token(fields.pop(guard.TOKEN_FIELD, ""), self._console.token)
+        return replace(call, fields=fields)
+
+    def _call(self, request: Request, parts: Sequence[str]) -> Call:
         text = request.scope["query_string"].decode("latin-1")
         if len(text) > QUERY_CHARS_MAX:
             raise Refusal(414, "The address is too long.")
         query = dict(_pairs(text))
-        return Call(console=self._console, parts=parts, query=query, fields=fields)
+        return Call(console=self._console, parts=parts, query=query, fields={})
 
     def _frame(self, query: Mapping[str, str] | None = None) -> Frame:
         connections = self._console.connections
@@ -200,22 +243,20 @@ class _TailResponse(StreamingResponse):
             self._tails.give_place_back()
 
 
-async def _fields(request: Request, *, is_api: bool) -> dict[str, str]:
-    """The fields of a form; or those of a JSON object, whose numbers are texts here as well."""
+async def _body(request: Request, *, is_api: bool) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     wanted = _JSON if is_api else _FORM
     if kind != wanted:
         # Also what keeps forms of elsewhere from the JSON interface: they cannot say this.
         raise Refusal(415, f"This is sent as {wanted}.")
     try:
-        raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
+        return await read_body(request, bytes_max=BODY_BYTES_MAX)
     except BodyTooLarge as error:
         raise Refusal(413, f"{error}.") from None
     except BodyTooSlow as error:
         raise Refusal(408, f"{error}.") from None
     except BodyBrokeOff as error:
         raise Refusal(400, f"{error}.") from None
-    return _from_json(raw) if is_api else dict(_pairs(raw.decode("latin-1")))
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -225,7 +266,13 @@ def _pairs(text: str) -> list[tuple[str, str]]:
         raise bad_request(f"At most {FIELDS_MAX} fields are read.") from None
 
 
-def _from_json(raw: bytes) -> dict[str, str]:
+class _Given(TypedDict):
+    fields: dict[str, str]
+    objects: dict[str, dict[str, str]]
+
+
+def _from_json(raw: bytes) -> _Given:
+    """The fields of a JSON object, whose numbers are texts here, as those of a form are."""
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError):
@@ -233,20 +280,23 @@ def _from_json(raw: bytes) -> dict[str, str]:
     if not isinstance(given, dict):
         raise bad_request("The body is a JSON object.")
     fields = {str(name): _text(value) for name, value in given.items() if value is not None}
+    objects = {
+        str(name): {key: _text(each) for key, each in value.items()}
+        for name, value in given.items()
+        if isinstance(value, dict)
+    }
     try:
-        "".join([*fields, *fields.values()]).encode()
+        json.dumps(given, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         # JSON can write halves of surrogate pairs, which nothing else takes.
         raise bad_request("The body has characters that are none.") from None
-    return fields
+    return {"fields": fields, "objects": objects}
 
 
 def _text(value: object) -> str:
     match value:
         case bool():
             return "true" if value else ""
-        case dict():
-            return "\n".join(f"{name}={_text(each)}" for name, each in value.items())
         case str():
             return value
         case int() | float():
@@ -255,8 +305,26 @@ def _text(value: object) -> str:
             return json.dumps(value)
 
 
+def _log_change(request: Request, done: Done) -> None:
+    """Who did what. The path is as it was sent, and so has no character that a log would obey."""
+    who = request.client.host if request.client else "somebody"
+    what = "/".join(path_parts(request))
+    log.info("%s: %s by POST /%s", who, done.done, what)
+
+
 def _page(page: Html, status: int) -> Response:
     return Response(page.encode("utf-8", "backslashreplace"), status, media_type="text/html")
+
+
+def _download(raw: RawBytes) -> Response:
+    """To be kept and not shown: what strangers wrote is no page, whatever it looks like."""
+    quoted = _NO_FILE_NAME.sub("_", raw.file_name)
+    disposition = f'attachment; filename="{quoted}"'
+    return Response(
+        raw.content,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": disposition},
+    )
 
 
 def _json_response(answer: "DataclassInstance | object", status: int = 200) -> Response:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.model.ids import TopicPartition
+from headwater.web.console.fields import whole, whole_int32
 from headwater.web.console.refusals import bad_request
 
 WAYS: Final = ("earliest", "latest", "offset", "time", "shift")
@@ -112,9 +113,10 @@ def read_plan(text: str) -> dict[TopicPartition, int]:
         words = line.split()
         if not words:
             continue
-        if len(words) != 3 or not words[1].isdecimal() or not words[2].isdecimal():
+        if len(words) != 3 or any(each.startswith("-") for each in words[1:]):
             raise bad_request("This is no plan: a line is 'topic partition offset'.")
-        found[TopicPartition(words[0], int(words[1]))] = int(words[2])
+        place = TopicPartition(words[0], whole_int32(words[1], "partition"))
+        found[place] = whole(words[2], "offset")
     if not found:
         raise bad_request("The plan is empty: it names no partition.")
     return found

@@ -9,11 +9,14 @@ from headwater.client.aio import Admin
 from headwater.client.errors import KafkaError
 from headwater.model.ids import TopicPartition
 from headwater.web.console.paging import Page, page_of
-from headwater.web.console.refusals import not_found
+from headwater.web.console.refusals import bad_request, not_found
 from headwater.web.console.survey import Survey, is_offline
 
 GROUPS_AT_ONCE: Final = 8
 MEMBERS_SHOWN_MAX: Final = 500
+GROUP_SORTS: Final = ("name", "lag")
+GROUPS_SORTED_MAX: Final = 500
+"""By lag: each of them has to be asked for it."""
 
 _DEAD: Final = "dead"
 _END: Final = -1
@@ -40,6 +43,7 @@ class GroupList:
     groups: Page[GroupRow]
     search: str
     state: str
+    sort: str
     states: tuple[str, ...]
     all_groups: int
 
@@ -67,6 +71,16 @@ class LagRow:
     lag: int | None
     client: str | None
 
+    @property
+    def is_beyond_the_end(self) -> bool:
+        """The log was cut, or made anew: what is written next will not be read."""
+        return self.offset is not None and self.end is not None and self.offset > self.end
+
+    @property
+    def has_missed_records(self) -> bool:
+        """The next ones to read were deleted before the group came to them."""
+        return self.offset is not None and self.start is not None and self.offset < self.start
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetail:
@@ -88,7 +102,7 @@ class GroupDetail:
 
 
 async def group_list(
-    admin: Admin, survey: Survey, *, search: str, state: str, page: int, size: int
+    admin: Admin, survey: Survey, *, search: str, state: str, sort: str, page: int, size: int
 ) -> GroupList:
     listed = await admin.list_groups()
     wanted = [
@@ -96,18 +110,29 @@ async def group_list(
         for each in sorted(listed, key=lambda one: one.group_id)
         if search.lower() in each.group_id.lower() and state.lower() in ("", each.state.lower())
     ]
-    found = page_of(wanted, page=page, size=size)
     gate = asyncio.Semaphore(GROUPS_AT_ONCE)
 
     async def row(group: GroupListing) -> GroupRow:
         async with gate:
             return await _row(admin, survey, group)
 
-    rows = await asyncio.gather(*map(row, found.rows))
+    if sort == "lag":
+        if len(wanted) > GROUPS_SORTED_MAX:
+            raise bad_request(
+                f"At most {GROUPS_SORTED_MAX} groups are sorted by lag, and these are "
+                f"{len(wanted)}. Search for fewer."
+            )
+        every = await asyncio.gather(*map(row, wanted))
+        groups = page_of(sorted(every, key=lambda each: -(each.lag or 0)), page=page, size=size)
+    else:
+        found = page_of(wanted, page=page, size=size)
+        rows = await asyncio.gather(*map(row, found.rows))
+        groups = Page(rows=tuple(rows), page=found.page, size=found.size, total=found.total)
     return GroupList(
-        groups=Page(rows=tuple(rows), page=found.page, size=found.size, total=found.total),
+        groups=groups,
         search=search,
         state=state,
+        sort=sort,
         states=tuple(sorted({each.state for each in listed})),
         all_groups=len(listed),
     )

@@ -8,6 +8,7 @@ from headwater.web.console.pages.groups import group_page, groups_page, reset_pa
 from headwater.web.console.pages.overview import broker_page, overview_page
 from headwater.web.console.pages.records import record_page, records_page, tail_page
 from headwater.web.console.pages.schemas import schema_page, subjects_page
+from headwater.web.console.pages.topic_groups import topic_groups_page
 from headwater.web.console.pages.topics import configs_page, topic_page, topics_page
 from headwater.web.console.pages.transactions import transactions_page
 
@@ -36,6 +37,7 @@ PATHS: Final = (
         read=reads.read_topics,
         view=topics_page,
         change=changes.create_topic,
+        shows_forms=True,
     ),
     Path(
         parts=("topics", None),
@@ -49,6 +51,7 @@ PATHS: Final = (
         read=reads.read_topic,
         view=configs_page,
         change=changes.change_config,
+        shows_forms=True,
     ),
     Path(
         parts=("topics", None, "partitions"),
@@ -66,6 +69,7 @@ PATHS: Final = (
         read=reads.read_records,
         view=records_page,
         change=changes.produce,
+        shows_forms=True,
     ),
     Path(
         parts=("topics", None, "records", None, None),
@@ -74,10 +78,31 @@ PATHS: Final = (
         view=record_page,
     ),
     Path(
+        parts=("topics", None, "records", None, None, "key"),
+        about="The key of a record, as it is stored.",
+        read=reads.read_raw_key,
+    ),
+    Path(
+        parts=("topics", None, "records", None, None, "value"),
+        about="The value of a record, as it is stored.",
+        read=reads.read_raw_value,
+    ),
+    Path(
+        parts=("topics", None, "records", "delete"),
+        about="Delete the records of a topic.",
+        change=changes.delete_records,
+    ),
+    Path(
         parts=("topics", None, "tail"),
         about="Records from now on, as server-sent events.",
         read=reads.read_tail,
         view=tail_page,
+    ),
+    Path(
+        parts=("topics", None, "groups"),
+        about="The groups that read a topic.",
+        read=reads.read_topic_groups,
+        view=topic_groups_page,
     ),
     Path(
         parts=("groups",),

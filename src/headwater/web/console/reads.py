@@ -8,11 +8,15 @@ from typing import Final
 import headwater
 from headwater.client.admin.descriptions import ConfigResource
 from headwater.model.ids import TopicPartition
+from headwater.records.consumed import ConsumedRecord
 from headwater.web.console.configs import config_rows
-from headwater.web.console.context import Call, whole
+from headwater.web.console.context import Call
 from headwater.web.console.decoding import FORMATS
+from headwater.web.console.fields import whole
+from headwater.web.console.filtering import PLACES
 from headwater.web.console.group_resets import WAYS, ResetPlan, merged_logs, planned_rows
 from headwater.web.console.groups import (
+    GROUP_SORTS,
     GroupDetail,
     GroupList,
     described_group,
@@ -32,9 +36,11 @@ from headwater.web.console.record_pages import read_cursor
 from headwater.web.console.record_search import Search
 from headwater.web.console.records import (
     WHOLE_CHARS_MAX,
+    RawBytes,
     RecordDetail,
     RecordList,
     RecordWish,
+    filter_of,
     older_and_newer,
     one_record,
     record_rows,
@@ -50,6 +56,7 @@ from headwater.web.console.schemas import (
 from headwater.web.console.survey import Survey, is_offline
 from headwater.web.console.tailing import TailWish
 from headwater.web.console.times import read_time
+from headwater.web.console.topic_groups import TopicGroups, topic_groups
 from headwater.web.console.topics import (
     SORTS,
     TopicDetail,
@@ -148,6 +155,7 @@ def record_wish(call: Call) -> RecordWish:
         partition=whole(partition, "partition") if partition else None,
         limit=limit,
         filter=call.query.get("filter", ""),
+        within=call.choice("within", PLACES),
         key_format=call.choice("key_format", FORMATS),
         value_format=call.choice("value_format", FORMATS),
         committed_only=call.is_set("committed"),
@@ -174,7 +182,13 @@ async def _search(call: Call, wish: RecordWish, found_edges: dict[int, tuple[int
         topic=call.parts[0],
         edges=found_edges,
         limit=wish.limit,
-        needle=wish.filter.encode(),
+        word=filter_of(
+            call.console.connections,
+            wish.filter,
+            place=wish.within,
+            key_format=wish.key_format,
+            value_format=wish.value_format,
+        ),
         committed_only=wish.committed_only,
         after=after,
         before=before,
@@ -202,17 +216,8 @@ def chosen_partitions(call: Call, count: int) -> tuple[int, ...]:
 
 
 async def read_record(call: Call) -> RecordDetail:
-    topic, partition, offset = call.parts
-    wish = record_wish(call)
-    known = known_topic(await call.survey(topic=topic), topic)
-    number, wanted = whole(partition, "partition"), whole(offset, "offset")
-    views = [each for each in known.partitions if each.partition == number]
-    if not views or wanted < 0:
-        raise not_found(f"'{topic}' has no partition {number}.")
-    start, end = (await edges(call.admin, topic, views)).get(number, (0, 0))
-    if not start <= wanted < end:
-        raise not_found(f"{topic}-{number} has offsets {start} to {end - 1}, and so no {wanted}.")
-    record = await one_record(call.console.connections, TopicPartition(topic, number), wanted)
+    topic, wish = call.parts[0], record_wish(call)
+    record, (start, end) = await _found_record(call)
     rows = await record_rows(
         call.console.connections,
         [record],
@@ -223,11 +228,45 @@ async def read_record(call: Call) -> RecordDetail:
     return RecordDetail(
         topic=topic,
         record=rows[0],
-        previous=wanted - 1 if wanted > start else None,
-        next=wanted + 1 if wanted + 1 < end else None,
+        previous=record.offset - 1 if record.offset > start else None,
+        next=record.offset + 1 if record.offset + 1 < end else None,
         key_format=wish.key_format,
         value_format=wish.value_format,
     )
+
+
+async def read_raw_key(call: Call) -> RawBytes:
+    record, _ = await _found_record(call)
+    return _raw(call, "key", record.key)
+
+
+async def read_raw_value(call: Call) -> RawBytes:
+    record, _ = await _found_record(call)
+    return _raw(call, "value", record.value)
+
+
+def _raw(call: Call, what: str, content: bytes | None) -> RawBytes:
+    if content is None:
+        raise not_found(f"The {what} of this record is null.")
+    # What Kafka allows in the name of a topic is fine in that of a file.
+    return RawBytes(content=content, file_name=f"{'-'.join(call.parts)}.{what}")
+
+
+async def _found_record(call: Call) -> tuple[ConsumedRecord, tuple[int, int]]:
+    """A record, and where its partition begins and ends."""
+    topic, partition, offset = call.parts
+    known = known_topic(await call.survey(topic=topic), topic)
+    number, wanted = whole(partition, "partition"), whole(offset, "offset")
+    views = [each for each in known.partitions if each.partition == number]
+    if not views:
+        raise not_found(f"'{topic}' has no partition {number}.")
+    start, end = (await edges(call.admin, topic, views)).get(number, (0, 0))
+    if start == end:
+        raise not_found(f"{topic}-{number} has no records.")
+    if not start <= wanted < end:
+        raise not_found(f"{topic}-{number} has offsets {start} to {end - 1}, and so no {wanted}.")
+    place = TopicPartition(topic, number)
+    return await one_record(call.console.connections, place, wanted), (start, end)
 
 
 async def read_tail(call: Call) -> TailWish:
@@ -243,10 +282,16 @@ async def read_tail(call: Call) -> TailWish:
             if each.partition in numbers and not is_offline(each)
         ),
         filter=wish.filter,
+        within=wish.within,
         key_format=wish.key_format,
         value_format=wish.value_format,
         committed_only=wish.committed_only,
     )
+
+
+async def read_topic_groups(call: Call) -> TopicGroups:
+    survey = await call.survey(topic=call.parts[0])
+    return await topic_groups(call.admin, survey, call.parts[0])
 
 
 async def read_groups(call: Call) -> GroupList:
@@ -255,6 +300,7 @@ async def read_groups(call: Call) -> GroupList:
         await call.survey(),
         search=call.query.get("search", "").strip(),
         state=call.query.get("state", ""),
+        sort=call.choice("sort", GROUP_SORTS),
         page=call.page(),
         size=call.size(),
     )

@@ -75,7 +75,7 @@ def read_cursor(text: str) -> dict[int, int]:
     found = {}
     for each in text.split(","):
         number, _, offset = each.partition(":")
-        if not number.isascii() or not number.isdecimal() or not _is_offset(offset):
+        if not _is_number(number) or not _is_number(offset):
             raise bad_request(f"'{each[:40]}' is no place such as 0:12 (partition and offset).")
         found[int(number)] = int(offset)
     return found
@@ -85,7 +85,7 @@ def write_cursor(cursor: Cursor) -> str:
     return ",".join(f"{number}:{offset}" for number, offset in sorted(cursor.items()))
 
 
-def _is_offset(text: str) -> bool:
+def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 

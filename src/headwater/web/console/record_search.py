@@ -2,15 +2,16 @@
 
 What a reader would get wrong: a log can only be read forwards. "The newest" are therefore read in
 windows that end where the last one began, each twice as long as the one before, until enough was
-found; a window that could not be read to its end counts for nothing.
+found; a window that could not be read to its end counts for nothing. The first is small, so that
+every search gets somewhere.
 
 Bounded in every direction: records and bytes that are looked at, bytes that are kept, seconds, and
 searches at the same time. What ended early says so, and the next page goes on where it stopped.
 """
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headwater.client.aio import Consumer
@@ -18,6 +19,7 @@ from headwater.model.ids import TopicPartition
 from headwater.model.ports import Clock
 from headwater.records.consumed import ConsumedRecord
 from headwater.web.console.connections import Connections
+from headwater.web.console.filtering import Word
 from headwater.web.console.record_pages import (
     Cursor,
     Finds,
@@ -36,6 +38,8 @@ KEPT_RECORDS_MAX: Final = 2_000
 
 _WAIT_S: Final = 30.0
 _FETCH_WAIT_MS: Final = 20
+_FIRST_STEP: Final = 10
+"""Records before the end of each partition that are looked at first: few, for they may be large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ class Search:
     edges: Mapping[int, tuple[int, int]]
     """The partitions to look at, and where each begins and ends."""
     limit: int
-    needle: bytes = b""
+    word: Word = field(default_factory=Word)
     committed_only: bool = False
     after: Cursor | None = None
     before: Cursor | None = None
@@ -99,13 +103,18 @@ class _Reading:
         self._consumer = consumer
         self._search = search
         self._clock = clock
-        self._deadline_ms = clock.steady_ms() + SEARCH_MS_MAX
         self._looked_at = 0
-        self._looked_at_bytes = 0
-        self._kept_bytes = 0
+        self._renew()
         count = max(len(search.edges), 1)
         # Of hundreds of partitions each gives a few; else a page would cost thousands of records.
         self._each = min(search.limit, max(KEPT_RECORDS_MAX // count, 1))
+
+    def _renew(self) -> None:
+        """Begin anew with all that a search may take."""
+        self._deadline_ms = self._clock.steady_ms() + SEARCH_MS_MAX
+        self._looked_at_before = self._looked_at
+        self._looked_at_bytes = 0
+        self._kept_bytes = 0
 
     async def forwards(self) -> Found:
         search = self._search
@@ -126,7 +135,8 @@ class _Reading:
         for number, (start, end) in search.edges.items():
             high = min(max(search.before.get(number, end), start), end)
             finds[number] = Finds(high, high)
-        step, ended_early = self._each if not search.needle else 4 * self._each, False
+        step, ended_early = min(self._each, _FIRST_STEP), False
+        begun = {number: found.low for number, found in finds.items()}
         while not ended_early:
             wanting = {
                 number: found
@@ -136,7 +146,13 @@ class _Reading:
             if not wanting:
                 break
             ended_early = not await self._window(wanting, step)
-            step *= 2
+            has_moved = any(found.low < begun[number] for number, found in finds.items())
+            if ended_early and not has_moved and step > 1:
+                # The next page would begin where this one did, for ever. One record fits always.
+                self._renew()
+                step, ended_early = 1, False
+            else:
+                step *= 2
         page = last_records(finds, search.limit)
         return self._found(page, ended_early=ended_early)
 
@@ -173,6 +189,8 @@ class _Reading:
             if found.high < ends[number]
         }
         self._consumer.assign(list(places))
+        # What an earlier window has paused stays so, though it is assigned again.
+        self._consumer.resume(list(places))
         for place, number in places.items():
             self._consumer.seek(place, finds[number].high)
         left = dict(places)
@@ -180,8 +198,12 @@ class _Reading:
             if self._is_spent():
                 return False
             wait_ms = max(self._deadline_ms - self._clock.steady_ms(), 1)
-            for record in await self._consumer.poll(min(wait_ms, 500) / 1000):
-                self._take(record, finds[record.partition], ends[record.partition], each)
+            polled = await self._consumer.poll(min(wait_ms, 500) / 1000)
+            matching = await matches(polled, self._search.word)
+            for record, is_match in zip(polled, matching, strict=True):
+                self._take(
+                    record, finds[record.partition], ends[record.partition], each, is_match=is_match
+                )
             for place, number in list(left.items()):
                 found = finds[number]
                 if each is None or len(found.records) < each:
@@ -194,24 +216,38 @@ class _Reading:
                 del left[place]
         return True
 
-    def _take(self, record: ConsumedRecord, found: Finds, end: int, each: int | None) -> None:
+    def _take(
+        self, record: ConsumedRecord, found: Finds, end: int, each: int | None, *, is_match: bool
+    ) -> None:
         if record.offset >= end or (each is not None and len(found.records) >= each):
             return
-        size = len(record.key or b"") + len(record.value or b"")
+        size = _size_bytes(record)
         self._looked_at += 1
         self._looked_at_bytes += size
         found.high = record.offset + 1
-        if holds(record, self._search.needle):
+        if is_match:
             self._kept_bytes += size
             found.records.append(record)
 
     def _is_spent(self) -> bool:
         return (
             self._clock.steady_ms() >= self._deadline_ms
-            or self._looked_at >= LOOKED_AT_RECORDS_MAX
+            or self._looked_at - self._looked_at_before >= LOOKED_AT_RECORDS_MAX
             or self._looked_at_bytes >= LOOKED_AT_BYTES_MAX
             or self._kept_bytes >= KEPT_BYTES_MAX
         )
+
+
+def _size_bytes(record: ConsumedRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+async def matches(records: Sequence[ConsumedRecord], word: Word) -> list[bool]:
+    """In a thread: others shall be answered meanwhile, and a registry may have to be asked."""
+    if not word:
+        return [True] * len(records)
+    return await asyncio.to_thread(lambda: list(map(word.holds, records)))
 
 
 async def _up_to_the_last_stable_offset(consumer: Consumer, search: Search) -> Search:
@@ -225,18 +261,4 @@ async def _up_to_the_last_stable_offset(consumer: Consumer, search: Search) -> S
             number: (start, max(min(end, ends[number]), start))
             for number, (start, end) in search.edges.items()
         },
-    )
-
-
-def holds(record: ConsumedRecord, needle: bytes) -> bool:
-    """Whether a word is in a record's key, value or headers; letters of either case are one."""
-    if not needle:
-        return True
-    wanted = needle.lower()
-    if wanted in (record.key or b"").lower() or wanted in (record.value or b"").lower():
-        return True
-    return any(
-        wanted in name.encode("utf-8", "surrogateescape").lower()
-        or wanted in (value or b"").lower()
-        for name, value in record.headers
     )

@@ -9,14 +9,18 @@ from headwater.model.ids import TopicPartition
 from headwater.records.consumed import ConsumedRecord
 from headwater.records.header import TimestampType
 from headwater.web.console.connections import Connections
-from headwater.web.console.decoding import ReadAvro, Shown, shown
+from headwater.web.console.decoding import ReadRegistered, Shown, shown
+from headwater.web.console.filtering import Word
 from headwater.web.console.record_pages import RecordPage, write_cursor
 from headwater.web.console.refusals import not_found
 
 LIST_CHARS_MAX: Final = 8_000
 WHOLE_CHARS_MAX: Final = 1_000_000
 HEADERS_MAX: Final = 100
+HEADER_LIST_CHARS_MAX: Final = 500
 ONE_RECORD_S: Final = 5.0
+
+_REGISTERED_FORMATS: Final = frozenset({"auto", "avro", "json"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,8 @@ class RecordWish:
     partition: int | None = None
     limit: int = 50
     filter: str = ""
+    within: str = "anywhere"
+    """Where the filter looks: anywhere, key, value or headers."""
     key_format: str = "auto"
     value_format: str = "auto"
     committed_only: bool = False
@@ -84,23 +90,46 @@ class RecordDetail:
     value_format: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawBytes:
+    """A key or a value as it is stored, and a name for a file with it."""
+
+    content: bytes
+    file_name: str
+
+
+def filter_of(
+    connections: Connections, text: str, *, place: str, key_format: str, value_format: str
+) -> Word:
+    """What a filter looks for. What has a schema is read where it would be shown."""
+    read = connections.registered() if text else None
+    return Word.of(
+        text,
+        place=place,
+        read_key=read if key_format in _REGISTERED_FORMATS else None,
+        read_value=read if value_format in _REGISTERED_FORMATS else None,
+    )
+
+
 def record_row(
     record: ConsumedRecord,
     *,
     key_format: str,
     value_format: str,
     chars_max: int,
-    read_avro: ReadAvro | None,
+    read: ReadRegistered | None,
 ) -> RecordRow:
+    # Where a record is not alone, a hundred headers of it must not weigh more than its value.
+    header_chars_max = chars_max if chars_max == WHOLE_CHARS_MAX else HEADER_LIST_CHARS_MAX
     return RecordRow(
         partition=record.partition,
         offset=record.offset,
         timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
         is_append_time=record.timestamp_type is TimestampType.LOG_APPEND_TIME,
-        key=shown(record.key, key_format, chars_max=chars_max, read_avro=read_avro),
-        value=shown(record.value, value_format, chars_max=chars_max, read_avro=read_avro),
+        key=shown(record.key, key_format, chars_max=chars_max, read=read),
+        value=shown(record.value, value_format, chars_max=chars_max, read=read),
         headers=tuple(
-            HeaderRow(name=name, value=shown(value, "auto", chars_max=chars_max))
+            HeaderRow(name=name, value=shown(value, "auto", chars_max=header_chars_max))
             for name, value in record.headers[:HEADERS_MAX]
         ),
         all_headers=len(record.headers),
@@ -117,8 +146,8 @@ async def record_rows(
 ) -> tuple[RecordRow, ...]:
     """In a thread: the registry may have to be asked, and large values take their time."""
     chosen = tuple(records)
-    wants_avro = "avro" in (key_format, value_format) or "auto" in (key_format, value_format)
-    read_avro = connections.avro() if wants_avro else None
+    has_schemas = not _REGISTERED_FORMATS.isdisjoint((key_format, value_format))
+    read = connections.registered() if has_schemas else None
 
     def rows() -> tuple[RecordRow, ...]:
         return tuple(
@@ -127,7 +156,7 @@ async def record_rows(
                 key_format=key_format,
                 value_format=value_format,
                 chars_max=chars_max,
-                read_avro=read_avro,
+                read=read,
             )
             for record in chosen
         )

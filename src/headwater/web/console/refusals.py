@@ -9,6 +9,7 @@ from headwater.client.errors import (
     KafkaTimeout,
     NetworkException,
     SaslAuthenticationFailed,
+    SerializationFailed,
     SomeFailed,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
@@ -59,6 +60,8 @@ def refusal_for(error: HeadwaterError) -> Refusal:
         return Refusal(403, str(error))
     if isinstance(error, RegistryUnreachable):
         return Refusal(502, str(error))
+    if isinstance(error, SerializationFailed):
+        return Refusal(400, str(error))
     if isinstance(error, _UNREACHABLE):
         return Refusal(503, str(said_before(error) or error), is_unreachable=True)
     if isinstance(error, KafkaError):

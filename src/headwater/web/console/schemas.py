@@ -70,7 +70,7 @@ async def subject_list(
         search=search,
         compatibility=compatibility,
         all_subjects=len(subjects),
-        url=url,
+        url=_without_password(url),
     )
 
 
@@ -93,6 +93,11 @@ async def schema_detail(registry: SchemaRegistry, subject: str, version: str) ->
         ),
         schema=_pretty(found.schema),
     )
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def _compatibility(registry: SchemaRegistry, subject: str | None) -> str | None:

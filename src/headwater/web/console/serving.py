@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from headwater.net.endpoint import Endpoint
 from headwater.net.system import SystemClock, SystemDice
 from headwater.web.console.assets import Assets
 from headwater.web.console.connections import Connections
@@ -19,10 +18,12 @@ from headwater.web.console.record_search import RecordSearches
 from headwater.web.console.survey import FRESH_MS, Remembered, survey_of
 from headwater.web.console.tailing import TAILS_MAX, Tails
 from headwater.web.console.throughput import MetricsWatch
+from headwater.web.door_settings import Door
 from headwater.web.serving import HttpPort
 
 _CONNECTIONS_MAX: Final = 4 * (REQUESTS_MAX + TAILS_MAX)
 _TOKEN_BYTES: Final = 32
+_STRANGERS: Final = b'{"error": "This console wants user and password."}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +31,9 @@ class ConsoleOptions:
     """What a console is told at its start."""
 
     bootstrap: str
-    listen: str = "127.0.0.1:8080"
+    door: Door
     registry_url: str | None = None
+    registry_settings: Mapping[str, object] = field(default_factory=dict)
     metrics: Sequence[str] = ()
     hosts: Sequence[str] = ()
     """Names that it goes by, beside its addresses."""
@@ -44,7 +46,7 @@ class ConsoleOptions:
 class Ready:
     """Where a console is, and whether it only reads."""
 
-    endpoint: Endpoint
+    url: str
     is_read_only: bool
 
 
@@ -54,9 +56,12 @@ async def serve(
     """Serve until `ended` is set. Raises `CannotListen`, or `InvalidSetting`."""
     clock = SystemClock()
     watch = MetricsWatch(options.metrics, clock)
-    with HttpPort(options.listen) as port:
+    with HttpPort(options.door, refusal=_STRANGERS, kind="application/json") as port:
         connections = Connections(
-            options.bootstrap, options.client_settings, registry_url=options.registry_url
+            options.bootstrap,
+            options.client_settings,
+            registry_url=options.registry_url,
+            registry_settings=options.registry_settings,
         )
         allows_changes = options.allows_changes
         if allows_changes is None:
@@ -76,7 +81,7 @@ async def serve(
         try:
             app = application(console, PATHS, Assets())
             serving = asyncio.create_task(port.serve(app, ended, connections_max=_CONNECTIONS_MAX))
-            ready(Ready(endpoint=port.endpoint, is_read_only=console.is_read_only))
+            ready(Ready(url=port.url, is_read_only=console.is_read_only))
             await serving
         finally:
             watching.cancel()

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import Final
 
 from headwater.client.errors import KafkaError
@@ -15,8 +16,8 @@ from headwater.model.ids import TopicPartition
 from headwater.model.ports import Clock
 from headwater.records.consumed import ConsumedRecord
 from headwater.web.console.connections import Connections
-from headwater.web.console.record_search import holds
-from headwater.web.console.records import record_rows
+from headwater.web.console.record_search import matches
+from headwater.web.console.records import filter_of, record_rows
 from headwater.web.console.refusals import Refusal, refusal_for
 
 TAILS_MAX: Final = 8
@@ -32,6 +33,7 @@ class TailWish:
     topic: str
     partitions: tuple[int, ...]
     filter: str = ""
+    within: str = "anywhere"
     key_format: str = "auto"
     value_format: str = "auto"
     committed_only: bool = False
@@ -67,7 +69,13 @@ class Tails:
 
     async def _events(self, wish: TailWish) -> AsyncIterator[bytes]:
         places = [TopicPartition(wish.topic, each) for each in wish.partitions]
-        needle = wish.filter.encode()
+        word = filter_of(
+            self._connections,
+            wish.filter,
+            place=wish.within,
+            key_format=wish.key_format,
+            value_format=wish.value_format,
+        )
         end_ms = self._clock.steady_ms() + TAIL_MS_MAX
         async with self._connections.consumer(committed_only=wish.committed_only) as consumer:
             consumer.assign(places)
@@ -84,7 +92,7 @@ class Tails:
                 polled = await consumer.poll(1.0)
                 if now_ms - second_ms >= 1_000:
                     second_ms, room = now_ms, RECORDS_PER_SECOND_MAX
-                found = [record for record in polled if holds(record, needle)]
+                found = list(compress(polled, await matches(polled, word)))
                 # The newest, if not all: a tail is about now.
                 chosen = found[max(len(found) - room, 0) :]
                 room -= len(chosen)

@@ -14,7 +14,8 @@ def read_time(text: str) -> int:
         moment = datetime.fromisoformat(given)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1000)
+        # Numbers below zero are Kafka's words for the end and the beginning, and no times.
+        return max(int(moment.timestamp() * 1000), 0)
     except (ValueError, OverflowError):
         raise bad_request(
             f"'{given[:40]}' is no time such as 2026-01-31T12:00 (UTC), nor milliseconds."

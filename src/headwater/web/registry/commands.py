@@ -83,6 +83,7 @@ def register(state: State, subject: str, given: Submitted, *, normalize: bool = 
         version=version,
         id=schema_id,
         schema=resolved.text,
+        schema_type=resolved.schema_type,
         references=resolved.references,
     )
     # A version that was deleted and comes back under a new number is gone under the old one.

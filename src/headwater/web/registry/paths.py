@@ -7,6 +7,7 @@ from headwater.web.registry import commands, queries
 from headwater.web.registry.app import Call, Path, Raw
 from headwater.web.registry.refusals import Refusal
 from headwater.web.registry.resolving import read_submitted
+from headwater.web.registry.schema_types import SCHEMA_TYPES
 from headwater.web.registry.stored import SchemaValue
 
 _EVERYWHERE: Final = ":*:"
@@ -118,7 +119,7 @@ async def subjects_of_id(call: Call) -> Any:
 
 
 async def schema_types(_call: Call) -> Any:
-    return ["AVRO"]
+    return list(SCHEMA_TYPES)
 
 
 async def check_version(call: Call) -> Any:

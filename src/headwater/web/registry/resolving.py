@@ -7,10 +7,8 @@ with them, so also an old version is read with the references that it was regist
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.web.registry import avro_text
-from headwater.web.registry.avro_compatibility import unreadable
-from headwater.web.registry.avro_schema import Avro, Named, parse
 from headwater.web.registry.refusals import INVALID_RULES, Refusal, invalid_schema
+from headwater.web.registry.schema_types import SCHEMA_TYPES, Read, Referred
 from headwater.web.registry.state import Identity, State
 from headwater.web.registry.stored import Reference, SchemaValue, read_references
 
@@ -22,6 +20,7 @@ class Submitted:
     """A schema as a client sends it."""
 
     schema: str
+    schema_type: str = "AVRO"
     references: tuple[Reference, ...] = ()
     id: int = -1
     version: int = 0
@@ -31,20 +30,22 @@ class Submitted:
 class Resolved:
     """A schema that was read, and the text that it is known by."""
 
+    schema_type: str
     text: str
     references: tuple[Reference, ...]
-    root: Avro
+    root: Any
 
     @property
     def identity(self) -> Identity:
-        return ("AVRO", self.text, self.references)
+        return (self.schema_type, self.text, self.references)
 
 
 def read_submitted(body: dict[str, Any]) -> Submitted:
     """Raises Refusal for what is no schema, or of a kind that is not served."""
     kind = body.get("schemaType") or "AVRO"
-    if kind != "AVRO":
-        raise invalid_schema(f"Invalid schema: schemaType {kind} is not served here, only AVRO")
+    if not isinstance(kind, str) or kind not in SCHEMA_TYPES:
+        served = " and ".join(SCHEMA_TYPES)
+        raise invalid_schema(f"Invalid schema: schemaType {kind} is not served here, {served} are")
     for name in _UNSERVED:
         if body.get(name):
             raise Refusal(INVALID_RULES, f"{name} of schemas is not served here")
@@ -57,6 +58,7 @@ def read_submitted(body: dict[str, Any]) -> Submitted:
         raise invalid_schema(f"Invalid schema: {error}") from error
     return Submitted(
         schema=schema,
+        schema_type=kind,
         references=references,
         id=_number(body, "id", -1),
         version=_number(body, "version", 0),
@@ -74,36 +76,49 @@ def _number(body: dict[str, Any], name: str, default: int) -> int:
 
 def resolve(state: State, given: Submitted, *, normalize: bool) -> Resolved:
     """Read a schema with all that it refers to."""
-    names = _known_types(state, given.references)
-    parsed = parse(given.schema, names)
-    write = avro_text.normalized if normalize else avro_text.canonical
     try:
-        text = write(parsed, frozenset(names))
+        found = _read(state, given.schema_type, given.schema, given.references)
+        text = found.normalized() if normalize else found.canonical()
     except RecursionError as error:
         raise _too_deep() from error
-    return Resolved(text=text, references=given.references, root=parsed.root)
+    references = given.references
+    if normalize and SCHEMA_TYPES[given.schema_type].orders_references:
+        references = tuple(sorted(set(references), key=_order))
+    return Resolved(
+        schema_type=given.schema_type, text=text, references=references, root=found.root
+    )
 
 
-def _known_types(state: State, references: tuple[Reference, ...]) -> dict[str, Named]:
-    names: dict[str, Named] = {}
-    _add_types(state, references, names, set())
-    return names
+def _order(reference: Reference) -> tuple[str, int, str]:
+    return (reference.subject, reference.version, reference.name)
 
 
-def _add_types(
+def _read(state: State, kind: str, text: str, references: tuple[Reference, ...]) -> Read:
+    referred: list[Referred] = []
+    _add_referred(state, kind, references, referred, set())
+    return SCHEMA_TYPES[kind].read(text, referred)
+
+
+def _add_referred(
     state: State,
+    kind: str,
     references: tuple[Reference, ...],
-    names: dict[str, Named],
-    done: set[tuple[str, int]],
+    into: list[Referred],
+    done: set[tuple[str, str, int]],
 ) -> None:
     for each in references:
         found = _referred(state, each)
-        place = (found.subject, found.version)
+        if found.schema_type != kind:
+            raise invalid_schema(
+                f"Invalid schema: the reference {each.name} leads to a schema of the type "
+                f"{found.schema_type}, and this one is {kind}"
+            )
+        place = (each.name, found.subject, found.version)
         if place in done:
             continue
         done.add(place)
-        _add_types(state, found.references, names, done)
-        names |= parse(found.schema, names).names
+        _add_referred(state, kind, found.references, into, done)
+        into.append(Referred(each.name, found.schema))
 
 
 def _referred(state: State, reference: Reference) -> SchemaValue:
@@ -119,9 +134,9 @@ def _referred(state: State, reference: Reference) -> SchemaValue:
     )
 
 
-def stored_root(state: State, version: SchemaValue) -> Avro:
+def stored_root(state: State, version: SchemaValue) -> Any:
     """A version that was registered before, read again."""
-    return parse(version.schema, _known_types(state, version.references)).root
+    return _read(state, version.schema_type, version.schema, version.references).root
 
 
 def complaints(state: State, new: Resolved, versions: list[SchemaValue], level: str) -> list[str]:
@@ -143,19 +158,27 @@ def complaints(state: State, new: Resolved, versions: list[SchemaValue], level: 
 
 
 def _complaints_of(state: State, new: Resolved, old: SchemaValue, direction: str) -> list[str]:
-    if old.schema_type != "AVRO":
-        return [f"version {old.version} is of the type {old.schema_type}, and this one is AVRO"]
-    former = stored_root(state, old)
+    if old.schema_type != new.schema_type:
+        return [
+            f"version {old.version} is of the type {old.schema_type}, "
+            f"and this one is {new.schema_type}"
+        ]
+    try:
+        former = stored_root(state, old)
+    except Refusal as refusal:
+        # Another registry has taken it, which is less strict.
+        return [f"version {old.version} cannot be read here: {refusal.message}"]
+    unreadable = SCHEMA_TYPES[new.schema_type].unreadable
     found = []
     if direction in ("BACKWARD", "FULL"):
         found += [
             f"the new schema cannot read data of version {old.version}: {each}"
-            for each in unreadable(reader=new.root, writer=former)
+            for each in unreadable(new.root, former)
         ]
     if direction in ("FORWARD", "FULL"):
         found += [
             f"version {old.version} cannot read data of the new schema: {each}"
-            for each in unreadable(reader=former, writer=new.root)
+            for each in unreadable(former, new.root)
         ]
     return found
 

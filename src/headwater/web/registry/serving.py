@@ -5,28 +5,36 @@ is told at once, but nobody is answered before the topic has been read.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
-from headwater.net.endpoint import Endpoint
-from headwater.web.registry.app import REQUESTS_MAX, application
+from headwater.web.door_settings import Door
+from headwater.web.registry.app import REQUESTS_MAX, V1, application
 from headwater.web.registry.paths import PATHS
 from headwater.web.registry.store import SchemaStore
 from headwater.web.serving import HttpPort
 
-_CONNECTIONS_MAX = 4 * REQUESTS_MAX
+_CONNECTIONS_MAX: Final = 4 * REQUESTS_MAX
+_STRANGERS: Final = b'{"error_code":401,"message":"Unauthorized: user and password are needed"}'
 
 
 async def serve(
     bootstrap_servers: str,
-    listen: str,
+    door: Door,
     *,
-    ready: Callable[[Endpoint], object],
+    ready: Callable[[str], object],
     ended: asyncio.Event,
     timeout_s: float = 10.0,
+    client_settings: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """Serve until `ended` is set. Raises `CannotListen`, or a `KafkaError` if no broker answers."""
-    with HttpPort(listen) as port:
-        store = SchemaStore(bootstrap_servers, timeout_s=timeout_s)
+    """Serve until `ended` is set; `ready` is told the URL.
+
+    Raises `CannotListen`, or a `KafkaError` if no broker answers. `client_settings` are those that
+    all clients have, such as a login.
+    """
+    with HttpPort(door, refusal=_STRANGERS, kind=V1) as port:
+        store = SchemaStore(bootstrap_servers, timeout_s=timeout_s, client_settings=client_settings)
         waiting = asyncio.create_task(ended.wait())
         try:
             starting = asyncio.create_task(store.start())
@@ -38,7 +46,7 @@ async def serve(
             await starting
             app = application(store, PATHS)
             serving = asyncio.create_task(port.serve(app, ended, connections_max=_CONNECTIONS_MAX))
-            ready(port.endpoint)
+            ready(port.url)
             await serving
         finally:
             waiting.cancel()

@@ -11,8 +11,9 @@ has come back through the consumer, as everybody else's does.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from headwater.client.admin.descriptions import ConfigResource
@@ -48,6 +49,7 @@ _LOOK_AGAIN_S: Final = 0.005
 _BACKOFF_S: Final = 0.5
 _START_S: Final = 60.0
 _TRANSACTIONAL_ID: Final = "headwater-schema-registry"
+_CLIENT_ID: Final = "headwater-schema-registry"
 # What a writer hears whose transaction another instance has ended; which, depends on how far it
 # was. Nothing of it is in force, so it is decided again, after what the other one wrote.
 _OVERTAKEN: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, TransactionAbortable)
@@ -58,9 +60,19 @@ log = logging.getLogger(__name__)
 class SchemaStore:
     """The state of a registry, and the way to change it. Lives on one loop."""
 
-    def __init__(self, bootstrap_servers: str, *, timeout_s: float = 10.0) -> None:
-        """`timeout_s` bounds each write."""
-        self._bootstrap = bootstrap_servers
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        timeout_s: float = 10.0,
+        client_settings: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """`timeout_s` bounds each write. `client_settings` are those that all clients have."""
+        self._client: dict[str, object] = {
+            "client.id": _CLIENT_ID,
+            **client_settings,
+            "bootstrap.servers": bootstrap_servers,
+        }
         self._timeout_s = timeout_s
         self._known = State()
         self._consumer: Consumer | None = None
@@ -138,9 +150,8 @@ class SchemaStore:
     async def _own_producer(self) -> Producer:
         if self._producer is None:
             self._producer = Producer(
-                bootstrap_servers=self._bootstrap,
+                self._client,
                 transactional_id=_TRANSACTIONAL_ID,
-                client_id="headwater-schema-registry",
                 linger_ms=0,
                 max_block_ms=round(self._timeout_s * 1000),
             )
@@ -171,7 +182,7 @@ class SchemaStore:
     # Reading.
 
     async def _make_topic(self) -> None:
-        async with Admin(bootstrap_servers=self._bootstrap) as admin:
+        async with Admin(self._client) as admin:
             brokers = (await admin.describe_cluster()).brokers
             with suppress(TopicAlreadyExists):
                 await admin.create_topic(
@@ -194,8 +205,7 @@ class SchemaStore:
 
     def _new_consumer(self) -> Consumer:
         consumer = Consumer(
-            bootstrap_servers=self._bootstrap,
-            client_id="headwater-schema-registry",
+            self._client,
             isolation_level="read_committed",
             auto_offset_reset="none",
             enable_auto_commit=False,

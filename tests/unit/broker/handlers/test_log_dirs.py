@@ -113,3 +113,76 @@ def test_a_partition_stays_where_it_is_and_goes_nowhere_that_is_not_there() -> N
         assert move(lab, elsewhere, "t", 9) is ErrorCode.LOG_DIR_NOT_FOUND
     lab.broker.directories.directories[1].fence(StorageError("unplugged"))
     assert move(lab, "/more", "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def places(lab: BrokerLab, name: tuple[str, int]) -> list[tuple[str, bool, int]]:
+    """Where a partition is: the directory, whether it is on its way there, and its lag."""
+    results = lab.ask(EVERYTHING, DescribeLogDirsResponse).results
+    return [
+        (result.log_dir, each.is_future_key, each.offset_lag)
+        for result in results
+        for topic in result.topics
+        for each in topic.partitions
+        if (topic.name, each.partition_index) == name
+    ]
+
+
+def elsewhere_from(home: str) -> str:
+    return str(TWO if home == str(ONE) else ONE)
+
+
+def test_a_partition_moves_and_is_told_as_a_future_one_until_it_has_come() -> None:
+    lab = two_directories()
+    ((home, _, _),) = places(lab, ("t", 0))
+    target = elsewhere_from(home)
+    assert move(lab, target, "t", 0) is ErrorCode.NONE
+    assert sorted(places(lab, ("t", 0))) == sorted([(home, False, 0), (target, True, 1)])
+    lab.pass_time(100)
+    assert places(lab, ("t", 0)) == [(target, False, 0)]
+    lab.produce("t", b"after")
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    assert hosted.opened().end_offset == 2
+
+
+def test_a_move_is_called_off_by_asking_for_where_the_partition_is() -> None:
+    lab = two_directories()
+    ((home, _, _),) = places(lab, ("t", 0))
+    assert move(lab, elsewhere_from(home), "t", 0) is ErrorCode.NONE
+    assert move(lab, home, "t", 0) is ErrorCode.NONE
+    lab.pass_time(100)
+    assert places(lab, ("t", 0)) == [(home, False, 0)]
+
+
+def test_a_partition_that_nobody_has_used_yet_is_made_where_it_is_wanted() -> None:
+    lab = BrokerLab(paths=(ONE, TWO))
+    lab.create("first")
+    lab.create("wanted")
+    for topic in ("first", "wanted"):
+        assert move(lab, "/more", topic, 0) is ErrorCode.NONE
+        lab.produce(topic, b"v")
+        assert places(lab, (topic, 0)) == [("/more", False, 0)]
+
+
+def test_a_topic_that_comes_later_is_made_where_somebody_asked_for_it() -> None:
+    lab = two_directories()
+    for topic in ("soon", "later"):
+        assert move(lab, "/more", topic, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        lab.create(topic)
+        lab.produce(topic, b"v")
+        assert places(lab, (topic, 0)) == [("/more", False, 0)]
+
+
+def test_the_longest_topics_cannot_move() -> None:
+    """Their future's folder would have a name that no file system takes. Kafka does this."""
+    lab = BrokerLab(paths=(ONE, TWO))
+    assert move(lab, "/more", "t" * 214, 0) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert move(lab, "/more", "t" * 213, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_on_a_failed_disk_does_not_move() -> None:
+    lab = two_directories()
+    ((home, _, _),) = places(lab, ("t", 0))
+    failed = next(each for each in lab.broker.directories.directories if str(each.path) == home)
+    failed.fence(StorageError("unplugged"))
+    assert move(lab, elsewhere_from(home), "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR

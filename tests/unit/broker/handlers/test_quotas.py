@@ -11,6 +11,7 @@ from headwater.model.requester import Principal, Requester
 from headwater.net.service import ReplySlot
 from headwater.records.building import build_batch
 from headwater.records.record import Record
+from headwater.security.authorization import Operation
 from headwater.security.quotas.entities import DEFAULT, QuotaEntity
 from headwater.security.quotas.rate_quota import Who
 from headwater.wire.api_key import ApiKey
@@ -44,9 +45,10 @@ from headwater.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from headwater.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from headwater.wire.parts import part_bytes
 from headwater.wire.translation import write
-from tests.sim.broker_lab import START_MS, BrokerLab, Peer, Sent
+from tests.sim.broker_lab import START_MS, BrokerLab, Peer, Refusing, Sent
 from tests.sim.cluster_lab import topic
 
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
@@ -218,6 +220,40 @@ def test_a_follower_is_never_kept_waiting() -> None:
     answer, peer = fetch(lab, replica_id=7)
     assert answer.throttle_time_ms == 0
     assert peer.muted_until_ms is None
+
+
+def test_who_only_pretends_to_be_a_broker_waits_like_anybody_else() -> None:
+    """QU-6. Kafka throttles what it refuses to a client without CLUSTER_ACTION (4.1)."""
+    lab = lab_with(request_percentage="0.000001")
+    markers = WriteTxnMarkersRequest(markers=())
+    _, peer = fetch(lab, replica_id=7)
+    assert peer.muted_until_ms is None
+    lab.send(markers, 1, peer)
+    assert peer.muted_until_ms is None
+    lab.broker.authorizer = Refusing(Operation.CLUSTER_ACTION)
+    _, peer = fetch(lab, replica_id=7)
+    assert peer.muted_until_ms is not None
+    peer = Peer()
+    lab.send(markers, 1, peer)
+    assert peer.muted_until_ms is not None
+
+
+def test_a_fetch_that_is_refused_as_a_whole_costs_its_client_time() -> None:
+    lab = lab_with(request_percentage="0.000001")
+    answer, peer = fetch(lab, session=(7, 7))
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert answer.throttle_time_ms == 1_000
+    assert peer.muted_until_ms == 1_000
+
+
+def test_a_client_that_calls_itself_by_a_long_name_is_not_remembered_by_all_of_it() -> None:
+    """Ten thousand clients are, and a header has room for a name of 32 kilobytes."""
+    principal = Principal("User", "alice")
+    assert Who.of(principal, "x" * 32_767) == Who("alice", "x" * 255)
+    lab = lab_with(request_percentage="0.000001")
+    lab.send(MetadataRequest(topics=None), 12, Peer(), client_id="x" * 32_767)
+    (only,) = lab.throttling.clients.request.uses(0)
+    assert only.sharing.client_id == "x" * 255
 
 
 # Time.

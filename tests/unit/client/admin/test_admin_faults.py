@@ -176,6 +176,10 @@ CALLS = [
         make=lambda admin, topic: len(admin.describe_producers([place(topic)])[place(topic)]),
     ),
     Call(
+        api=ApiKey.INIT_PRODUCER_ID,
+        make=lambda admin, topic: admin.fence_producers([topic])[topic].producer_id >= 0,
+    ),
+    Call(
         api=ApiKey.WRITE_TXN_MARKERS,
         make=lambda admin, topic: admin.abort_transaction(
             place(topic), producer_id=9, producer_epoch=0, coordinator_epoch=0

@@ -1,12 +1,13 @@
 """What was handled before is known again, also after a restart, as long as it is in the window."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from headwater.client import ConsumedRecord, Deduplicator
 from headwater.client.errors import IllegalState
-from headwater.model.failures import CorruptFile, InvalidSetting
+from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
 from headwater.records.header import TimestampType
 
 
@@ -110,3 +111,25 @@ def test_what_is_no_such_file_is_refused_and_a_closed_one_says_so(tmp_path: Path
     closed.close()
     with pytest.raises(IllegalState):
         closed.is_new(record("a"))
+
+
+def test_any_thread_may_ask_and_tell(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id", window=50) as seen:
+
+        def work(start: int) -> None:
+            for number in range(start, start + 100):
+                seen.handled(record(str(number)))
+
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(work, start * 100) for start in range(4)]:
+                done.result(60)
+        assert len(seen) == 50
+
+
+def test_a_file_has_one_reader_at_a_time(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", identity="id") as seen:
+        seen.handled(record("1"))
+        with pytest.raises(StorageError, match="another process has it open"):
+            Deduplicator(tmp_path / "seen", identity="id")
+    with Deduplicator(tmp_path / "seen", identity="id") as again:
+        assert not again.is_new(record("1"))

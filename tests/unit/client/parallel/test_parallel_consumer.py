@@ -1,14 +1,28 @@
 """A consumer with workers: what ends its run. With a broker it is tried in tests/compat."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from headwater.client import ConsumedRecord, ParallelConsumer
+from headwater.client import ConsumedRecord, Deduplicator, ParallelConsumer
+from headwater.client.errors import IllegalState, InvalidArgument
+from headwater.client.parallel.once import Once
 from tests.sim.mock_cluster import MockCluster
 from tests.sim.mock_reading import MockReading
+from tests.unit.client.parallel.test_deduplicator import record
 
 PATIENCE_S = 60
+
+
+def settings(cluster: MockCluster) -> dict[str, object]:
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "fetch.max.wait.ms": 10,
+    }
 
 
 @pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()], ids=repr)
@@ -22,15 +36,100 @@ def test_a_handler_that_wants_to_end_the_process_ends_the_run(end: BaseException
     with MockCluster(topics={"tea": 1}) as cluster:
         reading = MockReading(cluster)
         reading.append("tea", 0, count=4)
-        settings = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "g",
-            "auto.offset.reset": "earliest",
-            "fetch.max.wait.ms": 10,
-        }
-        with ParallelConsumer(settings, workers=1) as consumer, ThreadPoolExecutor(1) as pool:
+        with (
+            ParallelConsumer(settings(cluster), workers=1) as consumer,
+            ThreadPoolExecutor(1) as pool,
+        ):
             consumer.subscribe(["tea"])
             running = pool.submit(consumer.run, handle)
             ended = running.exception(PATIENCE_S)
     assert ended is end
     assert list(reading.committed.values()) == [1]
+
+
+def by_half(each: ConsumedRecord) -> bytes:
+    return b"%d" % (each.offset // 2)
+
+
+def test_with_a_deduplicator_each_identity_is_handled_once_and_remembered_before_the_commit(
+    tmp_path: Path,
+) -> None:
+    """Its records have no key, and so are with all workers."""
+    handled: list[int] = []
+    committed_at_flush: list[int] = []
+
+    class Watched(Deduplicator):
+        def flush(self) -> None:
+            committed_at_flush.append(len(reading.committed))
+            super().flush()
+
+    def handle(each: ConsumedRecord) -> None:
+        handled.append(each.offset // 2)
+        if len(handled) == 4:
+            consumer.stop()
+
+    with MockCluster(topics={"tea": 1}) as cluster:
+        reading = MockReading(cluster)
+        reading.append("tea", 0, count=10)
+        with Watched(tmp_path / "seen", identity=by_half) as seen:
+            seen.handled(record(None, offset=4))
+            with (
+                ParallelConsumer(settings(cluster), workers=4, deduplicator=seen) as consumer,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                consumer.subscribe(["tea"])
+                assert pool.submit(consumer.run, handle).exception(PATIENCE_S) is None
+            assert len(seen) == 5
+    assert sorted(handled) == [0, 1, 3, 4]
+    assert list(reading.committed.values()) == [10]
+    assert committed_at_flush[0] == 0
+
+
+def test_two_records_of_one_identity_are_never_worked_on_at_the_same_time(tmp_path: Path) -> None:
+    outcome: list[bool] = []
+    is_in = threading.Event()
+
+    def second() -> None:
+        with once.alone(record(None, offset=1)) as is_new:
+            is_in.set()
+            outcome.append(is_new)
+
+    with Deduplicator(tmp_path / "seen", identity=by_half) as seen:
+        once = Once(seen)
+        worker = threading.Thread(target=second, daemon=True)
+        with once.alone(record(None, offset=0)) as is_new:
+            assert is_new
+            worker.start()
+            assert not is_in.wait(0.1)
+            with once.alone(record(None, offset=2)) as other_is_new:
+                assert other_is_new
+            once.done(record(None, offset=0))
+        worker.join(PATIENCE_S)
+    assert outcome == [False]
+
+
+def test_an_identity_that_cannot_be_ends_the_run(tmp_path: Path) -> None:
+    with MockCluster(topics={"tea": 1}) as cluster:
+        reading = MockReading(cluster)
+        reading.append("tea", 0, count=2)
+        wrong: object = lambda each: each.offset  # noqa: E731
+        with (
+            Deduplicator(tmp_path / "seen", identity=wrong) as seen,  # type: ignore[arg-type]
+            ParallelConsumer(settings(cluster), deduplicator=seen) as consumer,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            consumer.subscribe(["tea"])
+            ended = pool.submit(consumer.run, print).exception(PATIENCE_S)
+    assert isinstance(ended, InvalidArgument)
+    assert reading.committed == {}
+
+
+def test_another_run_needs_another_consumer() -> None:
+    with (
+        MockCluster(topics={"tea": 1}) as cluster,
+        ParallelConsumer(settings(cluster)) as consumer,
+    ):
+        consumer.stop()
+        consumer.run(print)
+        with pytest.raises(IllegalState, match="another run needs another consumer"):
+            consumer.run(print)

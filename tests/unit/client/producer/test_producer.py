@@ -2,6 +2,7 @@
 
 import threading
 
+import pandas  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ from headwater.client.errors import (
     MessageTooLarge,
     SerializationFailed,
 )
+from headwater.client.producer.given_tables import GivenTable
 from headwater.client.producer.interceptors import ProducerRecord
 from headwater.client.producer.record_future import RecordFuture
 from headwater.model.failures import InvalidSetting
@@ -661,7 +663,7 @@ def rows_of(cluster: MockCluster, topic: str = "tea") -> list[bytes | None]:
     return [record.value for partition in cluster.topics[topic] for record in partition.records]
 
 
-def send_table(producer: Face, table: pa.Table) -> list[tuple[str, int, int, int]]:
+def send_table(producer: Face, table: GivenTable) -> list[tuple[str, int, int, int]]:
     future = producer.do("send_table", "tea", table)
     producer.do("flush", PATIENCE_S)
     return [tuple(batch) for batch in future.result(PATIENCE_S)]
@@ -726,14 +728,24 @@ def test_a_table_larger_than_memory_goes_through(open_producer: OpenProducer) ->
         assert all(partition.headers for partition in cluster.topics["tea"])
 
 
+def test_a_data_frame_is_a_table_too(open_producer: OpenProducer) -> None:
+    frame = pandas.DataFrame({"key": ["a", None], "value": ["green", "black"]})
+    with MockCluster(topics={"tea": 1}) as cluster:
+        producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
+        send_table(producer, frame)
+        assert rows_of(cluster) == [b"green", b"black"]
+        assert [row.key for row in cluster.topics["tea"][0].records] == [b"a", None]
+
+
 @pytest.mark.parametrize(
     ("table", "error"),
     [
+        ({"value": [b"a"]}, InvalidArgument),
         (pa.table({"value": [b"a"], "partition": [9]}), InvalidPartitions),
         (pa.table({"value": [b"a"], "values": [b"a"]}), InvalidRecord),
         (pa.table({"value": [bytes(2_000_000)]}), MessageTooLarge),
     ],
-    ids=["no such partition", "an unknown column", "too large a row"],
+    ids=["no table", "no such partition", "an unknown column", "too large a row"],
 )
 def test_a_table_that_cannot_be_sent_is_refused_whole(
     open_producer: OpenProducer, table: pa.Table, error: type[Exception]

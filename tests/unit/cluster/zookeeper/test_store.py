@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from headwater.cluster.config_entities import resource_of, user_resource
 from headwater.cluster.facts import (
     BrokerAdmitted,
     BrokerGone,
@@ -35,6 +36,7 @@ from headwater.cluster.leadership import led_by
 from headwater.model.config_terms import ResourceType
 from headwater.model.failures import BrokerIdTaken, ControllerFenced
 from headwater.model.ids import NodeId, TopicId
+from headwater.security.quotas.entities import QuotaEntity
 from tests.sim.cluster_lab import CLUSTER_ID
 from tests.sim.zookeeper_lab import StoreLab
 
@@ -407,6 +409,19 @@ def test_everybody_hears_of_configs_that_change_and_of_features() -> None:
     assert sorted(lab.told(), key=repr) == sorted(expected, key=repr)
     write(lab, image, ConfigsReplaced(OF_ORDERS, {}))
     assert other.told() == [ConfigsReplaced(OF_ORDERS, {})]
+
+
+def test_no_name_is_taken_for_a_direction() -> None:
+    """ZooKeeper's client refuses such a path, and with it all that the controller would write."""
+    lab, image = writing_lab()
+    resources = [
+        *map(user_resource, (".", "..")),
+        *(ConfigResource(ResourceType.GROUP, name) for name in (".", "..", "...")),
+        resource_of(QuotaEntity(user="..", client_id=".")),
+    ]
+    image = write(lab, image, *(ConfigsReplaced(each, {"a": "b"}) for each in resources))
+    lab.store.resign()
+    assert StoreLab(2, lab.server).lead().configs == {each: {"a": "b"} for each in resources}
 
 
 APP_OF_ALICE = ConfigResource(ResourceType.USER, "alice/clients/app")

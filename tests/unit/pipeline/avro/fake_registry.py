@@ -5,21 +5,22 @@ from typing import Any
 
 from headwater.client.schema_registry import RegisteredSchema, RegistryUnreachable
 from headwater.pipeline.avro.registry import PatientRegistry
+from headwater.pipeline.avro_options import RegistryAccess
 
 
 class FakeRegistry(PatientRegistry):
     """Subjects with their versions; ids are counted over all of them."""
 
     def __init__(self, **subjects: Any) -> None:
-        super().__init__("http://127.0.0.1:1", pauses_s=())
+        super().__init__(RegistryAccess("http://127.0.0.1:1"), pauses_s=())
         self.is_away = False
         self.incompatible: list[str] = []
         self._versions: list[RegisteredSchema] = []
         for subject, schema in subjects.items():
             self.register(subject.replace("_", "-"), json.dumps(schema))
 
-    def at(self, url: str) -> PatientRegistry:
-        del url
+    def at(self, access: RegistryAccess) -> PatientRegistry:
+        del access
         return self
 
     def latest(self, subject: str) -> RegisteredSchema | None:

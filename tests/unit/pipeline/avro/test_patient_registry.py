@@ -12,6 +12,7 @@ import pytest
 from headwater.client.schema_registry import RegistryRefused, RegistryUnreachable
 from headwater.pipeline.avro.registry import PatientRegistry
 from headwater.pipeline.avro.schemas import Plain, Record
+from headwater.pipeline.avro_options import RegistryAccess
 from headwater.pipeline.failures import SchemaUnfit
 
 Answers = list[tuple[int, Any]]
@@ -49,7 +50,7 @@ LONG = (200, {"schema": '"long"'})
 
 
 def patient(url: str, pauses: list[float]) -> PatientRegistry:
-    return PatientRegistry(url, pauses_s=(0.1, 0.2), pause=pauses.append)
+    return PatientRegistry(RegistryAccess(url), pauses_s=(0.1, 0.2), pause=pauses.append)
 
 
 def test_a_registry_is_asked_again_until_it_answers() -> None:

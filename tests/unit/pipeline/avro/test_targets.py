@@ -8,7 +8,13 @@ from pyspark.sql import types
 
 from headwater.pipeline.avro.spark_schemas import record_name, schema_of
 from headwater.pipeline.avro.targets import targets_of
-from headwater.pipeline.avro_options import AvroOptions, AvroTarget, SubjectNaming, known_schemas
+from headwater.pipeline.avro_options import (
+    AvroOptions,
+    AvroTarget,
+    RegistryAccess,
+    SubjectNaming,
+    known_schemas,
+)
 from headwater.pipeline.failures import OptionRefused, SchemaUnfit
 from tests.unit.pipeline.avro.fake_registry import FakeRegistry
 
@@ -30,7 +36,7 @@ MADE = {
 
 
 def target(registry: FakeRegistry, **more: Any) -> AvroTarget:
-    options = AvroOptions(part="value", registry_url="http://r", **more)
+    options = AvroOptions(part="value", registry=RegistryAccess("http://r"), **more)
     return targets_of(FRAME, {"value": options}, "big-teas", registry.at)["value"]
 
 
@@ -87,7 +93,7 @@ def test_a_query_that_knows_its_schema_asks_no_registry_again() -> None:
 
 
 def test_a_column_that_is_not_there_cannot_be_avro() -> None:
-    options = {"key": AvroOptions(part="key", registry_url="http://r")}
+    options = {"key": AvroOptions(part="key", registry=RegistryAccess("http://r"))}
     with pytest.raises(OptionRefused, match="there is no column key"):
         targets_of(FRAME, options, "t", FakeRegistry().at)
 

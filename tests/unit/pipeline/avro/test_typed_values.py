@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.model.ids import TopicPartition
-from headwater.pipeline.avro_options import AvroTarget
+from headwater.pipeline.avro_options import AvroTarget, RegistryAccess
 from headwater.pipeline.failures import UnparsableRecord
 from headwater.pipeline.typed_values import AvroColumn, read_column, written
 from tests.unit.pipeline.avro.test_patient_registry import LONG, registry_that_says
@@ -22,7 +22,7 @@ def records(*values: bytes | None) -> Any:
 
 def test_a_record_that_is_no_avro_stops_the_query_and_is_told_with_its_place() -> None:
     with registry_that_says([LONG]) as url:
-        column = AvroColumn(registry_url=url, schema='"long"', is_lenient=False)
+        column = AvroColumn(registry=RegistryAccess(url), schema='"long"', is_lenient=False)
         assert read_column(T0, "value", column, records(GOOD, None)).to_pylist() == [1, None]
         with pytest.raises(UnparsableRecord, match="tea-0 at offset 41 cannot be read as Avro"):
             read_column(T0, "value", column, records(GOOD, BAD))
@@ -30,7 +30,7 @@ def test_a_record_that_is_no_avro_stops_the_query_and_is_told_with_its_place() -
 
 def test_a_record_that_is_no_avro_is_null_where_that_is_asked_for() -> None:
     with registry_that_says([LONG]) as url:
-        column = AvroColumn(registry_url=url, schema='"long"', is_lenient=True)
+        column = AvroColumn(registry=RegistryAccess(url), schema='"long"', is_lenient=True)
         found = read_column(T0, "value", column, records(BAD, GOOD))
         assert found.to_pylist() == [None, 1]
 
@@ -38,7 +38,7 @@ def test_a_record_that_is_no_avro_is_null_where_that_is_asked_for() -> None:
 def test_a_schema_is_asked_for_once_in_a_process() -> None:
     answers = [LONG, LONG]
     with registry_that_says(answers) as url:
-        column = AvroColumn(registry_url=url, schema='"long"', is_lenient=False)
+        column = AvroColumn(registry=RegistryAccess(url), schema='"long"', is_lenient=False)
         for _ in range(3):
             read_column(T0, "value", column, records(GOOD))
     assert answers == [LONG]

@@ -49,6 +49,20 @@ def test_answers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(rights._answers) <= 3
 
 
+def test_a_name_of_megabytes_fills_neither_the_memory_nor_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "headwater.authorizer")
+    rights = AclAuthorizer(super_users=["User:admin"])
+    rights.replace(ResourcePattern(ResourceKind.TOPIC, "*"), (READING,))
+    endless = Resource(ResourceKind.TOPIC, "x" * 1_000_000)
+    assert rights.authorize(ALICE, Operation.READ, endless)
+    assert not rights.authorize(ALICE, Operation.WRITE, endless)
+    assert rights.allows(Requester(Principal("User", "admin"), "h"), Operation.WRITE, endless)
+    assert not rights._answers
+    assert [len(line) < 400 for line in caplog.messages] == [True]
+
+
 def test_no_rule_applies_to_a_super_user() -> None:
     """AC-1; names may have commas, as those of certificates do."""
     admin = Requester(Principal("User", "CN=a,OU=b"), "192.0.2.1")

@@ -191,6 +191,15 @@ def test_a_client_refuses_a_nonce_that_does_not_continue_its_own(nonce: str) -> 
         client.respond(messages.server_first(nonce, SALT, 4096).text.encode())
 
 
+def test_a_message_is_no_longer_than_an_honest_one() -> None:
+    """Else half a megabyte would have to be looked at, for everybody who has yet to log in."""
+    most = messages.LONGEST_BYTES
+    begin = b"n,,n=alice,r="
+    assert server().respond(begin + b"a" * (most - len(begin)))
+    with pytest.raises(SaslRefused, match=f"{most + 1} bytes"):
+        server().respond(begin + b"a" * (most + 1 - len(begin)))
+
+
 def test_nobody_acts_for_another() -> None:
     with pytest.raises(SaslRefused) as refused:
         server().respond(b"n,a=bob,n=alice,r=abc")

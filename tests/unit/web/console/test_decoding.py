@@ -7,15 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.client.errors import SerializationFailed
-from headwater.web.console.decoding import FORMATS, indented, shown
+from headwater.web.console.decoding import FORMATS, Registered, indented, shown
 
 AVRO = b"\0\0\0\0\x07rest"
+FRAMED_JSON = b'\0\0\0\0\x08{"a":1.10}'
+BROKEN = b'\0\0\0\0\x08{"a":'
 
 
-def read_avro(raw: bytes) -> object:
+def read(raw: bytes) -> Registered:
+    if raw in (FRAMED_JSON, BROKEN):
+        return Registered("JSON")
     if raw != AVRO:
         raise SerializationFailed("not of this schema")
-    return {"kind": "green", "raw": b"\x01"}
+    return Registered("AVRO", {"kind": "green", "raw": b"\x01"})
 
 
 @pytest.mark.parametrize(
@@ -31,25 +35,34 @@ def read_avro(raw: bytes) -> object:
         (b"\xff", "text", ("text", "\\xff")),
         (b"17", "json", ("json", "17")),
         (AVRO, "auto", ("avro", '{\n  "kind": "green",\n  "raw": "0x01"\n}')),
+        (FRAMED_JSON, "auto", ("json", '{\n  "a": 1.10\n}')),
+        (FRAMED_JSON, "json", ("json", '{\n  "a": 1.10\n}')),
+        (FRAMED_JSON, "avro", ("json", '{\n  "a": 1.10\n}')),
     ],
 )
 def test_bytes_are_shown_as_wished_or_as_what_they_are(
     raw: bytes | None, wanted: str, expected: tuple[str, str]
 ) -> None:
-    found = shown(raw, wanted, chars_max=1000, read_avro=read_avro)
+    found = shown(raw, wanted, chars_max=1000, read=read)
     assert (found.format, found.text) == expected
 
 
 def test_what_is_not_as_wished_is_shown_all_the_same_and_says_why() -> None:
     assert shown(b"tea", "json", chars_max=10).note == "no JSON"
     assert "no registry" in (shown(AVRO, "avro", chars_max=10).note or "")
-    failed = shown(b"\0abcdef", "auto", chars_max=1000, read_avro=read_avro)
+    failed = shown(b"\0abcdef", "auto", chars_max=1000, read=read)
     assert failed.format == "hex"
-    assert failed.note == "no Avro: not of this schema"
+    assert failed.note == "no value with a schema: not of this schema"
+    assert shown(AVRO[:-1], "avro", chars_max=10, read=read).note == "no Avro: not of this schema"
+    assert shown(AVRO, "json", chars_max=1000, read=read).note == "no JSON"
+    assert "its schema says so" in (shown(BROKEN, "auto", chars_max=1000, read=read).note or "")
 
 
-def test_the_schema_of_avro_is_told() -> None:
-    assert shown(AVRO, "avro", chars_max=100, read_avro=read_avro).schema_id == 7
+@pytest.mark.parametrize("wanted", ["auto", "avro", "json"])
+def test_the_schema_of_a_value_is_told(wanted: str) -> None:
+    assert shown(AVRO, "avro", chars_max=100, read=read).schema_id == 7
+    found = shown(FRAMED_JSON, wanted, chars_max=100, read=read)
+    assert (found.schema_id, found.size_bytes) == (8, len(FRAMED_JSON))
 
 
 @pytest.mark.parametrize("wanted", ["text", "hex", "auto"])
@@ -91,3 +104,13 @@ def test_any_bytes_are_shown_within_the_limit(
 
 def test_json_that_is_deep_beyond_reason_is_shown_as_text() -> None:
     assert shown(b"[" * 100_000, "auto", chars_max=10).format == "text"
+
+
+def test_of_large_json_no_more_is_indented_than_is_shown() -> None:
+    large = "[" + ",".join(["{}"] * 200_000) + "]"
+    assert len(indented(large, chars_max=100)) < 120
+    whole = indented('{"a": [1, {}], "b": {"c": []}}')
+    for length in range(1, len(whole)):
+        cut = indented('{"a": [1, {}], "b": {"c": []}}', chars_max=length)
+        assert whole.startswith(cut)
+        assert len(cut) > length

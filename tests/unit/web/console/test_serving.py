@@ -13,6 +13,7 @@ import pytest
 
 from headwater.client import Admin, ConfigResource, Consumer, NewTopic, Producer, TopicPartition
 from headwater.client.avro import AvroSerializer
+from headwater.client.json_schema import JsonSerializer
 from headwater.client.schema_registry import SchemaRegistry
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 from tests.console_process import PATIENCE_S, ConsoleProcess
@@ -20,6 +21,7 @@ from tests.console_process import PATIENCE_S, ConsoleProcess
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>"""
 GROUP = f"{HOSTILE}/&?"
 TEA = '{"type":"record","name":"Tea","fields":[{"name":"kind","type":"string"}]}'
+JSON_TEA = '{"type":"object","properties":{"kind":{"type":"string"}},"required":["kind"]}'
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,7 @@ def filled(broker: EmbeddedBroker, admin: Admin) -> Iterator[str]:
             NewTopic(name="tea", partitions=3),
             NewTopic(name="hostile", partitions=1),
             NewTopic(name="avro", partitions=1),
+            NewTopic(name="json", partitions=1),
             NewTopic(name="empty", partitions=1),
         ]
     )
@@ -51,6 +54,7 @@ def filled(broker: EmbeddedBroker, admin: Admin) -> Iterator[str]:
         Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
         green = AvroSerializer(schemas, TEA, topic="avro")({"kind": "green"})
+        black = JsonSerializer(schemas, JSON_TEA, topic="json")({"kind": "black"})
         for number in range(30):
             value = json.dumps({"number": number}).encode()
             producer.send("tea", value, key=b"%d" % number, partition=number % 3, timestamp=number)
@@ -58,6 +62,7 @@ def filled(broker: EmbeddedBroker, admin: Admin) -> Iterator[str]:
         producer.send("hostile", raw, key=raw, headers=[(HOSTILE, raw), ("none", None)])
         producer.send("hostile", None, key=b"gone")
         producer.send("avro", green)
+        producer.send("json", black)
         producer.flush()
         for group in (GROUP, "drinkers", "doomed"):
             admin.alter_group_offsets(group, {TopicPartition("tea", 0): 4})
@@ -86,6 +91,7 @@ PAGES = [
     "/topics/hostile/records/0/0",
     "/topics/hostile/tail",
     "/topics/avro/records",
+    "/topics/json/records",
     "/topics/empty",
     "/topics/empty/records",
     "/groups",
@@ -95,6 +101,7 @@ PAGES = [
     "/transactions",
     "/schemas",
     "/schemas/avro-value",
+    "/schemas/json-value",
     f"/schemas/{quote(HOSTILE, safe='')}",
     f"/topics/{quote(HOSTILE, safe='')}",
     f"/topics?search={quote(HOSTILE)}&done={quote(HOSTILE)}",
@@ -140,6 +147,8 @@ def test_no_text_of_strangers_becomes_part_of_a_page(console: ConsoleProcess, pa
     ]
     links = [str(attributes["href"]) for _, attributes in found if "href" in attributes]
     assert all(each.startswith(("/", "#")) and not each.startswith("//") for each in links if each)
+    places = {f"#{attributes['id']}" for _, attributes in found if "id" in attributes}
+    assert {each for each in links if each.startswith("#")} <= places
 
 
 @pytest.mark.parametrize("path", ["/", "/api/overview", "/nowhere", "/api/nowhere"])
@@ -210,6 +219,12 @@ def test_records_are_browsed_from_either_end_an_offset_or_a_time(console: Consol
     assert numbers(console, "filter=%22number%22:%2012") == [12]
 
 
+def test_an_offset_without_from_offset_is_told_to_have_no_effect(console: ConsoleProcess) -> None:
+    told = "&#x27;8&#x27; has no effect: choose From offset or From time"
+    assert told in console.get("/topics/tea/records?at=8").text
+    assert "has no effect" not in console.get("/topics/tea/records?start=offset&at=8").text
+
+
 def test_pages_of_records_go_on_where_the_last_one_ended(console: ConsoleProcess) -> None:
     facts = console.api("/topics/tea/records?limit=7")
     seen = []
@@ -231,6 +246,8 @@ def test_a_record_is_shown_whole_with_its_headers(console: ConsoleProcess) -> No
         ("none", "null"),
     ]
     assert console.api("/topics/hostile/records/0/1")["record"]["value"]["format"] == "null"
+    page = console.get("/topics/hostile/records?key_format=hex").text
+    assert "<code>67 6f 6e 65 gone</code>" in page, "a preview begins with the bytes"
     hexed = console.api("/topics/hostile/records/0/1?key_format=hex")["record"]["key"]["text"]
     assert "67 6f 6e 65" in hexed
     assert console.get("/topics/hostile/records/0/99").status == 404
@@ -240,10 +257,25 @@ def test_avro_is_read_with_the_registrys_schema(console: ConsoleProcess) -> None
     [record] = console.api("/topics/avro/records")["records"]
     assert record["value"]["format"] == "avro"
     assert json.loads(record["value"]["text"]) == {"kind": "green"}
-    assert console.api("/schemas")["subjects"]["rows"] == ["avro-value"]
+    for query, count in (
+        ("filter=%22kind%22:%20%22GREEN", 1),
+        ("filter=%22kind%22&within=key", 0),
+        ("filter=%22kind%22&value_format=hex", 0),
+    ):
+        assert len(console.api(f"/topics/avro/records?{query}")["records"]) == count
+    assert console.api("/schemas")["subjects"]["rows"] == ["avro-value", "json-value"]
     schema = console.api("/schemas/avro-value")
     assert json.loads(schema["schema"]) == json.loads(TEA)
     assert (schema["version"], schema["versions"]) == (1, [1])
+
+
+def test_json_is_shown_with_its_schema(console: ConsoleProcess) -> None:
+    [record] = console.api("/topics/json/records")["records"]
+    assert record["value"]["format"] == "json"
+    assert json.loads(record["value"]["text"]) == {"kind": "black"}
+    schema = console.api("/schemas/json-value")
+    assert (schema["type"], json.loads(schema["schema"])) == ("JSON", json.loads(JSON_TEA))
+    assert console.api("/schemas/avro-value")["type"] == "AVRO"
 
 
 def test_groups_tell_how_far_behind_they_are(console: ConsoleProcess) -> None:
@@ -315,6 +347,14 @@ def test_records_are_written_in_every_format(console: ConsoleProcess, admin: Adm
     found = console.api("/topics/written/records")["records"]
     assert [each["value"]["format"] for each in found] == ["text", "hex", "null", "avro"]
     assert [each["key"]["text"] for each in found] == ["", "k", "gone", ""]
+    with SchemaRegistry(console.api("/schemas")["url"]) as schemas:
+        schemas.register("written-key", JSON_TEA, schema_type="JSON")
+    typed = {"key": '{"kind":"black"}', "key_format": "json-schema", "value": "x"}
+    assert console.post_json("/topics/written/records", typed).status == 200
+    last = console.api("/topics/written/records?start=oldest")["records"][-1]
+    assert (last["key"]["format"], json.loads(last["key"]["text"])) == ("json", {"kind": "black"})
+    typed = {**typed, "key": '{"kind":3}'}
+    assert console.post_json("/topics/written/records", typed).status == 409
     for body in ({"value": "{", "value_format": "json"}, {"value": "x", "value_format": "hex"}):
         assert console.post_json("/topics/written/records", body).status == 400
 
@@ -521,6 +561,8 @@ def test_without_a_cluster_it_starts_and_says_what_to_do() -> None:
         for part in ("No broker answers", "127.0.0.1:1", "--bootstrap HOST:PORT"):
             assert part in page.text
         assert console.get("/api/overview").status == 503
+        assert (console.get("/healthz").status, console.get("/healthz").text) == (200, "ok\n")
+        assert console.get("/healthz", Host="evil.example").status == 403
 
 
 @pytest.mark.parametrize(

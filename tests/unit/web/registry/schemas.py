@@ -22,8 +22,8 @@ KIND_AND_GRAMS = record(field("kind"), field("grams", "int", default=0))
 KIND_AND_PRICE = record(field("kind"), field("price", "double"))
 
 
-def submitted(schema: str, *references: Reference, **numbers: int) -> Submitted:
-    return Submitted(schema=schema, references=references, **numbers)
+def submitted(schema: str, *references: Reference, **others: Any) -> Submitted:
+    return Submitted(schema=schema, references=references, **others)
 
 
 def carry_out(state: State, decision: Decision) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from headwater.web.registry import commands, queries
 from headwater.web.registry.refusals import Refusal
+from headwater.web.registry.resolving import read_submitted
 from headwater.web.registry.state import State
 from headwater.web.registry.stored import ConfigKey, Reference, read_entry
 from tests.unit.web.registry.schemas import (
@@ -276,3 +277,163 @@ def test_what_another_registry_noted_of_a_schema_survives_its_deletion(
     registry.state.apply(entry, raw)
     registry.do(commands.delete_version, "tea", -1, permanent=False)
     assert registry.state.versions("tea", deleted=True)[0].others == {"md5": "x"}
+
+
+def _object(**properties: Any) -> str:
+    return json.dumps({"type": "object", "properties": properties, "additionalProperties": False})
+
+
+TEXT = {"type": "string"}
+JSON_KIND = _object(kind=TEXT)
+JSON_KIND_AND_GRAMS = _object(kind=TEXT, grams={"type": "integer"})
+
+
+def test_a_json_schema_is_told_with_its_type_and_known_by_its_text(registry: Registry) -> None:
+    schema_id = registry.register("tea-value", JSON_KIND, schema_type="JSON")
+    assert queries.described(registry.state.versions("tea-value")[0]) == {
+        "subject": "tea-value",
+        "version": 1,
+        "id": schema_id,
+        "schemaType": "JSON",
+        "schema": json.dumps(json.loads(JSON_KIND), separators=(",", ":")),
+    }
+    spaced = submitted(json.dumps(json.loads(JSON_KIND), indent=4), schema_type="JSON")
+    again = commands.register(registry.state, "tea-value", spaced)
+    assert again == commands.Decision((), {"id": schema_id})
+    assert registry.register("coffee-value", JSON_KIND, schema_type="JSON") == schema_id
+
+
+def test_the_same_text_of_another_type_is_another_schema(registry: Registry) -> None:
+    avro = registry.register("tea-key", '{"type":"string"}')
+    assert registry.register("tea-value", '{"type":"string"}', schema_type="JSON") != avro
+
+
+@pytest.mark.parametrize("kind", ["PROTOBUF", "json", 3, ["JSON"], {"JSON": 1}])
+def test_a_type_that_is_not_served_is_refused(kind: Any) -> None:
+    with refused(42201) as told:
+        read_submitted({"schema": "{}", "schemaType": kind})
+    assert "AVRO and JSON are" in str(told.value)
+
+
+def test_a_type_may_only_change_where_nothing_is_checked(registry: Registry) -> None:
+    registry.register("tea-value", KIND)
+    with refused(40901) as told:
+        registry.register("tea-value", JSON_KIND, schema_type="JSON")
+    assert "version 1 is of the type AVRO, and this one is JSON" in str(told.value)
+    registry.do(commands.set_config, "tea-value", {"compatibility": "NONE"})
+    registry.register("tea-value", JSON_KIND, schema_type="JSON")
+    assert registry.numbers("tea-value") == [1, 2]
+
+
+JSON_LEVELS = {
+    # Whether a closed object may get a property, and then lose it again.
+    "NONE": (True, True),
+    "BACKWARD": (True, False),
+    "FORWARD": (False, True),
+    "FULL": (False, False),
+}
+
+
+@pytest.mark.parametrize("suffix", ["", "_TRANSITIVE"])
+@pytest.mark.parametrize("level", JSON_LEVELS)
+def test_each_level_looks_in_its_own_direction_for_json_too(
+    registry: Registry, level: str, suffix: str
+) -> None:
+    name = level if level == "NONE" else f"{level}{suffix}"
+    registry.do(commands.set_config, None, {"compatibility": name})
+    for subject, first, second, may in (
+        ("more", JSON_KIND, JSON_KIND_AND_GRAMS, JSON_LEVELS[level][0]),
+        ("less", JSON_KIND_AND_GRAMS, JSON_KIND, JSON_LEVELS[level][1]),
+    ):
+        registry.register(subject, first, schema_type="JSON")
+        given = submitted(second, schema_type="JSON")
+        answer = queries.told_compatibility(
+            registry.state, subject, -1, given, normalize=False, verbose=True
+        )
+        assert answer["is_compatible"] is may
+        assert bool(answer["messages"]) is not may
+        if not may:
+            with refused(40901):
+                registry.register(subject, second, schema_type="JSON")
+
+
+def test_only_transitive_levels_hold_json_against_versions_behind_the_latest(
+    registry: Registry,
+) -> None:
+    wide, narrow = json.dumps({"type": ["string", "null"]}), json.dumps(TEXT)
+    registry.register("tea-value", wide, schema_type="JSON")
+    registry.do(commands.set_config, "tea-value", {"compatibility": "NONE"})
+    registry.register("tea-value", narrow, schema_type="JSON")
+    longer = submitted(json.dumps({**TEXT, "title": "T"}), schema_type="JSON")
+    registry.do(commands.set_config, "tea-value", {"compatibility": "BACKWARD"})
+    assert commands.register(registry.state, "tea-value", longer).entries
+    registry.do(commands.set_config, "tea-value", {"compatibility": "BACKWARD_TRANSITIVE"})
+    with refused(40901) as told:
+        commands.register(registry.state, "tea-value", longer)
+    assert "cannot read data of version 1: TYPE_CHANGED at #" in str(told.value)
+
+
+def test_a_json_schema_may_refer_to_others_and_is_compared_with_them(registry: Registry) -> None:
+    registry.register("leaf", _object(size={"type": "integer"}), schema_type="JSON")
+    registry.register("leaf", _object(size={"type": "number"}), schema_type="JSON")
+    outer = _object(leaf={"$ref": "leaf.json"})
+    first = Reference(name="leaf.json", subject="leaf", version=1)
+    second = Reference(name="leaf.json", subject="leaf", version=2)
+    with refused(42201) as told:
+        registry.register("tea-value", outer, schema_type="JSON")
+    assert '"leaf.json" leads nowhere' in str(told.value)
+    registry.register("tea-value", outer, second, schema_type="JSON")
+    with refused(40901) as told:
+        registry.register("tea-value", outer, first, schema_type="JSON")
+    assert "TYPE_NARROWED at #/properties/leaf/properties/size" in str(told.value)
+    with refused(42206):
+        registry.do(commands.delete_subject, "leaf", permanent=False)
+
+
+def test_a_reference_to_a_schema_of_another_type_is_refused(registry: Registry) -> None:
+    registry.register("leaf", KIND)
+    leaf = Reference(name="leaf.json", subject="leaf", version=1)
+    with refused(42201) as told:
+        registry.register("tea-value", '{"$ref":"leaf.json"}', leaf, schema_type="JSON")
+    assert "leads to a schema of the type AVRO" in str(told.value)
+
+
+def test_json_schemas_that_are_normalized_know_keys_and_references_in_any_order(
+    registry: Registry,
+) -> None:
+    one, two = (Reference(name=name, subject=name, version=1) for name in ("a.json", "b.json"))
+    for each in (one, two):
+        registry.register(each.subject, _object(), schema_type="JSON")
+    registry.do(commands.set_config, None, {"compatibility": "NONE", "normalize": True})
+    schema = {"anyOf": [{"$ref": "a.json"}, {"$ref": "b.json"}], "title": "T"}
+    turned = json.dumps({key: schema[key] for key in reversed(schema)})
+    first = registry.register("tea", json.dumps(schema), one, two, schema_type="JSON")
+    assert registry.register("tea", turned, two, one, two, schema_type="JSON") == first
+
+
+def test_a_version_that_another_registry_took_and_we_would_not_is_named(
+    registry: Registry,
+) -> None:
+    key = b'{"keytype":"SCHEMA","subject":"tea","version":1,"magic":1}'
+    elsewhere = json.dumps({"$ref": "https://tea.shop/leaf.json"})
+    value = {"subject": "tea", "version": 1, "id": 7, "schemaType": "JSON", "schema": elsewhere}
+    entry = read_entry(key, json.dumps(value).encode())
+    assert entry is not None
+    registry.state.apply(entry, key)
+    with refused(40901) as told:
+        registry.register("tea", json.dumps(TEXT), schema_type="JSON")
+    assert "version 1 cannot be read here" in str(told.value)
+
+
+def test_a_json_schema_that_confluents_registry_has_written_keeps_its_id(
+    registry: Registry,
+) -> None:
+    key = b'{"keytype":"SCHEMA","subject":"tea","version":3,"magic":1}'
+    text = '{"type":"number","maximum":1.50}'
+    value = {"subject": "tea", "version": 3, "id": 7, "schemaType": "JSON", "schema": text}
+    entry = read_entry(key, json.dumps({**value, "deleted": False}).encode())
+    assert entry is not None
+    registry.state.apply(entry, key)
+    assert registry.register("tea", text.replace(",", " , "), schema_type="JSON") == 7
+    assert registry.register("other", text, schema_type="JSON") == 7
+    assert registry.numbers("tea") == [3]

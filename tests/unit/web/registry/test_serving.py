@@ -92,7 +92,7 @@ def test_every_path_answers_as_the_reference_of_the_interface_says(
             None,
             [{"subject": "every", "version": 1}],
         ),
-        ("GET", "/schemas/types", None, ["AVRO"]),
+        ("GET", "/schemas/types", None, ["AVRO", "JSON"]),
         ("GET", "/schemas?subjectPrefix=every", None, [told]),
         (
             "POST",
@@ -145,7 +145,7 @@ def test_what_is_refused_has_the_code_that_confluents_has(registry: EmbeddedRegi
         ("POST", "/subjects/none/versions", b"", (422, 422)),
         ("POST", "/subjects/none/versions", [], (422, 422)),
         ("POST", "/subjects/none/versions", {}, (422, 42201)),
-        ("POST", "/subjects/none/versions", {"schema": "{}", "schemaType": "JSON"}, (422, 42201)),
+        ("POST", "/subjects/none/versions", {"schema": "x", "schemaType": "TOML"}, (422, 42201)),
         ("POST", "/subjects/none/versions", b"x" * 1_100_000, (413, 413)),
         ("POST", "/compatibility/subjects/none/versions/3", {"schema": KIND}, (404, 40402)),
     ]

@@ -44,12 +44,24 @@ function watchConfirmations(root) {
 }
 watchConfirmations(document);
 
+// Times are UTC on the page. What that is where the reader lives is told on request.
+
+function localTime(text) {
+  const moment = new Date(text);
+  return isNaN(moment) ? "UTC" : `UTC; here ${moment.toLocaleString(undefined, { timeZoneName: "short" })}`;
+}
+
+function addLocalTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) time.title = localTime(time.dateTime);
+}
+addLocalTimes(document);
+
 // Loading anew. What somebody has open or is typing in stays as it is.
 
 function isBusy(main) {
   const active = document.activeElement;
   return document.hidden
-    || main.querySelector("details[open]") !== null
+    || main.querySelector("details[open]:not([data-open])") !== null
     || (active !== null && main.contains(active) && isTyping(active) && active.id !== "live");
 }
 
@@ -68,6 +80,7 @@ async function reload() {
   if (fresh === null || isBusy(main)) return;
   const position = main.querySelector(".scroll")?.scrollLeft ?? 0;
   main.replaceChildren(...fresh.childNodes);
+  addLocalTimes(main);
   const scroll = main.querySelector(".scroll");
   if (scroll !== null) scroll.scrollLeft = position;
   watchConfirmations(main);
@@ -117,7 +130,9 @@ function preview(part) {
   if (part.format === "null" || part.size_bytes === 0) {
     return make("em", "quiet", part.format === "null" ? "null" : "empty");
   }
-  return make("code", "", visible(part.text.slice(0, 320).split(/\s+/).join(" ").slice(0, 160)));
+  let text = part.text.slice(0, 320);
+  if (part.format === "hex") text = text.split("\n", 1)[0].slice(10);
+  return make("code", "", visible(text.split(/\s+/).join(" ").slice(0, 160)));
 }
 
 function part(name, shown) {
@@ -138,6 +153,7 @@ function headers(record) {
     const line = make("p", "value");
     line.append(make("code", "", visible(header.name)), " ");
     line.append(make("code", "quiet", header.value.format === "null" ? "null" : visible(header.value.text)));
+    if (header.value.is_cut) line.append("… (cut off)");
     box.append(line);
   }
   return box;
@@ -151,7 +167,9 @@ function timeText(timestamp) {
 function row(record, recordsPath) {
   const line = make("summary");
   line.append(make("span", "place", `${record.partition}:${record.offset}`));
-  line.append(make("span", "when", timeText(record.timestamp_ms)));
+  const when = make("span", "when", timeText(record.timestamp_ms));
+  if (record.timestamp_ms !== null) when.title = localTime(record.timestamp_ms);
+  line.append(when);
   for (const name of ["key", "value"]) {
     const cell = make("span", name);
     cell.append(preview(record[name]));

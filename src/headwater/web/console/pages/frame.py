@@ -1,7 +1,7 @@
 """The frame of every page, and the page that says what went wrong."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.web.console.changes import DONE
@@ -37,6 +37,9 @@ class Frame:
     has_registry: bool
     query: Mapping[str, str]
     version: str
+    refusal: str | None = None
+    """Why a form of this page was refused, and was not done; it is shown again, with `given`."""
+    given: Mapping[str, str] = field(default_factory=dict)
 
     def page(
         self,
@@ -60,6 +63,10 @@ class Frame:
         """A form that changes something."""
         token = tag("input", type="hidden", name=TOKEN_FIELD, value=self.token)
         return tag("form", token, children, method="post", action=action, class_=class_)
+
+    def typed(self, name: str) -> str:
+        """What somebody typed into a form that was refused, so that nobody types it again."""
+        return self.given.get(name, "")
 
     def asset(self, name: str) -> str:
         return link_to("assets", self.version, name)
@@ -138,6 +145,8 @@ class Frame:
         )
 
     def _notice(self) -> Html | None:
+        if self.refusal is not None:
+            return tag("p", self.refusal, class_="notice bad", role="alert")
         text = DONE.get(self.query.get("done", ""))
         return tag("p", text, class_="notice good", role="status") if text else None
 

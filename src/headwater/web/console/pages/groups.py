@@ -1,7 +1,7 @@
 """The list of groups, one group, and the dry run of a reset."""
 
 from headwater.web.console.group_resets import ResetPlan, ResetRow, write_plan
-from headwater.web.console.groups import GroupDetail, GroupList, GroupRow
+from headwater.web.console.groups import GroupDetail, GroupList, GroupRow, LagRow
 from headwater.web.console.html import Child, Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import (
@@ -39,6 +39,12 @@ def groups_page(facts: GroupList, frame: Frame) -> Html:
             facts.search,
             "Search groups",
             select("state", states, facts.state, label="State"),
+            select(
+                "sort",
+                [("name", "by name"), ("lag", "by lag")],
+                facts.sort,
+                label="Order",
+            ),
         ),
         _list(facts, frame),
         place="groups",
@@ -124,7 +130,7 @@ def _lags(facts: GroupDetail, frame: Frame) -> Child:
                     row.partition,
                     number(row.offset),
                     number(row.end),
-                    number(row.lag),
+                    (_trouble(row), number(row.lag)),
                     tag("span", row.client or "-", class_="value"),
                 )
                 for row in facts.lags.rows
@@ -133,6 +139,17 @@ def _lags(facts: GroupDetail, frame: Frame) -> Child:
         ),
         pager(facts.lags, ["groups", facts.id], frame.query),
     )
+
+
+def _trouble(row: LagRow) -> Child:
+    """What a lag does not say: that the offset is nowhere in the log."""
+    if row.is_beyond_the_end:
+        title = "The offset is beyond the end: the topic was made anew, or lost records."
+        return (badge("beyond the end", "bad", title=title), " ")
+    if row.has_missed_records:
+        title = f"The log begins at {row.start}: records were deleted before they were read."
+        return (badge("records missed", "warn", title=title), " ")
+    return None
 
 
 def _members(facts: GroupDetail) -> Child:

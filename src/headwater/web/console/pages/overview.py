@@ -32,7 +32,7 @@ def overview_page(facts: Overview, frame: Frame) -> Html:
         _health(facts),
         _tiles(facts),
         _throughput(facts.throughput),
-        section("Brokers", _brokers(facts.brokers)),
+        section("Brokers", _brokers(facts.brokers), id="brokers"),
         _troubles(facts),
         section("Cluster", _cluster(facts)),
         place="",
@@ -57,7 +57,11 @@ def _health(facts: Overview) -> Html:
 def _tiles(facts: Overview) -> Html:
     return tag(
         "div",
-        tile(number(len(facts.brokers)), "brokers", href="#brokers"),
+        tile(
+            number(len(facts.brokers)),
+            "broker" if len(facts.brokers) == 1 else "brokers",
+            href="#brokers",
+        ),
         tile(number(facts.topics), "topics", href=link_to("topics", query={"internal": "1"})),
         tile(number(facts.partitions), "partitions"),
         tile(number(facts.offline), "offline", kind="bad" if facts.offline else ""),

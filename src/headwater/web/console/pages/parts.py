@@ -40,12 +40,16 @@ def number(value: int | None) -> Html:
     """Groups of three, so that a million is told from ten."""
     if value is None:
         return tag("span", "-", class_="quiet", title="not known")
-    return tag("span", f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))
+    return tag("span", number_text(value))
+
+
+def number_text(value: int) -> str:
+    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def counted(value: int, one: str, many: str | None = None) -> str:
     """`1 broker`, `2 brokers`."""
-    return f"{value} {one}" if value == 1 else f"{value} {many or f'{one}s'}"
+    return f"{value} {one}" if value == 1 else f"{number_text(value)} {many or f'{one}s'}"
 
 
 def size(value: float | None) -> Html:
@@ -66,11 +70,14 @@ def size_text(value: float) -> str:
 def moment(timestamp_ms: int | None) -> Html:
     if timestamp_ms is None:
         return tag("span", "-", class_="quiet", title="no timestamp")
-    return tag("time", time_text(timestamp_ms), title="UTC")
+    text = time_text(timestamp_ms)
+    # The script adds what that is where the reader lives.
+    machine = f"{text.replace(' ', 'T')}Z" if " " in text else None
+    return tag("time", text, datetime=machine, title="UTC")
 
 
-def badge(text: str, kind: str = "") -> Html:
-    return tag("span", text, class_=f"badge {kind}".strip())
+def badge(text: str, kind: str = "", *, title: str | None = None) -> Html:
+    return tag("span", text, class_=f"badge {kind}".strip(), title=title)
 
 
 def name_link(text: str, *parts: str | int) -> Html:
@@ -138,7 +145,11 @@ def pager(page: Page[Any], path: Sequence[str | int], query: Mapping[str, str]) 
     return tag(
         "nav",
         step("← Previous", page.page - 1, "prev"),
-        tag("span", f"{page.first_row} to {page.last_row} of {page.total}"),
+        tag(
+            "span",
+            f"{number_text(page.first_row)} to {number_text(page.last_row)} "
+            f"of {number_text(page.total)}",
+        ),
         step("Next →", page.page + 1, "next"),
         class_="pager",
         aria_label="Pages of this list",

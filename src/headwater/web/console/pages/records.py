@@ -1,9 +1,9 @@
-"""Records: a page of them, one of them whole, the live tail, and a form for a new one."""
+"""Records: a page of them, one of them whole, and the live tail."""
 
 from typing import Final
 
-from headwater.web.console.changes import PRODUCE_FORMATS
 from headwater.web.console.decoding import FORMATS, Shown
+from headwater.web.console.filtering import PLACES
 from headwater.web.console.html import Child, Html, link_to, tag
 from headwater.web.console.pages.frame import Frame
 from headwater.web.console.pages.parts import (
@@ -11,7 +11,6 @@ from headwater.web.console.pages.parts import (
     counted,
     empty,
     fact_list,
-    labelled,
     moment,
     number,
     section,
@@ -20,11 +19,14 @@ from headwater.web.console.pages.parts import (
     table,
     text_input,
 )
+from headwater.web.console.pages.record_writing import writing_form
 from headwater.web.console.pages.topics import tabs
 from headwater.web.console.records import RecordDetail, RecordList, RecordRow
 from headwater.web.console.tailing import RECORDS_PER_SECOND_MAX, TailWish
 
 PREVIEW_CHARS: Final = 160
+
+_HEX_OFFSET_CHARS: Final = 10
 
 _FORMATS: Final = [(each, each if each != "auto" else "guess") for each in FORMATS]
 _STARTS: Final = [
@@ -33,6 +35,7 @@ _STARTS: Final = [
     ("offset", "From offset"),
     ("time", "From time"),
 ]
+_PLACES: Final = [(each, each if each == "anywhere" else f"in {each}") for each in PLACES]
 _LIMITS: Final = [(str(each), f"{each} a page") for each in (10, 50, 200)]
 
 
@@ -41,11 +44,12 @@ def records_page(facts: RecordList, frame: Frame) -> Html:
         facts.topic,
         tabs(facts.topic, "Records"),
         _wishes(facts, frame),
+        _put_aside(facts),
         _left_out(facts),
         _told(facts),
         _rows(facts),
         _pager(facts, frame),
-        None if frame.is_read_only else _produce(facts, frame),
+        None if frame.is_read_only else writing_form(facts.topic, frame),
         place="topics",
         crumbs=[("Topics", "/topics")],
         is_live=True,
@@ -74,6 +78,7 @@ def _wishes(facts: RecordList, frame: Frame) -> Html:
             autocomplete="off",
             spellcheck="false",
         ),
+        select("within", _PLACES, wish.within, label="Where the filter looks"),
         select("key_format", _prefixed("key", frame), wish.key_format, label="Keys as"),
         select("value_format", _prefixed("value", frame), wish.value_format, label="Values as"),
         select("limit", _LIMITS, str(wish.limit), label="How many"),
@@ -98,6 +103,14 @@ def _prefixed(what: str, frame: Frame) -> list[tuple[str, str]]:
     ]
 
 
+def _put_aside(facts: RecordList) -> Html | None:
+    """Nothing that was typed is without effect in silence."""
+    if not facts.wish.at or facts.wish.start in ("offset", "time"):
+        return None
+    text = f"'{facts.wish.at}' has no effect: choose From offset or From time to begin there."
+    return tag("p", text, class_="notice warn", role="status")
+
+
 def _left_out(facts: RecordList) -> Html | None:
     if not facts.offline:
         return None
@@ -109,8 +122,8 @@ def _left_out(facts: RecordList) -> Html | None:
 def _told(facts: RecordList) -> Html | None:
     if facts.ended_early:
         text = (
-            f"Looked at {facts.looked_at} records and stopped there, so as not to read the whole "
-            "topic. The next page goes on."
+            f"Looked at {counted(facts.looked_at, 'record')} and stopped there, so as not to read "
+            "the whole topic. The next page goes on."
         )
         return tag("p", text, class_="notice warn", role="status")
     if facts.wish.filter:
@@ -155,7 +168,7 @@ def _row(topic: str, row: RecordRow) -> Html:
         tag(
             "details",
             line,
-            tag("div", _content(row), tag("p", tag("a", "This record alone", href=where))),
+            tag("div", _content(row, None), tag("p", tag("a", "This record alone", href=where))),
         ),
     )
 
@@ -166,18 +179,23 @@ def preview(part: Shown) -> Html:
         return tag("em", "null", class_="quiet")
     if part.size_bytes == 0:
         return tag("em", "empty", class_="quiet")
-    return tag("code", " ".join(part.text[: 2 * PREVIEW_CHARS].split())[:PREVIEW_CHARS])
+    text = part.text[: 2 * PREVIEW_CHARS]
+    if part.format == "hex":
+        # Bytes at once: where in the value they are is told by the whole.
+        text = text.partition("\n")[0][_HEX_OFFSET_CHARS:]
+    return tag("code", " ".join(text.split())[:PREVIEW_CHARS])
 
 
-def _content(row: RecordRow) -> Child:
+def _content(row: RecordRow, where: str | None) -> Child:
+    """`where` is the record's own address, on the page that is for it alone."""
     return (
-        _part("Key", row.key),
-        _part("Value", row.value),
+        _part("Key", row.key, where and f"{where}/key"),
+        _part("Value", row.value, where and f"{where}/value"),
         _headers(row),
     )
 
 
-def _part(name: str, part: Shown) -> Html:
+def _part(name: str, part: Shown, download: str | None) -> Html:
     details: list[Child] = [badge(part.format)]
     if part.format != "null":
         details.append(tag("span", size_text(part.size_bytes), class_="quiet"))
@@ -185,10 +203,14 @@ def _part(name: str, part: Shown) -> Html:
         details.append(tag("span", f"schema {part.schema_id}", class_="quiet"))
     if part.note:
         details.append(tag("span", part.note, class_="warn-text"))
+    if download and part.format != "null":
+        label = f"Download the {name.lower()}"
+        details.append(tag("a", "Download", href=download, aria_label=label, class_="download"))
     body: Child = None
     if part.format != "null":
         body = tag("pre", part.text, tabindex="0", class_=part.format)
-    cut = tag("p", "Cut off here; this record alone shows more.", class_="quiet")
+    rest = "the download has all of it" if download else "this record alone shows more"
+    cut = tag("p", f"Cut off here; {rest}.", class_="quiet")
     return tag(
         "div",
         tag("h3", name, " ", [(each, " ") for each in details]),
@@ -221,7 +243,8 @@ def _headers(row: RecordRow) -> Html | None:
 def _header_value(part: Shown) -> Html:
     if part.format == "null":
         return tag("em", "null", class_="quiet")
-    return tag("code", part.text, class_="value")
+    cut = tag("span", "… (cut off)", class_="quiet") if part.is_cut else None
+    return tag("span", tag("code", part.text, class_="value"), cut)
 
 
 def _pager(facts: RecordList, frame: Frame) -> Html | None:
@@ -244,47 +267,6 @@ def _pager(facts: RecordList, frame: Frame) -> Html | None:
     count = tag("span", counted(len(facts.records), "record"))
     steps = (newer, count, older) if is_newest_first else (older, count, newer)
     return tag("nav", steps, class_="pager", aria_label="Pages of records")
-
-
-def _produce(facts: RecordList, frame: Frame) -> Html:
-    formats = [(each, each) for each in PRODUCE_FORMATS if each != "avro" or frame.has_registry]
-    keys = [each for each in formats if each[0] != "null"]
-    return tag(
-        "details",
-        tag("summary", "Write a record"),
-        frame.form(
-            link_to("topics", facts.topic, "records"),
-            labelled(
-                "Key",
-                text_input("key"),
-                select("key_format", keys, "text", label="The key is"),
-                hint="empty: null",
-            ),
-            labelled(
-                "Value",
-                tag("textarea", "", name="value", rows=5, spellcheck="false"),
-                select("value_format", formats, "text", label="The value is"),
-                hint="null deletes the key in a compacted topic"
-                + ("; avro takes JSON and the newest schema" if frame.has_registry else ""),
-            ),
-            labelled(
-                "Headers",
-                tag(
-                    "textarea",
-                    "",
-                    name="headers",
-                    rows=2,
-                    spellcheck="false",
-                    placeholder="trace=1a2b",
-                ),
-                hint="name=value, a line each",
-            ),
-            labelled("Partition", text_input("partition", type="number"), hint="empty: by the key"),
-            tag("button", "Write", class_="primary"),
-            class_="stack",
-        ),
-        class_="panel",
-    )
 
 
 def record_page(facts: RecordDetail, frame: Frame) -> Html:
@@ -319,7 +301,7 @@ def record_page(facts: RecordDetail, frame: Frame) -> Html:
                 ),
             ]
         ),
-        _content(row),
+        _content(row, link_to(*here, row.offset)),
         tag(
             "nav",
             step("← Offset before", facts.previous, "prev"),
@@ -339,6 +321,7 @@ def record_page(facts: RecordDetail, frame: Frame) -> Html:
 def tail_page(facts: TailWish, frame: Frame) -> Html:
     query = {
         "filter": facts.filter,
+        "within": facts.within,
         "key_format": facts.key_format,
         "value_format": facts.value_format,
         "partition": frame.query.get("partition", ""),
@@ -361,6 +344,7 @@ def tail_page(facts: TailWish, frame: Frame) -> Html:
                 placeholder="Filter by text",
                 aria_label="Filter by text",
             ),
+            select("within", _PLACES, facts.within, label="Where the filter looks"),
             select("key_format", _prefixed("key", frame), facts.key_format, label="Keys as"),
             select(
                 "value_format", _prefixed("value", frame), facts.value_format, label="Values as"

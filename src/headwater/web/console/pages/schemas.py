@@ -22,17 +22,12 @@ def subjects_page(facts: SubjectList, frame: Frame) -> Html:
         _list(facts, frame),
         fact_list(
             [
-                ("Registry", tag("code", _without_password(facts.url))),
+                ("Registry", tag("code", facts.url)),
                 ("Compatibility", facts.compatibility or "-"),
             ]
         ),
         place="schemas",
     )
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def _list(facts: SubjectList, frame: Frame) -> Child:

@@ -108,20 +108,22 @@ def _create(facts: TopicList, frame: Frame) -> Html:
         tag("summary", "Create a topic"),
         frame.form(
             "/topics",
-            labelled("Name", text_input("name", required=True)),
+            labelled("Name", text_input("name", frame.typed("name"), required=True)),
             labelled(
-                "Partitions", text_input("partitions", type="number"), hint="empty: the default"
+                "Partitions",
+                text_input("partitions", frame.typed("partitions"), type="number"),
+                hint="empty: the default",
             ),
             labelled(
                 "Replicas",
-                text_input("replicas", type="number"),
+                text_input("replicas", frame.typed("replicas"), type="number"),
                 hint=f"empty: the default; at most {facts.brokers}",
             ),
             labelled(
                 "Configs",
                 tag(
                     "textarea",
-                    "",
+                    frame.typed("configs"),
                     name="configs",
                     rows=3,
                     spellcheck="false",
@@ -133,7 +135,9 @@ def _create(facts: TopicList, frame: Frame) -> Html:
             class_="stack",
         ),
         class_="panel",
-        open=not facts.all_topics,
+        open=not facts.all_topics or frame.refusal is not None,
+        # Nobody has opened it, and so it does not keep a live page from being loaded anew.
+        data_open="" if not facts.all_topics and frame.refusal is None else None,
     )
 
 
@@ -142,6 +146,7 @@ def tabs(topic: str, current: str) -> Html:
         ("Partitions", ()),
         ("Records", ("records",)),
         ("Live tail", ("tail",)),
+        ("Groups", ("groups",)),
         ("Configs", ("configs",)),
     )
     return tag(
@@ -242,6 +247,29 @@ def _changes(facts: TopicDetail, frame: Frame) -> Child:
         ),
         class_="panel",
     )
+    emptied = tag(
+        "details",
+        tag("summary", "Delete records"),
+        frame.form(
+            link_to("topics", name, "records", "delete"),
+            tag(
+                "p",
+                "The topic stays, and its offsets go on from where they are. Groups that have not "
+                "read these records yet will not read them. This cannot be undone.",
+            ),
+            labelled(
+                "Partition", text_input("partition", type="number"), hint="empty: all of them"
+            ),
+            labelled(
+                "Before offset",
+                text_input("offset", type="number"),
+                hint="empty: all that there is",
+            ),
+            typed_confirmation(name, "Delete the records"),
+            class_="stack",
+        ),
+        class_="panel dangerous",
+    )
     gone = tag(
         "details",
         tag("summary", "Delete this topic"),
@@ -253,12 +281,13 @@ def _changes(facts: TopicDetail, frame: Frame) -> Child:
         ),
         class_="panel dangerous",
     )
-    return (more, gone)
+    return (more, emptied, gone)
 
 
 def configs_page(facts: TopicDetail, frame: Frame) -> Html:
     name = facts.topic.name
-    edited = "" if frame.is_read_only else frame.query.get("edit", "")
+    wanted = frame.typed("name") or frame.query.get("edit", "")
+    edited = "" if frame.is_read_only else wanted
     rows = [_config_row(name, row, frame, is_edited=row.name == edited) for row in facts.configs]
     return frame.page(
         name,
@@ -294,7 +323,7 @@ def _edit(topic: str, row: ConfigRow, frame: Frame) -> Html:
             "input",
             type="text",
             name="value",
-            value=row.value or "",
+            value=frame.typed("value") or row.value or "",
             aria_label=f"Value of {row.name}",
             autocomplete="off",
             spellcheck="false",

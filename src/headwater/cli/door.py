@@ -1,0 +1,46 @@
+"""What the commands share that open an HTTP port: its address, and the file that secures it."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headwater.web.door_settings import Door
+
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="The address to listen on, or https:// and the address."
+    ),
+]
+DoorConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        exists=True,
+        dir_okay=False,
+        help="A properties file: TLS and logins of the port, under Confluent's names.",
+    ),
+]
+
+
+def door_of(
+    settings: Mapping[str, str],
+    listen: str | None,
+    default: str,
+    *,
+    others_known: Collection[str] = (),
+) -> "Door":
+    """The port that was asked for. `InvalidSetting` says what is wrong."""
+    from headwater.web.door_settings import Door, read_door_settings
+
+    chosen, others = read_door_settings(settings)
+    door = Door.of(chosen, listen, default)
+    for name in others:
+        if name not in others_known:
+            typer.echo(f"headwater: {name} is ignored: it is of no use here", err=True)
+    if door.users is not None and door.context is None:
+        typer.echo("headwater: passwords travel as they are: listen on https://", err=True)
+    return door

@@ -1,0 +1,214 @@
+"""JSON values with their JSON Schemas in a registry: Confluent's wire format.
+
+    registry = SchemaRegistry("http://localhost:8081")
+    producer = Producer(
+        bootstrap_servers="localhost:9092",
+        value_serializer=JsonSerializer(registry, SCHEMA, topic="tea"),
+    )
+    consumer = Consumer(
+        bootstrap_servers="localhost:9092", value_deserializer=JsonDeserializer(registry)
+    )
+
+What a reader would get wrong: the value is JSON, which can be read without its schema. The schema
+says whether it fits, in both directions unless `validate` is False; then jsonschema is not needed,
+and a deserializer asks no registry.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Unpack
+from urllib.parse import urljoin
+
+from headwater.client.errors import SerializationFailed
+from headwater.client.registered_values import (
+    CACHED_MAX,
+    PREFIX_BYTES,
+    RegisteredDeserializer,
+    RegisteredSerializer,
+    SerializerOptions,
+    SubjectNaming,
+    record_subject,
+    referred_schemas,
+    schema_id_of,
+    topic_record_subject,
+    topic_subject,
+)
+from headwater.client.schema_registry import (
+    RegisteredSchema,
+    SchemaReference,
+    SchemaRegistry,
+)
+from headwater.model.failures import InvalidSetting
+
+__all__ = [
+    "JsonDeserializer",
+    "JsonSerializer",
+    "SubjectNaming",
+    "record_subject",
+    "topic_record_subject",
+    "topic_subject",
+]
+
+Schema = str | Mapping[str, Any] | bool
+Check = Any
+"""A validator of jsonschema; None where nothing is checked."""
+
+_TYPE: Final = "JSON"
+
+
+class JsonSerializer(RegisteredSerializer[Check]):
+    """Values to bytes. A function, as `key_serializer` and `value_serializer` want it.
+
+    Subjects that are named after records have the schema's `title`.
+    """
+
+    schema_type = _TYPE
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        schema: Schema | None = None,
+        *,
+        validate: bool = True,
+        **options: Unpack[SerializerOptions],
+    ) -> None:
+        """`options` are those of the serializer for Avro: topic, is_key, subject, and others."""
+        self._validate = validate
+        if validate:
+            _jsonschema()
+        super().__init__(registry, schema, **options)
+
+    def __call__(self, value: Any) -> bytes:
+        prefix, check = self._prepared()
+        if check is not None:
+            _validate(check, value, "its JSON Schema")
+        try:
+            text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            return prefix + text.encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SerializationFailed(f"the value cannot be written as JSON: {error}") from error
+
+    def _parsed(self, schema: RegisteredSchema) -> Check:
+        _expect_json(schema)
+        return _validator(self._registry, schema) if self._validate else None
+
+    def _record_name(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise InvalidSetting(f"a JSON Schema is JSON: {error}") from error
+        title = given.get("title") if isinstance(given, dict) else None
+        return title if isinstance(title, str) else None
+
+
+class JsonDeserializer(RegisteredDeserializer[Check]):
+    """Bytes to values, which must fit the schema that they were written with."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        reader_schema: Schema | None = None,
+        *,
+        references: tuple[SchemaReference, ...] = (),
+        validate: bool = True,
+        cached_max: int = CACHED_MAX,
+    ) -> None:
+        """With a reader's schema, values must fit that, whatever schema they were written with."""
+        super().__init__(registry, cached_max=cached_max)
+        self._validate = validate
+        if validate:
+            _jsonschema()
+        self._reader: Check = None
+        if reader_schema is not None and validate:
+            text = reader_schema if isinstance(reader_schema, str) else json.dumps(reader_schema)
+            given = RegisteredSchema(id=-1, schema=text, schema_type=_TYPE, references=references)
+            self._reader = _validator(registry, given)
+
+    def __call__(self, raw: bytes) -> Any:
+        schema_id = schema_id_of(raw)
+        try:
+            value = json.loads(raw[PREFIX_BYTES:], parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise SerializationFailed(f"the value is no JSON: {error}") from error
+        if self._reader is not None:
+            _validate(self._reader, value, "the reader's schema")
+        elif self._validate:
+            _validate(self._schema_of(schema_id), value, f"schema {schema_id}")
+        return value
+
+    def _parsed(self, schema: RegisteredSchema) -> Check:
+        _expect_json(schema)
+        return _validator(self._registry, schema)
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _expect_json(schema: RegisteredSchema) -> None:
+    if schema.schema_type != _TYPE:
+        raise SerializationFailed(f"schema {schema.id} is of the type {schema.schema_type}")
+
+
+def _jsonschema() -> Any:
+    try:
+        import jsonschema
+    except ImportError as error:
+        raise InvalidSetting(
+            "jsonschema is missing; pip install 'headwater[json]' has it, and validate=False "
+            "does without it"
+        ) from error
+    return jsonschema
+
+
+def _validator(registry: SchemaRegistry, schema: RegisteredSchema) -> Check:
+    """What holds values against a schema, with all that it refers to."""
+    jsonschema = _jsonschema()
+    import referencing
+    from referencing.jsonschema import DRAFT7
+
+    document = _document(schema)
+    base = document.get("$id", "") if isinstance(document, dict) else ""
+    others: referencing.Registry[Any] = referencing.Registry()
+    for name, each in referred_schemas(registry, schema.references):
+        try:
+            address = urljoin(str(base), name)
+        except ValueError as error:
+            raise SerializationFailed(f"{base} is no address of a schema") from error
+        content = _document(each)
+        resource = (
+            referencing.Resource.from_contents(content, default_specification=DRAFT7)
+            if isinstance(content, dict)
+            else DRAFT7.create_resource(content)
+        )
+        others = others.with_resources([(name, resource), (address, resource)])
+    kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
+    try:
+        kind.check_schema(document)
+    except jsonschema.SchemaError as error:
+        raise SerializationFailed(f"this is no JSON Schema: {error.message}") from error
+    return kind(document, registry=others)
+
+
+def _document(schema: RegisteredSchema) -> Any:
+    try:
+        return json.loads(schema.schema)
+    except ValueError as error:
+        raise SerializationFailed(f"this is no JSON Schema: {error}") from error
+
+
+def _validate(check: Check, value: Any, what: str) -> None:
+    from jsonschema.exceptions import best_match
+    from referencing.exceptions import Unresolvable
+
+    try:
+        error = best_match(check.iter_errors(value))
+    except (Unresolvable, RecursionError, re.error) as failure:
+        raise SerializationFailed(f"{what} cannot be followed: {failure}") from failure
+    if error is not None:
+        raise SerializationFailed(
+            f"the value does not fit {what}: {error.json_path}: {error.message}"
+        )

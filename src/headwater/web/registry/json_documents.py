@@ -1,0 +1,167 @@
+"""The documents of a JSON Schema, and where a `$ref` leads in them.
+
+What a reader would get wrong: nothing is ever fetched. A `$ref` leads into the schema itself, or to
+a schema of this registry that the request names as a reference; all else is a mistake.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+_DRAFTS: Final = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020}
+_DEFAULT_DRAFT: Final = 7
+# What lies under these is data, and an `$id` in it names nothing.
+_DATA: Final = ("enum", "const", "default", "examples")
+_DEPTH_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An edition of JSON Schema, by its number or its year."""
+
+    number: int
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether what stands beside a `$ref` counts."""
+        return self.number >= 2019
+
+    @property
+    def has_prefix_items(self) -> bool:
+        return self.number >= 2020
+
+    @property
+    def id_keyword(self) -> str:
+        return "id" if self.number == 4 else "$id"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Place:
+    """A schema somewhere in the documents, as JSON; `base` is what its `$ref`s are relative to."""
+
+    value: Any
+    base: str
+    draft: Draft
+
+
+def draft_of(document: Any, default: int = _DEFAULT_DRAFT) -> Draft:
+    told = document.get("$schema") if isinstance(document, dict) else None
+    if isinstance(told, str):
+        for name, number in _DRAFTS.items():
+            if name in told:
+                return Draft(number)
+    return Draft(default)
+
+
+def is_meta_schema(uri: str) -> bool:
+    """Whether this is one of the schemas of schemas, which everybody has."""
+    host, _, path = uri.partition("://")[2].partition("/")
+    return host == "json-schema.org" and path.rstrip("#").endswith("schema")
+
+
+@dataclass(slots=True)
+class Documents:
+    """A schema and those that it names. Raises RecursionError if one is nested too deeply."""
+
+    root: Place
+    _resources: dict[str, Place] = field(default_factory=dict)
+    _anchors: dict[tuple[str, str], Place] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, root: Any, referred: Mapping[str, Any]) -> "Documents":
+        draft = draft_of(root)
+        base = urldefrag(_id_of(root, draft) or "")[0]
+        documents = cls(Place(value=root, base=base, draft=draft))
+        for name, other in referred.items():
+            own_draft = draft_of(other, draft.number)
+            address = urljoin(base, name)
+            place = Place(value=other, base=address, draft=own_draft)
+            for each in (name, f"./{name}", address):
+                documents._resources[each] = place
+            documents._index(place)
+        documents._resources[base] = documents.root
+        documents._index(documents.root)
+        return documents
+
+    def find(self, reference: str, base: str) -> Place | None:
+        """Where a `$ref` leads that stands where `base` is."""
+        written, fragment = urldefrag(reference)
+        resource = self._resources.get(urljoin(base, written) if written else base)
+        if resource is None:
+            resource = self._resources.get(written)
+        if resource is None:
+            return None
+        if not fragment:
+            return resource
+        if not fragment.startswith("/"):
+            return self._anchors.get((resource.base, fragment))
+        return _pointed(resource, unquote(fragment))
+
+    def _index(self, document: Place) -> None:
+        for place in _subschemas(document, 0):
+            if place.base != document.base:
+                self._resources.setdefault(place.base, place)
+            for anchor in _anchors_of(place):
+                self._anchors.setdefault((place.base, anchor), place)
+
+
+def _id_of(value: Any, draft: Draft) -> str | None:
+    found = value.get(draft.id_keyword) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _entered(value: Any, base: str, draft: Draft) -> Place:
+    written = urldefrag(_id_of(value, draft) or "")[0]
+    return Place(value=value, base=urljoin(base, written) if written else base, draft=draft)
+
+
+def entered(place: Place, value: Any) -> Place:
+    """A schema that lies in another one."""
+    return _entered(value, place.base, place.draft)
+
+
+def _subschemas(place: Place, depth: int) -> Iterator[Place]:
+    if depth > _DEPTH_MAX:
+        raise RecursionError
+    if isinstance(place.value, dict):
+        here = entered(place, place.value)
+        yield here
+        for key, inner in place.value.items():
+            if key not in _DATA:
+                yield from _subschemas(entered(here, inner), depth + 1)
+    elif isinstance(place.value, list):
+        for inner in place.value:
+            yield from _subschemas(entered(place, inner), depth + 1)
+
+
+def _anchors_of(place: Place) -> Iterator[str]:
+    for key in ("$anchor", "$dynamicAnchor"):
+        found = place.value.get(key)
+        if isinstance(found, str):
+            yield found
+    fragment = urldefrag(_id_of(place.value, place.draft) or "")[1]
+    if fragment and not fragment.startswith("/"):
+        yield fragment
+
+
+def _pointed(resource: Place, pointer: str) -> Place | None:
+    """What a JSON pointer names; `$defs` may stand for `definitions`, as Confluent has it."""
+    place = resource
+    for index, raw in enumerate(pointer.split("/")[1:]):
+        key = raw.replace("~1", "/").replace("~0", "~")
+        inside = place.value
+        if index == 0 and key == "$defs" and isinstance(inside, dict):
+            inside = {"$defs": {**_dict(inside, "definitions"), **_dict(inside, "$defs")}}
+        if isinstance(inside, dict) and key in inside:
+            place = entered(place, inside[key])
+        elif isinstance(inside, list) and key.isdecimal() and int(key) < len(inside):
+            place = entered(place, inside[int(key)])
+        else:
+            return None
+    return place
+
+
+def _dict(value: dict[str, Any], key: str) -> dict[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,99 @@
+"""JSON Schemas as text, since the registry knows a schema by its text.
+
+`canonical` is what Confluent's registry writes: without spaces, keys in the order in which they
+came, numbers as they were written. In `normalized` the keys are in order, at every depth.
+
+What a reader would get wrong: `1.0` and `1` are two texts, and so two schemas, although no value
+fits one and not the other.
+"""
+
+import json
+from collections.abc import Hashable
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """Numbers with a point must be decimals, or more than their value is lost."""
+    return _written(value, is_sorted=False)
+
+
+def normalized(value: Any) -> str:
+    return _written(value, is_sorted=True)
+
+
+def value_text(value: Any) -> str:
+    """A text that equal values share, as JSON Schema means equal: 1 and 1.0 are."""
+    return _written(_plain(value), is_sorted=True)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bool():
+            return value
+        case int() | Decimal():
+            return _shortest(Decimal(value))
+        case list():
+            return [_plain(each) for each in value]
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def _shortest(value: Decimal) -> Decimal:
+    """Without zeros at its end, and exactly as large."""
+    digits = len(value.as_tuple().digits)
+    return value.normalize(Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX))
+
+
+class Shapes:
+    """Numbers for JSON values: the same for two that say the same, whatever order their keys have.
+
+    Values are remembered by identity, and held, or another one could get their place.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[int, tuple[Any, int]] = {}
+
+    def of(self, value: Any) -> int:
+        known = self._known.get(id(value))
+        if known is None:
+            known = (value, self._numbers.setdefault(self._key(value), len(self._numbers)))
+            self._known[id(value)] = known
+        return known[1]
+
+    def _key(self, value: Any) -> Hashable:
+        match value:
+            case dict():
+                return ("{", *sorted((key, self.of(each)) for key, each in value.items()))
+            case list():
+                return ("[", *(self.of(each) for each in value))
+            case _:
+                # True is 1 to Python, and 1.0 is too.
+                return (type(value).__name__, str(value))
+
+
+def _written(value: Any, *, is_sorted: bool) -> str:
+    match value:
+        case dict():
+            keys = sorted(value, key=_utf16) if is_sorted else list(value)
+            inner = (f"{_text(key)}:{_written(value[key], is_sorted=is_sorted)}" for key in keys)
+            return f"{{{','.join(inner)}}}"
+        case list():
+            return f"[{','.join(_written(each, is_sorted=is_sorted) for each in value)}]"
+        case Decimal():
+            # Java's decimals have no negative zero.
+            return str(abs(value) if value.is_zero() else value)
+        case _:
+            return _text(value)
+
+
+def _utf16(key: str) -> bytes:
+    """The order in which Java has texts."""
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

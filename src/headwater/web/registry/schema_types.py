@@ -1,0 +1,81 @@
+"""The types of schemas that are served: how each is read, written as text, and compared.
+
+What a reader would get wrong: BACKWARD and FORWARD are one question, with the two schemas in other
+places: can this reader read all that this writer may have written?
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headwater.web.registry import avro_text, json_text
+from headwater.web.registry.avro_compatibility import unreadable
+from headwater.web.registry.avro_schema import Named, Parsed, parse
+from headwater.web.registry.json_compatibility import narrowed
+from headwater.web.registry.json_reading import parse_json, read_tree
+
+
+@dataclass(frozen=True, slots=True)
+class Referred:
+    """A schema that another one refers to, and the name that it has there."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A schema that was read: the texts that it can be known by, and what it is compared by."""
+
+    canonical: Callable[[], str]
+    normalized: Callable[[], str]
+    root: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaType:
+    """What a schema refers to comes before it, what those refer to before them."""
+
+    read: Callable[[str, Sequence[Referred]], Read]
+    """Raises `Refusal` for what is no schema of the type."""
+    unreadable: Callable[[Any, Any], Sequence[object]]
+    """What keeps a reader, given first, from the data of a writer."""
+    orders_references: bool = False
+    """Whether a normalised schema has its references in order, too."""
+
+
+def _read_avro(text: str, referred: Sequence[Referred]) -> Read:
+    names: dict[str, Named] = {}
+    # Once, also if two names lead to it, or its types would be defined twice.
+    for each in dict.fromkeys(each.text for each in referred):
+        names |= parse(each, names).names
+    parsed: Parsed = parse(text, names)
+    defined = frozenset(names)
+    return Read(
+        canonical=lambda: avro_text.canonical(parsed, defined),
+        normalized=lambda: avro_text.normalized(parsed, defined),
+        root=parsed.root,
+    )
+
+
+def _read_json(text: str, referred: Sequence[Referred]) -> Read:
+    document = parse_json(text)
+    others = {each.name: parse_json(each.text) for each in referred}
+    return Read(
+        canonical=lambda: json_text.canonical(document),
+        normalized=lambda: json_text.normalized(document),
+        root=read_tree(document, others),
+    )
+
+
+SCHEMA_TYPES: Final = {
+    "AVRO": SchemaType(
+        read=_read_avro,
+        unreadable=lambda reader, writer: unreadable(reader=reader, writer=writer),
+    ),
+    "JSON": SchemaType(
+        read=_read_json,
+        unreadable=lambda reader, writer: narrowed(old=writer, new=reader),
+        orders_references=True,
+    ),
+}

@@ -1,0 +1,116 @@
+"""Interceptors of a consumer: they see what is given out and committed, and stop nothing."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.client import ConsumedRecord, Consumer, OffsetAndMetadata, TopicPartition, aio
+from headwater.client.errors import InvalidSetting
+from tests.sim.mock_cluster import MockCluster
+from tests.sim.mock_reading import MockReading
+from tests.unit.client.consumer.polling import take
+
+PLACE = TopicPartition("tea", 0)
+Offsets = dict[TopicPartition, OffsetAndMetadata]
+
+
+class Watching:
+    """Notes what it sees, and leaves out records with odd offsets."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.committed: list[Offsets] = []
+
+    def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+        self.seen += [record.offset for record in records]
+        return [record for record in records if record.offset % 2 == 0]
+
+    def on_commit(self, offsets: Offsets) -> None:
+        self.committed.append(offsets)
+
+
+class Broken:
+    """Fails at everything."""
+
+    def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+        raise LookupError(records)
+
+    def on_commit(self, offsets: Offsets) -> None:
+        raise LookupError(offsets)
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(topics={"tea": 1}) as made:
+        MockReading(made).append(*PLACE, count=10)
+        yield made
+
+
+def settings(cluster: MockCluster, *interceptors: object) -> dict[str, object]:
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "g",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "interceptor.classes": list(interceptors),
+    }
+
+
+def test_an_interceptor_sees_records_before_the_application_and_may_change_them(
+    cluster: MockCluster,
+) -> None:
+    watching = Watching()
+    with Consumer(settings(cluster, watching)) as consumer:
+        consumer.assign([PLACE])
+        assert [record.offset for record in take(consumer, 5)] == [0, 2, 4, 6, 8]
+    assert watching.seen == list(range(10))
+
+
+def test_an_interceptor_hears_of_every_commit_that_went_well(cluster: MockCluster) -> None:
+    watching = Watching()
+    with Consumer(settings(cluster, watching)) as consumer:
+        consumer.assign([PLACE])
+        consumer.commit({PLACE: 3})
+        assert watching.committed == [{PLACE: OffsetAndMetadata(3)}]
+        consumer.commit_async({PLACE: 4})
+    assert watching.committed == [{PLACE: OffsetAndMetadata(3)}, {PLACE: OffsetAndMetadata(4)}]
+
+
+def test_an_interceptor_that_fails_stops_neither_polls_nor_commits_nor_those_behind_it(
+    cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching = Watching()
+    with (
+        caplog.at_level(logging.WARNING),
+        Consumer(settings(cluster, Broken(), watching)) as consumer,
+    ):
+        consumer.assign([PLACE])
+        assert len(take(consumer, 5)) == 5
+        consumer.commit({PLACE: 3})
+    assert watching.seen == list(range(10))
+    assert watching.committed == [{PLACE: OffsetAndMetadata(3)}]
+    assert caplog.messages[0] == "an interceptor's on_consume failed"
+    assert caplog.messages[-1] == "an interceptor's on_commit failed"
+
+
+def test_the_consumer_of_asyncio_has_interceptors_too(cluster: MockCluster) -> None:
+    watching = Watching()
+
+    async def read() -> list[int]:
+        async with aio.Consumer(settings(cluster, watching)) as consumer:
+            consumer.assign([PLACE])
+            offsets: list[int] = []
+            while len(offsets) < 5:
+                offsets += [record.offset for record in await consumer.poll(1.0)]
+            await consumer.commit()
+            return offsets
+
+    assert asyncio.run(read()) == [0, 2, 4, 6, 8]
+    assert [each[PLACE].offset for each in watching.committed] == [10]
+
+
+def test_a_text_is_no_list_of_interceptors(cluster: MockCluster) -> None:
+    with pytest.raises(InvalidSetting, match="must be a list of objects"):
+        Consumer({**settings(cluster), "interceptor.classes": "com.example.Watching"})

@@ -1,0 +1,38 @@
+"""A properties file of a Java client, taken over as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.client import Consumer, Producer, read_properties
+from headwater.client.errors import InvalidSetting
+
+JAVAS = """\
+# A file that a producer and a consumer in Java share.
+bootstrap.servers = 127.0.0.1:9
+key.serializer = org.apache.kafka.common.serialization.StringSerializer
+value.serializer = org.apache.kafka.common.serialization.ByteArraySerializer
+key.deserializer = org.apache.kafka.common.serialization.StringDeserializer
+value.deserializer = org.apache.kafka.common.serialization.LongDeserializer
+partitioner.class = org.apache.kafka.clients.producer.RoundRobinPartitioner
+partition.assignment.strategy = org.apache.kafka.clients.consumer.StickyAssignor
+acks = all
+group.id = drinkers
+metrics.recording.level = DEBUG
+"""
+
+
+def test_the_file_of_a_java_client_serves_a_producer_and_a_consumer(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(JAVAS)
+    with Producer(read_properties(file)), Consumer(read_properties(str(file))):
+        pass
+
+
+def test_a_file_that_cannot_be_read_is_told_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="missing cannot be read: No such file"):
+        read_properties(tmp_path / "missing")
+    broken = tmp_path / "broken"
+    broken.write_text(r"client.id = \u12")
+    with pytest.raises(InvalidSetting, match="broken cannot be read"):
+        read_properties(broken)
