@@ -84,8 +84,8 @@ class Browser:
                 if self._ask("POST", "/execute/async", body):
                     return
             except BrowserError as error:
-                # The page that was asked has just given way to another.
-                if "navigat" not in str(error) and "stale" not in str(error):
+                # The page that was asked has just given way to another, at times without a word.
+                if not any(word in str(error) for word in ("navigat", "stale", "script timeout")):
                     raise
         raise BrowserError(f"{condition} is not true of {self.url}:\n{self.text()}")
 
