@@ -11,6 +11,7 @@ the topic, which most subjects are named after, is said when the serializer is m
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypedDict, TypeVar
@@ -70,7 +71,7 @@ class SerializerOptions(TypedDict, total=False):
     normalize: bool
 
 
-class RegisteredSerializer(Generic[T]):
+class RegisteredSerializer(ABC, Generic[T]):
     """Finds the schema to write with when the first value comes, and remembers it.
 
     `T` is what a format makes of a schema. Safe between threads.
@@ -122,11 +123,13 @@ class RegisteredSerializer(Generic[T]):
                 self._ready = (bytes([MAGIC]) + found.id.to_bytes(4, "big"), self._parsed(found))
             return self._ready
 
+    @abstractmethod
     def _parsed(self, schema: RegisteredSchema) -> T:
-        raise NotImplementedError
+        """The schema, as the format wants it."""
 
+    @abstractmethod
     def _record_name(self, text: str | None) -> str | None:
-        raise NotImplementedError
+        """What the schema calls its values, if anything."""
 
     def _registered(self) -> RegisteredSchema:
         subject = self._subject_name()
@@ -161,7 +164,7 @@ class RegisteredSerializer(Generic[T]):
         return self._subject(self._topic, self._record_name(self._text), is_key=self._is_key)
 
 
-class RegisteredDeserializer(Generic[T]):
+class RegisteredDeserializer(ABC, Generic[T]):
     """Finds the schema that a value was written with. Safe between threads."""
 
     def __init__(self, registry: SchemaRegistry, *, cached_max: int = CACHED_MAX) -> None:
@@ -171,8 +174,9 @@ class RegisteredDeserializer(Generic[T]):
     def _schema_of(self, schema_id: int) -> T:
         return self._schemas.get(schema_id, self._fetched)
 
+    @abstractmethod
     def _parsed(self, schema: RegisteredSchema) -> T:
-        raise NotImplementedError
+        """The schema, as the format wants it."""
 
     def _fetched(self, schema_id: int) -> T:
         try:
