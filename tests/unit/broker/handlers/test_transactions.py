@@ -89,6 +89,11 @@ def make_durable(lab: BrokerLab, topic: str) -> None:
     lab.change(ConfigsReplaced(resource, {"flush.messages": "1"}))
 
 
+def make_quick(lab: BrokerLab, topic: str) -> None:
+    """Undo `make_durable`."""
+    lab.change(ConfigsReplaced(ConfigResource(ResourceType.TOPIC, topic), {}))
+
+
 def committed_offset(lab: BrokerLab, group: str) -> tuple[int, ErrorCode]:
     asked = OffsetFetchRequestGroup(
         group_id=group, topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
@@ -165,8 +170,8 @@ def test_a_batch_waits_for_the_word_of_its_coordinator() -> None:
     assert end_offset(lab, "t") == 1
 
 
-def test_a_marker_that_comes_before_the_word_takes_the_ticket_away() -> None:
-    """TX-13: otherwise the batch would open a transaction that is already ended."""
+def test_a_marker_during_verification_makes_the_leader_verify_again() -> None:
+    """TX-13: the transaction goes on at its coordinator, which will end it here as well."""
     executor = held()
     lab, producer = made(executor=executor)
     make_durable(lab, TRANSACTION_STATE)
@@ -174,8 +179,11 @@ def test_a_marker_that_comes_before_the_word_takes_the_ticket_away() -> None:
     answer = lab.ask(producer.marker("t", 0), WriteTxnMarkersResponse)
     assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.NONE
     executor.finish()
-    assert codes(sent) == [ErrorCode.INVALID_TXN_STATE]
-    assert stable_offset(lab, "t") == end_offset(lab, "t") == 1
+    assert codes(sent) == [ErrorCode.NONE]
+    assert (stable_offset(lab, "t"), end_offset(lab, "t")) == (1, 2)
+    make_quick(lab, TRANSACTION_STATE)
+    assert producer.end() is ErrorCode.NONE
+    assert stable_offset(lab, "t") == end_offset(lab, "t") == 3
 
 
 @pytest.mark.parametrize(
@@ -400,7 +408,7 @@ def test_offsets_that_the_coordinator_knows_nothing_of_are_not_written() -> None
     assert commit_codes(producer.commit_offset("g", "t", 5, 4)) == [ErrorCode.NONE]
 
 
-def test_late_offsets_do_not_open_a_transaction_that_is_ended() -> None:
+def test_a_marker_during_verification_makes_the_coordinator_of_a_group_verify_again() -> None:
     executor = held()
     lab, producer = made(executor=executor)
     find(lab, "g", GROUPS)
@@ -412,7 +420,11 @@ def test_late_offsets_do_not_open_a_transaction_that_is_ended() -> None:
     answer = lab.ask(producer.marker(CONSUMER_OFFSETS, number.number), WriteTxnMarkersResponse)
     assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.NONE
     executor.finish()
-    assert commit_codes(sent) == [ErrorCode.INVALID_TXN_STATE]
+    assert commit_codes(sent) == [ErrorCode.NONE]
+    assert committed_offset(lab, "g") == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    make_quick(lab, TRANSACTION_STATE)
+    assert producer.end() is ErrorCode.NONE
+    assert committed_offset(lab, "g") == (5, ErrorCode.NONE)
 
 
 def test_a_group_coordinator_that_is_not_ready_counts_as_a_missing_leader() -> None:
