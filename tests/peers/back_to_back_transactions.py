@@ -1,19 +1,23 @@
 """Run back-to-back transactions of Kafka's Java producer and count the failures.
 
-`python -m tests.peers.back_to_back_transactions` compares a cluster of three Headwater brokers with
-three nodes of Apache Kafka: the same program, the same topic, one cluster after the other.
+`python -m tests.peers.back_to_back_transactions` compares three Headwater brokers with three nodes
+of Apache Kafka: the same loads on one cluster after the other, by the Java producer and, with
+`--python`, by confluent-kafka and our own client too.
 """
 
 import argparse
 import re
 import subprocess
 import tempfile
+import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from headwater.testing import EmbeddedCluster
+from tests.cluster.back_to_back import PRODUCERS, run_transactions
 from tests.cluster.cluster_clients import Clients
 from tests.peers.apache_cluster import ApacheCluster
 from tests.peers.apache_kafka import java
@@ -46,6 +50,7 @@ WIDE: Final = Load(name="wide", transactions=500, records=PARTITIONS, settings=(
 PIPELINED: Final = Load(
     name="pipelined", transactions=200, records=60, settings=("linger.ms=0", "batch.size=64")
 )
+LOADS: Final = (WIDE, PIPELINED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +82,45 @@ def run_java(servers: str, topic: str, load: Load) -> Result:
     )
 
 
-def measure(name: str, servers: str, runs: int) -> None:
+def measure(cluster: str, servers: str, *, runs: int, with_python: bool) -> None:
+    """Print a line for each run of each load by each client."""
     topic = Clients(servers).new_topic(PARTITIONS, 3)
     for number in range(runs):
-        for load in (WIDE, PIPELINED):
+        for load in LOADS:
             result = run_java(servers, topic, load)
-            print(
-                f"{name} run={number} load={load.name} transactions={load.transactions}"
-                f" failures={result.failures}"
-                f" ms_per_transaction={result.millis_per_transaction:.1f}",
-                flush=True,
-            )
-            if result.failures:
-                print(result.printed, flush=True)
+            _report(f"{cluster} java run={number}", load, result)
+            if with_python:
+                for client in PRODUCERS:
+                    result = run_python(client, servers, topic, load)
+                    _report(f"{cluster} {client} run={number}", load, result)
+
+
+def run_python(client: str, servers: str, topic: str, load: Load) -> Result:
+    begin_s = time.monotonic()
+    failures = run_transactions(
+        client,
+        servers,
+        topic,
+        partitions=PARTITIONS,
+        transactions=load.transactions,
+        records=load.records,
+    )
+    millis = (time.monotonic() - begin_s) * 1_000
+    return Result(
+        failures=len(failures),
+        millis_per_transaction=millis / load.transactions,
+        printed="\n".join(failures),
+    )
+
+
+def _report(what: str, load: Load, result: Result) -> None:
+    print(
+        f"{what} load={load.name} transactions={load.transactions} failures={result.failures}"
+        f" ms_per_transaction={result.millis_per_transaction:.1f}",
+        flush=True,
+    )
+    if result.failures:
+        print(result.printed, flush=True)
 
 
 def main() -> None:
@@ -98,16 +129,20 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=("headwater", "kafka"), help="Run on one of the clusters only."
     )
+    parser.add_argument(
+        "--python", action="store_true", help="Run confluent-kafka and our client as well."
+    )
     chosen = parser.parse_args()
+    measured = partial(measure, runs=chosen.runs, with_python=chosen.python)
     if chosen.only != "kafka":
         with EmbeddedCluster(3, CLUSTER, patience_s=180) as cluster:
-            measure("headwater", cluster.bootstrap_servers, chosen.runs)
+            measured("headwater", cluster.bootstrap_servers)
     if chosen.only != "headwater":
         with tempfile.TemporaryDirectory() as folder:
             apache = ApacheCluster(Path(folder), 3, settings=CLUSTER)
             try:
                 apache.start()
-                measure("kafka", apache.bootstrap_servers, chosen.runs)
+                measured("kafka", apache.bootstrap_servers)
             finally:
                 apache.close()
 
