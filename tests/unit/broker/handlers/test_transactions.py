@@ -4,11 +4,15 @@ import random
 
 import pytest
 
+from headwater.broker.pending_verifications import VerifiedTransaction
 from headwater.cluster.facts import ConfigsReplaced, TopicDeleted
 from headwater.cluster.image import ConfigResource
 from headwater.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headwater.coordinator.effects import TransactionalProducer
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
+from headwater.model.ids import ProducerId
+from headwater.replication.transaction_guard import Question, Ticket
 from headwater.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -212,6 +216,45 @@ def test_batches_that_follow_wait_in_their_order() -> None:
     executor.finish()
     assert [results(each)[0].base_offset for each in sent] == [0, 1, 2]
     assert end_offset(lab, "t") == 3
+
+
+def test_a_batch_waits_behind_earlier_ones_even_if_its_transaction_is_open() -> None:
+    """They may have been verified before it was, and wait for their answer all the same."""
+    executor = held()
+    lab, producer = made(executor=executor)
+    assert codes(producer.send("t", 0)) == [ErrorCode.NONE]
+    make_durable(lab, TRANSACTION_STATE)
+    other = producer.send("t", 0, partitions=(1,))
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    transaction = VerifiedTransaction(
+        transactional_id=producer.name,
+        producer=TransactionalProducer(ProducerId(producer.producer_id), producer.epoch),
+        question=Question.ADD,
+    )
+    earlier = Recorder(lab)
+    lab.broker.questions.pending.verify(transaction, [(hosted, earlier)])
+    sent = producer.send("t", 1)
+    assert not sent.is_answered
+    executor.finish()
+    assert earlier.end_offsets == [1]
+    assert codes(other) == codes(sent) == [ErrorCode.NONE]
+
+
+class Recorder:
+    """A waiting batch that notes the end of the log at its turn."""
+
+    sequence = 1
+
+    def __init__(self, lab: BrokerLab) -> None:
+        self._lab = lab
+        self.end_offsets: list[int] = []
+
+    def verified(self, _: Ticket) -> None:
+        self.end_offsets.append(end_offset(self._lab, "t"))
+
+    def refused(self, code: ErrorCode) -> None:
+        raise AssertionError(code)
 
 
 def test_a_batch_of_the_next_transaction_waits_a_little_for_the_last_ones_markers() -> None:
