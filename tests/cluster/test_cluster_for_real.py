@@ -20,6 +20,7 @@ from headwater.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.cluster.back_to_back import PRODUCERS, run_transactions
 from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
 from tests.peers.raw_client import RawClient
 from tests.zookeeper_server import absence
@@ -27,6 +28,7 @@ from tests.zookeeper_server import absence
 SETTINGS = {
     "zookeeper.session.timeout.ms": 4_000,
     "offsets.topic.num.partitions": 3,
+    "transaction.state.log.num.partitions": 3,
     "min.insync.replicas": 2,
 }
 
@@ -72,6 +74,26 @@ def test_each_broker_is_told_what_to_log_whoever_is_the_controller(
                 "DEBUG" if each == node_id else "INFO" for each in (0, 1, 2)
             ]
             admin.alter_configs({ConfigResource.loggers(node_id): {logger: None}})
+
+
+@pytest.mark.parametrize("client", PRODUCERS)
+def test_no_transaction_fails_that_begins_while_markers_are_written(
+    clients: Clients, client: str
+) -> None:
+    """TX-13, TX-14: pipelined small batches to 12 partitions, and an offset in each transaction."""
+    topic = clients.new_topic(partitions=12)
+    failures = run_transactions(
+        client, clients.servers, topic, partitions=12, transactions=25, records=60
+    )
+    assert failures == []
+    for partition in (0, 7):
+        wanted = [
+            b"%d.%d" % (number, record)
+            for number in range(25)
+            for record in range(60)
+            if (number + record) % 12 == partition
+        ]
+        assert clients.read(topic, partition, len(wanted)) == wanted
 
 
 def test_what_is_acknowledged_is_on_all_brokers_and_a_group_reads_it(clients: Clients) -> None:

@@ -32,7 +32,7 @@ def commits_are_kept(lab: MemberLab, told: Told) -> None:
         wanted[group_id, 0] = possible_offsets(attempts)
     for key, commits in told.commits.items():
         wanted[key] = possible_commits(commits)
-    found = _committed(lab, [*wanted])
+    found = committed_offsets(lab, [*wanted])
     for (group_id, number), possible in wanted.items():
         offset = found.get((group_id, number))
         check(
@@ -41,7 +41,7 @@ def commits_are_kept(lab: MemberLab, told: Told) -> None:
         )
 
 
-def _committed(lab: MemberLab, wanted: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def committed_offsets(lab: MemberLab, wanted: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """As its coordinator says, which is one of the brokers."""
     topic_id = lab.store.image.topics[TOPIC].topic_id
     numbers: dict[str, list[int]] = {}
@@ -78,13 +78,13 @@ def transactions_are_whole(lab: MemberLab, told: Told) -> None:
     visible = {}
     for place, state in partitions_of(lab):
         if place.topic == TOPIC:
-            found = _seen_committed(lab, place, lab.nodes[state.leader])
+            found = seen_committed(lab, place, lab.nodes[state.leader])
             visible[place] = list(found.values())
             told.views_are_right(place, found)
     told.transactions_are_whole(visible)
 
 
-def _seen_committed(lab: MemberLab, place: TopicPartition, leader: MemberNode) -> dict[int, bytes]:
+def seen_committed(lab: MemberLab, place: TopicPartition, leader: MemberNode) -> dict[int, bytes]:
     """One answer after the other: each is from one segment."""
     found: dict[int, bytes] = {}
     offset = 0

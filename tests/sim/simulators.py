@@ -13,6 +13,7 @@ from tests.sim import (
     committed_offsets,
     consumer_group_world,
     mixed_groups,
+    pipelined_transactions,
     replication,
     storage,
     transactions,
@@ -42,6 +43,7 @@ SIMULATORS: Final[Mapping[str, Simulator]] = {
     "offsets": committed_offsets.run,
     "transactions": transactions.run,
     "wired-transactions": wired_transactions.run,
+    "pipelined-transactions": pipelined_transactions.run,
 }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headwater.broker.transaction_questions import Codes, FirstBatches
+from headwater.broker.pending_verifications import Codes, FirstBatches
 from headwater.coordinator.pending_answers import Outcome
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import TopicPartition

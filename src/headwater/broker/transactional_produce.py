@@ -1,30 +1,28 @@
-"""The transactional batches of one Produce, and what has to be asked about them (TX-13).
+"""The transactional batches of one Produce, and their verification (TX-13).
 
-A batch whose transaction is open in its partition is appended like any other. For all those of a
-request that would open one, their coordinator is asked once, and each is appended or refused when
-the answer is there. What a reader would get wrong: the answer nearly always comes at once, from
-this very process, and then the batches are still in the connection's buffer. Only when it does not
-are they copied.
+A batch whose transaction is open in its partition is appended like any other, unless earlier
+batches of its producer still wait there. For all batches of a request that would open a
+transaction, the coordinator is asked once. If the coordinator is in this process, the answer
+usually comes at once, while the batches are still in the connection's buffer; they are copied only
+if it does not.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.broker.broker import Broker
-from headwater.broker.transaction_questions import Codes, FirstBatches
+from headwater.broker.pending_verifications import VerifiedTransaction
 from headwater.coordinator.effects import TransactionalProducer
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import BatchError, ProducerMappingRefused
 from headwater.model.ids import ProducerId
 from headwater.records.header import BatchHeader, read_header
 from headwater.replication.hosted_partition import HostedPartition
-from headwater.replication.transaction_guard import Ticket, produce_code, question_of
+from headwater.replication.transaction_guard import Question, Ticket, produce_code, question_of
 from headwater.replication.transactional_batches import (
     UNGUARDED,
     check_ticket,
-    heard_no,
     needs_ticket,
-    take_ticket,
     written,
 )
 from headwater.storage.partition_log import PartitionLog
@@ -62,13 +60,26 @@ Refuse = Callable[[ErrorCode], None]
 
 @dataclass(slots=True)
 class _Unverified:
-    """A batch that waits for its coordinator's word."""
+    """A batch that waits (`headwater.broker.pending_verifications.WaitingBatch`)."""
 
-    hosted: HostedPartition
-    batch: TransactionalBatch
+    header: BatchHeader
+    question: Question
     records: Records
     append: Append
     refuse: Refuse
+    is_settled: bool = False
+
+    @property
+    def sequence(self) -> int:
+        return self.header.base_sequence
+
+    def verified(self, ticket: Ticket) -> None:
+        self.is_settled = True
+        self.append(TransactionalBatch(self.header, ticket), self.records)
+
+    def refused(self, code: ErrorCode) -> None:
+        self.is_settled = True
+        self.refuse(produce_code(code, self.question))
 
 
 class TransactionalProduce:
@@ -81,7 +92,7 @@ class TransactionalProduce:
         self._transactional_id = transactional_id
         self._question = question_of(version)
         self._producer: TransactionalProducer | None = None
-        self._unverified: list[_Unverified] = []
+        self._unverified: list[tuple[HostedPartition, _Unverified]] = []
 
     def look_at(self, records: memoryview) -> None:
         """Before anything is taken: a request has one producer. Kafka does this (4.1)."""
@@ -104,54 +115,37 @@ class TransactionalProduce:
         append: Append,
         refuse: Refuse,
     ) -> None:
-        """Append a batch at once, if nothing has to be asked; else it waits for `ask`.
+        """Append a batch at once, if it has to wait for nothing; else `ask` must follow.
 
         `CorruptBatch` or another failure of the batch's header, if it has none.
         """
         header = read_header(records)
-        if not needs_ticket(log, header):
-            append(TransactionalBatch(header, None), records)
-            return
-        if not self._broker.questions.is_asked(self._question):
-            append(TransactionalBatch(header, UNGUARDED), records)
-            return
-        ticket = take_ticket(
-            hosted,
-            header.producer_id,
-            epoch=header.producer_epoch,
-            sequence=header.base_sequence,
-            question=self._question,
-            now_ms=self._broker.clock.now_ms(),
-        )
-        batch = TransactionalBatch(header, ticket)
-        self._unverified.append(_Unverified(hosted, batch, records, append, refuse))
+        questions = self._broker.questions
+        # Even if the transaction is open by now, earlier batches of its producer come first.
+        if not (questions.pending and questions.pending.has_waiting(hosted, self._transaction)):
+            if not needs_ticket(log, header):
+                append(TransactionalBatch(header, None), records)
+                return
+            if not questions.is_asked(self._question):
+                append(TransactionalBatch(header, UNGUARDED), records)
+                return
+        batch = _Unverified(header, self._question, records, append, refuse)
+        self._unverified.append((hosted, batch))
 
     def ask(self) -> None:
         """All batches of the request have been taken."""
-        unverified = self._unverified
-        if not unverified:
+        if not self._unverified:
             return
+        self._broker.questions.pending.verify(self._transaction, self._unverified)
+        for _, batch in self._unverified:
+            if not batch.is_settled:
+                batch.records = bytearray(batch.records)
+
+    @property
+    def _transaction(self) -> VerifiedTransaction:
         assert self._producer is not None
-        is_answered = False
-
-        def answered(codes: Codes) -> None:
-            nonlocal is_answered
-            is_answered = True
-            for each in unverified:
-                code = produce_code(codes[each.hosted.name], self._question)
-                if code:
-                    heard_no(each.hosted, each.batch.header.producer_id, code)
-                    each.refuse(code)
-                else:
-                    each.append(each.batch, each.records)
-
-        batches = FirstBatches(
+        return VerifiedTransaction(
             transactional_id=self._transactional_id,
             producer=self._producer,
-            partitions=tuple(each.hosted.name for each in unverified),
             question=self._question,
         )
-        self._broker.questions.ask(batches, answered)
-        if not is_answered:
-            for each in unverified:
-                each.records = bytearray(each.records)

@@ -166,6 +166,11 @@ class TransactionGuard:
                 f"where {expected} comes next"
             )
 
+    def is_current(self, producer_id: int, ticket: Ticket) -> bool:
+        """Whether no marker has been written since the ticket was taken."""
+        asked = self._asked.get(producer_id)
+        return asked is not None and asked.ticket is ticket
+
     def forget(self, producer_id: int) -> None:
         """A batch of the producer was written, or a marker: no ticket is good any more."""
         self._asked.pop(producer_id, None)

@@ -47,6 +47,11 @@ def take_ticket(
     )
 
 
+def is_current(hosted: HostedPartition, producer_id: int, ticket: Ticket) -> bool:
+    """Whether a ticket is still good: no marker of the producer was written since it was taken."""
+    return hosted.guard is not None and hosted.guard.is_current(producer_id, ticket)
+
+
 def check_ticket(
     hosted: HostedPartition,
     log: PartitionLog,

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from headwater.broker.marker_sending import MarkerSending
-from headwater.broker.transaction_questions import Codes, FirstBatches, TransactionQuestions
+from headwater.broker.pending_verifications import Codes, FirstBatches
+from headwater.broker.transaction_questions import TransactionQuestions
 from headwater.cluster.colleagues import Errand
 from headwater.cluster.facts import BrokerRegistered, PartitionChanged
 from headwater.cluster.image import NO_LEADER, Broker

@@ -5,13 +5,13 @@ so its first commit is verified, or adds it, before the group's shard hears of i
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.group_requests import may_group, topic_error
-from headwater.broker.transaction_questions import Codes, FirstBatches
+from headwater.broker.pending_verifications import VerifiedTransaction
 from headwater.broker.transaction_requests import may_transact
 from headwater.cluster.decision import Refusal
 from headwater.coordinator.effects import TransactionalProducer
@@ -23,11 +23,12 @@ from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_SEQUENCE, ProducerId
 from headwater.replication.hosted_partition import HostedPartition
 from headwater.replication.transaction_guard import (
+    Question,
     Ticket,
     commit_code,
     question_of_commit,
 )
-from headwater.replication.transactional_batches import UNGUARDED, heard_no, take_ticket
+from headwater.replication.transactional_batches import UNGUARDED
 from headwater.security.authorization import Operation
 from headwater.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -102,30 +103,27 @@ def _commit(
     if not broker.questions.is_asked(question):
         ask(UNGUARDED)
         return
-    ticket = take_ticket(
-        hosted,
-        producer.producer_id,
-        epoch=producer.epoch,
-        sequence=NO_SEQUENCE,
-        question=question,
-        now_ms=broker.clock.now_ms(),
+    transaction = VerifiedTransaction(
+        transactional_id=request.transactional_id, producer=producer, question=question
     )
+    commit = _Unverified(question, ask, gathered)
+    broker.questions.pending.verify(transaction, ((hosted, commit),))
 
-    def answered(codes: Codes) -> None:
-        code = commit_code(codes[hosted.name], question)
-        if code:
-            heard_no(hosted, producer.producer_id, code)
-            gathered(code)
-        else:
-            ask(ticket)
 
-    batches = FirstBatches(
-        transactional_id=request.transactional_id,
-        producer=producer,
-        partitions=(hosted.name,),
-        question=question,
-    )
-    broker.questions.ask(batches, answered)
+@dataclass(frozen=True, slots=True)
+class _Unverified:
+    """A commit that waits (`headwater.broker.pending_verifications.WaitingBatch`)."""
+
+    question: Question
+    ask: Callable[[Ticket | None], None]
+    gathered: Callable[[Outcome], None]
+    sequence: int = NO_SEQUENCE
+
+    def verified(self, ticket: Ticket) -> None:
+        self.ask(ticket)
+
+    def refused(self, code: ErrorCode) -> None:
+        self.gathered(commit_code(code, self.question))
 
 
 def _is_open(hosted: HostedPartition, producer: TransactionalProducer) -> bool:

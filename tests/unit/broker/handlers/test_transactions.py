@@ -4,11 +4,15 @@ import random
 
 import pytest
 
+from headwater.broker.pending_verifications import VerifiedTransaction
 from headwater.cluster.facts import ConfigsReplaced, TopicDeleted
 from headwater.cluster.image import ConfigResource
 from headwater.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headwater.coordinator.effects import TransactionalProducer
 from headwater.model.config_terms import ResourceType
 from headwater.model.errors import ErrorCode
+from headwater.model.ids import ProducerId
+from headwater.replication.transaction_guard import Question, Ticket
 from headwater.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -89,6 +93,11 @@ def make_durable(lab: BrokerLab, topic: str) -> None:
     lab.change(ConfigsReplaced(resource, {"flush.messages": "1"}))
 
 
+def make_quick(lab: BrokerLab, topic: str) -> None:
+    """Undo `make_durable`."""
+    lab.change(ConfigsReplaced(ConfigResource(ResourceType.TOPIC, topic), {}))
+
+
 def committed_offset(lab: BrokerLab, group: str) -> tuple[int, ErrorCode]:
     asked = OffsetFetchRequestGroup(
         group_id=group, topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
@@ -165,8 +174,8 @@ def test_a_batch_waits_for_the_word_of_its_coordinator() -> None:
     assert end_offset(lab, "t") == 1
 
 
-def test_a_marker_that_comes_before_the_word_takes_the_ticket_away() -> None:
-    """TX-13: otherwise the batch would open a transaction that is already ended."""
+def test_a_marker_during_verification_makes_the_leader_verify_again() -> None:
+    """TX-13: the transaction goes on at its coordinator, which will end it here as well."""
     executor = held()
     lab, producer = made(executor=executor)
     make_durable(lab, TRANSACTION_STATE)
@@ -174,8 +183,11 @@ def test_a_marker_that_comes_before_the_word_takes_the_ticket_away() -> None:
     answer = lab.ask(producer.marker("t", 0), WriteTxnMarkersResponse)
     assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.NONE
     executor.finish()
-    assert codes(sent) == [ErrorCode.INVALID_TXN_STATE]
-    assert stable_offset(lab, "t") == end_offset(lab, "t") == 1
+    assert codes(sent) == [ErrorCode.NONE]
+    assert (stable_offset(lab, "t"), end_offset(lab, "t")) == (1, 2)
+    make_quick(lab, TRANSACTION_STATE)
+    assert producer.end() is ErrorCode.NONE
+    assert stable_offset(lab, "t") == end_offset(lab, "t") == 3
 
 
 @pytest.mark.parametrize(
@@ -204,6 +216,45 @@ def test_batches_that_follow_wait_in_their_order() -> None:
     executor.finish()
     assert [results(each)[0].base_offset for each in sent] == [0, 1, 2]
     assert end_offset(lab, "t") == 3
+
+
+def test_a_batch_waits_behind_earlier_ones_even_if_its_transaction_is_open() -> None:
+    """They may have been verified before it was, and wait for their answer all the same."""
+    executor = held()
+    lab, producer = made(executor=executor)
+    assert codes(producer.send("t", 0)) == [ErrorCode.NONE]
+    make_durable(lab, TRANSACTION_STATE)
+    other = producer.send("t", 0, partitions=(1,))
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    transaction = VerifiedTransaction(
+        transactional_id=producer.name,
+        producer=TransactionalProducer(ProducerId(producer.producer_id), producer.epoch),
+        question=Question.ADD,
+    )
+    earlier = Recorder(lab)
+    lab.broker.questions.pending.verify(transaction, [(hosted, earlier)])
+    sent = producer.send("t", 1)
+    assert not sent.is_answered
+    executor.finish()
+    assert earlier.end_offsets == [1]
+    assert codes(other) == codes(sent) == [ErrorCode.NONE]
+
+
+class Recorder:
+    """A waiting batch that notes the end of the log at its turn."""
+
+    sequence = 1
+
+    def __init__(self, lab: BrokerLab) -> None:
+        self._lab = lab
+        self.end_offsets: list[int] = []
+
+    def verified(self, _: Ticket) -> None:
+        self.end_offsets.append(end_offset(self._lab, "t"))
+
+    def refused(self, code: ErrorCode) -> None:
+        raise AssertionError(code)
 
 
 def test_a_batch_of_the_next_transaction_waits_a_little_for_the_last_ones_markers() -> None:
@@ -400,7 +451,7 @@ def test_offsets_that_the_coordinator_knows_nothing_of_are_not_written() -> None
     assert commit_codes(producer.commit_offset("g", "t", 5, 4)) == [ErrorCode.NONE]
 
 
-def test_late_offsets_do_not_open_a_transaction_that_is_ended() -> None:
+def test_a_marker_during_verification_makes_the_coordinator_of_a_group_verify_again() -> None:
     executor = held()
     lab, producer = made(executor=executor)
     find(lab, "g", GROUPS)
@@ -412,7 +463,11 @@ def test_late_offsets_do_not_open_a_transaction_that_is_ended() -> None:
     answer = lab.ask(producer.marker(CONSUMER_OFFSETS, number.number), WriteTxnMarkersResponse)
     assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.NONE
     executor.finish()
-    assert commit_codes(sent) == [ErrorCode.INVALID_TXN_STATE]
+    assert commit_codes(sent) == [ErrorCode.NONE]
+    assert committed_offset(lab, "g") == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    make_quick(lab, TRANSACTION_STATE)
+    assert producer.end() is ErrorCode.NONE
+    assert committed_offset(lab, "g") == (5, ErrorCode.NONE)
 
 
 def test_a_group_coordinator_that_is_not_ready_counts_as_a_missing_leader() -> None:

@@ -1,0 +1,33 @@
+"""Transactions of Kafka's Java producer, back to back, on three Headwater brokers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.testing import EmbeddedCluster
+from tests.cluster.cluster_clients import Clients
+from tests.peers.back_to_back_transactions import (
+    CLUSTER,
+    LOADS,
+    PARTITIONS,
+    Load,
+    run_java,
+)
+from tests.zookeeper_server import absence
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    reason = absence()
+    if reason is not None:
+        pytest.skip(reason)
+    with EmbeddedCluster(3, CLUSTER, patience_s=180) as cluster:
+        yield cluster.bootstrap_servers
+
+
+@pytest.mark.parametrize("load", LOADS, ids=lambda load: load.name)
+def test_no_transaction_fails(servers: str, load: Load) -> None:
+    """TX-13, TX-14: each transaction begins while markers of the last one are being written."""
+    topic = Clients(servers).new_topic(PARTITIONS, 3)
+    result = run_java(servers, topic, load)
+    assert result.failures == 0, result.printed
