@@ -19,13 +19,14 @@ from headwater.broker.inward_call import WITHIN
 from headwater.broker.log_levels import is_about_loggers
 from headwater.broker.metered_call import MeteredCall
 from headwater.broker.request_counters import RequestCounters
+from headwater.broker.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
 from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, TELLING, route_of
 from headwater.broker.throttling import Throttling
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ConnectionLost, ProtocolError
-from headwater.model.requester import OURSELVES
+from headwater.model.requester import OURSELVES, Requester
 from headwater.net.service import ReplySlot, ServedConnection
 from headwater.records.kernel import read_single_produce
 from headwater.records.single_produce import SingleProduce
@@ -34,6 +35,7 @@ from headwater.security.quotas.rate_quota import Who
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import read_request_header
+from headwater.wire.layout import UNLIMITED
 from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.wire.translation import read, read_request
@@ -71,6 +73,7 @@ class Dispatch:
         served = SERVED if brokers_listener is None else (*SERVED, *BETWEEN_BROKERS)
         self._counters = {key: RequestCounters(APIS[key].newest) for key in served}
         self._produced = self._counters[_PRODUCE]
+        self._elements_max = elements_max(broker.settings, served)
         self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in served}
 
     def announce(self, image: ClusterImage) -> None:
@@ -110,7 +113,10 @@ class Dispatch:
         if key in TELLING and not self._broker.standing.knows_what_exists:
             # librdkafka takes "no such topic" at its word, and gives up what it had to send.
             raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
-        request = read_request(key, header.version, frame[header.body_position :])
+        limit = (
+            self._limit_of(key, call.requester) if key in _BY_BROKERS else self._elements_max[key]
+        )
+        request = read_request(key, header.version, frame[header.body_position :], limit)
         if self._brokers_listener is not None and _is_decided(key, request):
             decide_or_forward(self._broker, call, request, frame)
             if not call.is_answered:
@@ -140,6 +146,12 @@ class Dispatch:
 
     def closed(self, connection: ServedConnection) -> None:
         _log.debug("%s: closed", connection.address)
+
+    def _limit_of(self, key: ApiKey, requester: Requester) -> int:
+        """Elements in a request that only brokers may send, which name every partition."""
+        if self._broker.authorizer.allows(requester, Operation.CLUSTER_ACTION, CLUSTER):
+            return UNLIMITED
+        return min(self._elements_max[key], UNTRUSTED_ELEMENTS_MAX)
 
     def _metered(
         self, quotas: Throttling, slot: ReplySlot, frame: memoryview, started_ns: int

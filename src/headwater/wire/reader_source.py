@@ -1,6 +1,6 @@
 """The source of a shape's reader, and the reader made from it.
 
-    def read_Topic(buffer, position):
+    def read_Topic(buffer, position, left):
         v_index, v_leader, = unpack_27(buffer, position)
         position += 8
         length = buffer[position] - 1
@@ -11,7 +11,9 @@
         return Topic(index=v_index, leader=v_leader, name=v_name, ...), position
 
 Every length is compared with what is left of the buffer before anything is made from it. Tagged
-fields may come or not: they start at their defaults. Unknown ones are skipped.
+fields may come or not: they start at their defaults. Unknown ones are skipped. `left` is a list
+with the number of elements that all arrays of the message together may still have; the reader
+refuses a message as soon as a length field exceeds it, before the elements are read.
 """
 
 from collections.abc import Callable
@@ -34,6 +36,7 @@ from headwater.wire.struct_formats import (
 )
 
 M = TypeVar("M")
+Reader = Callable[[memoryview, int, list[int]], tuple[M, int]]
 
 _ERRORS: Final = {int(code): code for code in ErrorCode}
 _NAMES: Final = {
@@ -47,6 +50,7 @@ _NAMES: Final = {
     "read_int32": Struct(">i").unpack_from,
     "read_uvarint": primitives.read_uvarint,
     "read_tag": primitives.read_tag,
+    "read_tag_count": primitives.read_tag_count,
     "skip_tagged_fields": primitives.skip_tagged_fields,
 }
 
@@ -74,13 +78,11 @@ _TAKEN: Final = {
 _LENGTH_LIMITS: Final = {"string": f" or length > {primitives.LONGEST_STRING_BYTES}"}
 
 
-def reader_of(
-    cls: type[M], version: int, flexible: bool
-) -> Callable[[memoryview, int], tuple[M, int]]:
+def reader_of(cls: type[M], version: int, flexible: bool) -> Reader[M]:
     source = _ReaderSource(version, flexible)
     name = source.define(cls)
     exec("\n".join(source.lines), source.names)
-    return cast("Callable[[memoryview, int], tuple[M, int]]", source.names[name])
+    return cast("Reader[M]", source.names[name])
 
 
 class _ReaderSource:
@@ -105,7 +107,7 @@ class _ReaderSource:
             body += self._tagged(cls, tagged)
         values = ", ".join(f"{field.name}=v_{field.name}" for field in [*plain, *tagged])
         body.append(f"return {cls.__name__}({values}), position")
-        self.lines += [f"def {name}(buffer, position):", *indented(body)]
+        self.lines += [f"def {name}(buffer, position, left):", *indented(body)]
         return name
 
     def _run(self, run: list[WireField]) -> list[str]:
@@ -145,7 +147,7 @@ class _ReaderSource:
     def _single(self, kind: Kind, target: str, nullable: bool) -> list[str]:
         """Reads a value whose size is in itself."""
         if not isinstance(kind, str):
-            return [f"{target}, position = {self.define(kind)}(buffer, position)"]
+            return [f"{target}, position = {self.define(kind)}(buffer, position, left)"]
         return [
             *self._length(_INT16_LENGTH if kind == "string" else _INT32_LENGTH),
             "if length >= 0:",
@@ -166,6 +168,9 @@ class _ReaderSource:
             # A lying count must not cost memory.
             f"    if length * {least} > len(buffer) - position:",
             "        raise ProtocolError('an array of more elements than there are bytes')",
+            "    left[0] -= length",
+            "    if left[0] < 0:",
+            "        raise ProtocolError('more elements than a request may have')",
             *indented(self._elements(kind, target, least)),
             "else:",
             f"    {_null(target, nullable)}",
@@ -195,7 +200,7 @@ class _ReaderSource:
             # Nearly always there is nothing to skip, and a call costs more than a look.
             return [
                 "if buffer[position]:",
-                "    position = skip_tagged_fields(buffer, position)",
+                "    position = skip_tagged_fields(buffer, position, left)",
                 "else:",
                 "    position += 1",
             ]
@@ -213,7 +218,7 @@ class _ReaderSource:
         loop.append("position = tag_end")
         return [
             *lines,
-            "tags, position = read_uvarint(buffer, position)",
+            "tags, position = read_tag_count(buffer, position)",
             "for _ in range(tags):",
             *indented(loop),
         ]
