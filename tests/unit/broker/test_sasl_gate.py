@@ -16,9 +16,11 @@ from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.model.requester import ANONYMOUS
 from headwater.security.quotas.entities import DEFAULT, QuotaEntity
 from headwater.security.sasl.scram_client import ScramClient
-from headwater.wire.layout import Layout
+from headwater.wire import translation
+from headwater.wire.api_key import ApiKey
+from headwater.wire.api_table import APIS
+from headwater.wire.headers import request_frame
 from headwater.wire.messages.api_versions import ApiVersionsResponse
-from headwater.wire.messages.describe_groups import DescribeGroupsRequest
 from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
 from headwater.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -215,13 +217,14 @@ def test_during_authentication_another_api_is_refused_from_its_header_alone(
     def read_body(*_: object) -> None:
         raise AssertionError("a body was parsed before authentication")
 
-    monkeypatch.setattr(Layout, "read", read_body)
-    sent = lab.send(DescribeGroupsRequest(groups=("g",) * 1_000))
-    assert sent.is_held
+    frame = request_frame(APIS[ApiKey.DESCRIBE_GROUPS], 5, 1, "lab", [b"\xff" * 1_000])
+    monkeypatch.setattr(translation, "_translation", read_body)
+    slot = lab.raw(b"".join(bytes(part) for part in frame if isinstance(part, bytes))[4:])
+    assert slot in lab.peer.holds
     assert not lab.peer.is_closed
     lab.lab.pass_time(DELAY_MS)
     assert lab.peer.is_closed
-    assert not sent.is_answered
+    assert slot.parts is None
     assert lab.listener.counters.failed == 1
 
 
