@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
+from headwater.net.fair_queue import FairQueue
 from headwater.net.idleness import CoarseClock
 from headwater.net.intake import Bound, Intake
 from headwater.net.service import Address, ReplySlot, ServedConnection
@@ -53,6 +54,8 @@ class ConnectionLab:
     ) -> None:
         settings = settings or NetworkSettings()
         self.behave = behave
+        # Stands still unless the service of a test takes time.
+        self.now_ns = 0
         self.loop = SteppedLoop()
         self.clock = CoarseClock(0)
         self.intake = Intake(
@@ -70,6 +73,7 @@ class ConnectionLab:
             departed=lambda _: None,
             is_crowded=lambda: self.is_crowded,
             departures=Departures(self.loop),
+            fair_queue=FairQueue(self.loop, lambda: self.now_ns),
             close=lambda channel, _: channel.close(),
             part=lambda channel, _: channel.close(),
         )

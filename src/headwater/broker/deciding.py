@@ -62,7 +62,12 @@ def decide(
             decided(content, tuple(noted.codes))
 
     connection = InwardConnection(
-        address, requester, answered=answered, is_gone=lambda: call.is_gone, cut=call.cut
+        address,
+        requester,
+        answered=answered,
+        is_gone=lambda: call.is_gone,
+        cut=call.cut,
+        soon=broker.soon,
     )
     inner = Call(header, ReplySlot(connection), noted, perf_counter_ns())
     response = answer(broker, inner, request)

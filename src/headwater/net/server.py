@@ -19,6 +19,7 @@ from headwater.net.channel import Channel, PlainChannel
 from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
+from headwater.net.fair_queue import FairQueue
 from headwater.net.farewell import Farewells
 from headwater.net.handshakes import Handshakes
 from headwater.net.held_off import ConnectionQuota, HeldOff
@@ -94,6 +95,7 @@ class SocketServer:
             departed=self._departed,
             is_crowded=crowd_on(loop),
             departures=Departures(loop),
+            fair_queue=FairQueue(loop),
             close=self._close,
             part=self._farewells.part,
         )
