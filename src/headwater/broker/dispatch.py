@@ -6,6 +6,7 @@ and the connection is closed. So it is when somebody asks too early.
 
 import logging
 import re
+from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
@@ -21,12 +22,13 @@ from headwater.broker.metered_call import MeteredCall
 from headwater.broker.request_counters import RequestCounters
 from headwater.broker.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
 from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, TELLING, route_of
+from headwater.broker.slices import SLICED, answer_in_slices
 from headwater.broker.throttling import Throttling
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ConnectionLost, ProtocolError
-from headwater.model.requester import OURSELVES, Requester
+from headwater.model.requester import OURSELVES
 from headwater.net.service import ReplySlot, ServedConnection
 from headwater.records.kernel import read_single_produce
 from headwater.records.single_produce import SingleProduce
@@ -38,7 +40,8 @@ from headwater.wire.headers import read_request_header
 from headwater.wire.layout import UNLIMITED
 from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.wire.translation import read, read_request
+from headwater.wire.stepwise import read_in_steps
+from headwater.wire.translation import read, read_request, request_shape
 
 if TYPE_CHECKING:
     from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -113,9 +116,13 @@ class Dispatch:
         if key in TELLING and not self._broker.standing.knows_what_exists:
             # librdkafka takes "no such topic" at its word, and gives up what it had to send.
             raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
-        limit = (
-            self._limit_of(key, call.requester) if key in _BY_BROKERS else self._elements_max[key]
-        )
+        limit = self._elements_max[key]
+        if key in _BY_BROKERS or len(frame) > limit:
+            limit = self._limit_of(key, call)
+        slicing = SLICED.get(key)
+        if slicing is not None and len(frame) > slicing.whole_bytes:
+            call.work(self._answer_in_steps(call, bytes(frame), limit))
+            return
         request = read_request(key, header.version, frame[header.body_position :], limit)
         if self._brokers_listener is not None and _is_decided(key, request):
             decide_or_forward(self._broker, call, request, frame)
@@ -132,6 +139,17 @@ class Dispatch:
         if metered is not None:
             metered.waits()
 
+    def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
+        """The same for a large request; the frame's bytes are kept until it is read."""
+        header = call.header
+        body = memoryview(frame)[header.body_position :]
+        shape = request_shape(header.api.key)
+        request = yield from read_in_steps(shape, header.version, body, limit)
+        if self._brokers_listener is not None and _is_decided(header.api.key, request):
+            decide_or_forward(self._broker, call, request, memoryview(frame))
+        else:
+            yield from answer_in_slices(self._broker, call, request)
+
     def greet(self, slot: ReplySlot, frame: memoryview) -> None:
         """Tell the versions to somebody who has yet to log in.
 
@@ -147,11 +165,15 @@ class Dispatch:
     def closed(self, connection: ServedConnection) -> None:
         _log.debug("%s: closed", connection.address)
 
-    def _limit_of(self, key: ApiKey, requester: Requester) -> int:
-        """Elements in a request that only brokers may send, which name every partition."""
-        if self._broker.authorizer.allows(requester, Operation.CLUSTER_ACTION, CLUSTER):
-            return UNLIMITED
-        return min(self._elements_max[key], UNTRUSTED_ELEMENTS_MAX)
+    def _limit_of(self, key: ApiKey, call: Call) -> int:
+        """Elements of a request that may be one between brokers, which name every partition."""
+        for_brokers = key in _BY_BROKERS
+        if for_brokers or call.listener in (self._brokers_listener, WITHIN):
+            authorizer = self._broker.authorizer
+            if authorizer.allows(call.requester, Operation.CLUSTER_ACTION, CLUSTER):
+                return UNLIMITED
+        limit = self._elements_max[key]
+        return min(limit, UNTRUSTED_ELEMENTS_MAX) if for_brokers else limit
 
     def _metered(
         self, quotas: Throttling, slot: ReplySlot, frame: memoryview, started_ns: int

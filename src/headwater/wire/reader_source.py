@@ -14,9 +14,11 @@ Every length is compared with what is left of the buffer before anything is made
 fields may come or not: they start at their defaults. Unknown ones are skipped. `left` is a list
 with the number of elements that all arrays of the message together may still have; the reader
 refuses a message as soon as a length field exceeds it, before the elements are read.
+
+A reader in steps is the same as a generator: it yields after every `STEP_ELEMENTS` elements.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct, calcsize, unpack_from
 from typing import Final, TypeVar, cast
 
@@ -27,6 +29,7 @@ from headwater.wire import primitives
 from headwater.wire.shape import Kind, WireField
 from headwater.wire.struct_formats import (
     FIXED,
+    has_long_arrays,
     is_fixed,
     least_bytes,
     plain_fields,
@@ -37,6 +40,10 @@ from headwater.wire.struct_formats import (
 
 M = TypeVar("M")
 Reader = Callable[[memoryview, int, list[int]], tuple[M, int]]
+StepReader = Callable[[memoryview, int, list[int]], Generator[None, None, tuple[M, int]]]
+
+STEP_ELEMENTS: Final = 64
+"""A power of two, for a quick test."""
 
 _ERRORS: Final = {int(code): code for code in ErrorCode}
 _NAMES: Final = {
@@ -79,16 +86,25 @@ _LENGTH_LIMITS: Final = {"string": f" or length > {primitives.LONGEST_STRING_BYT
 
 
 def reader_of(cls: type[M], version: int, flexible: bool) -> Reader[M]:
-    source = _ReaderSource(version, flexible)
+    return cast("Reader[M]", _compiled(cls, _ReaderSource(version, flexible)))
+
+
+def step_reader_of(cls: type[M], version: int, flexible: bool) -> StepReader[M]:
+    """For a shape with long arrays (see `struct_formats`)."""
+    return cast("StepReader[M]", _compiled(cls, _ReaderSource(version, flexible, in_steps=True)))
+
+
+def _compiled(cls: type, source: "_ReaderSource") -> object:
     name = source.define(cls)
     exec("\n".join(source.lines), source.names)
-    return cast("Reader[M]", source.names[name])
+    return source.names[name]
 
 
 class _ReaderSource:
     """Functions, one per struct, inner ones first; and the names that they use."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, *, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
         self.lines: list[str] = []
         self.names: dict[str, object] = dict(_NAMES)
         self._version = version
@@ -147,7 +163,10 @@ class _ReaderSource:
     def _single(self, kind: Kind, target: str, nullable: bool) -> list[str]:
         """Reads a value whose size is in itself."""
         if not isinstance(kind, str):
-            return [f"{target}, position = {self.define(kind)}(buffer, position, left)"]
+            call = f"{self.define(kind)}(buffer, position, left)"
+            if self._in_steps and has_long_arrays(kind, self._version):
+                call = f"yield from {call}"
+            return [f"{target}, position = {call}"]
         return [
             *self._length(_INT16_LENGTH if kind == "string" else _INT32_LENGTH),
             "if length >= 0:",
@@ -188,10 +207,12 @@ class _ReaderSource:
         if kind in FIXED:
             unpacked = f"unpack_from(f'>{{length}}{FIXED[str(kind)]}', buffer, position)"
             return [f"{target} = {unpacked}", f"position += length * {least}"]
+        # Nested arrays have functions of their own, so `items` is not overwritten.
         return [
             "items = []",
-            "for _ in range(length):",
+            "for number in range(length):",
             *indented([*self._single(kind, "item", nullable=False), "items.append(item)"]),
+            *(indented(STEP) if self._in_steps else ()),
             f"{target} = tuple(items)",
         ]
 
@@ -222,6 +243,9 @@ class _ReaderSource:
             "for _ in range(tags):",
             *indented(loop),
         ]
+
+
+STEP: Final = [f"if number & {STEP_ELEMENTS - 1} == {STEP_ELEMENTS - 1}:", "    yield"]
 
 
 def _null(target: str, nullable: bool) -> str:

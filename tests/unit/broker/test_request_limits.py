@@ -5,12 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.broker.request_limits import NAMED_ELEMENTS_MAX, UNTRUSTED_ELEMENTS_MAX
+from headwater.broker.dispatch import Dispatch
+from headwater.broker.request_limits import (
+    NAMED_ELEMENTS_MAX,
+    UNTRUSTED_ELEMENTS_MAX,
+    WHOLE_ELEMENTS_MAX,
+)
 from headwater.model.failures import ProtocolError
 from headwater.net.service import ReplySlot
 from headwater.security.authorization import Operation
 from headwater.wire.api_key import ApiKey
 from headwater.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from headwater.wire.messages.fetch import FetchRequest, FetchTopic
 from headwater.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -20,7 +26,7 @@ from headwater.wire.messages.list_offsets import (
 from headwater.wire.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from headwater.wire.primitives import uvarint
 from headwater.wire.translation import encode, read
-from tests.sim.broker_lab import BrokerLab, Peer, Refusing
+from tests.sim.broker_lab import LISTENER, BrokerLab, Peer, Refusing
 
 MANY = "headwater.request.elements.max"
 
@@ -69,6 +75,25 @@ def test_only_an_authorized_broker_may_send_many_elements_to_brokers() -> None:
     assert BrokerLab().send(request).is_answered
     with pytest.raises(ProtocolError, match="more elements"):
         BrokerLab(authorizer=Refusing(Operation.CLUSTER_ACTION)).send(request)
+
+
+def test_a_request_that_is_answered_in_one_piece_has_fewer_elements() -> None:
+    lab = BrokerLab()
+    topics = tuple(FetchTopic(topic=f"t{n}") for n in range(WHOLE_ELEMENTS_MAX + 1))
+    lab.send(FetchRequest(topics=topics[1:]), 12)
+    with pytest.raises(ProtocolError, match="more elements"):
+        lab.send(FetchRequest(topics=topics), 12)
+
+
+def test_an_authorized_follower_may_fetch_any_number_of_partitions() -> None:
+    lab = BrokerLab()
+    topics = tuple(FetchTopic(topic=f"t{n}") for n in range(WHOLE_ELEMENTS_MAX + 1))
+    lab.dispatch = Dispatch(lab.broker, brokers_listener=LISTENER)
+    assert lab.send(FetchRequest(topics=topics), 12).is_answered
+    strict = BrokerLab(authorizer=Refusing(Operation.CLUSTER_ACTION))
+    strict.dispatch = Dispatch(strict.broker, brokers_listener=LISTENER)
+    with pytest.raises(ProtocolError, match="more elements"):
+        strict.send(FetchRequest(topics=topics), 12)
 
 
 def _offsets(topics: tuple[ListOffsetsTopic, ...]) -> ListOffsetsRequest:
