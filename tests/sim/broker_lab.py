@@ -140,7 +140,7 @@ class Peer:
     def note_hold(self, slot: ReplySlot) -> None:
         self.holds.append(slot)
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None]) -> None:
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
         """Taken at once, and counted, unless the test takes them itself."""
         if self.takes_steps:
             self.steps_taken += sum(1 for _ in steps)

@@ -405,7 +405,7 @@ class _BrokerPeer:
     def note_hold(self, slot: ReplySlot) -> None:
         """Who asks as a broker asks one thing after the other where it matters."""
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None]) -> None:  # noqa: ARG002
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
         """Taken at once: what happens in between is for tests of one connection."""
         for _ in steps:
             pass

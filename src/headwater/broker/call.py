@@ -96,9 +96,9 @@ class Call:
         """The response with what only the call knows of it, to be written by the caller."""
         return response
 
-    def work(self, steps: Iterator[None]) -> None:
+    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
         """Take these steps towards the answer as the connection gets its share of time."""
-        self._slot.work(steps)
+        self._slot.work(steps, size_bytes)
 
     def answer_content(self, content: bytes) -> None:
         """Answer with a frame that another broker has written; its size field is missing."""

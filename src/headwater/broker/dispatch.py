@@ -121,7 +121,7 @@ class Dispatch:
             limit = self._limit_of(key, call)
         slicing = SLICED.get(key)
         if slicing is not None and len(frame) > slicing.whole_bytes:
-            call.work(self._answer_in_steps(call, bytes(frame), limit))
+            call.work(self._answer_in_steps(call, bytes(frame), limit), len(frame))
             return
         request = read_request(key, header.version, frame[header.body_position :], limit)
         if self._brokers_listener is not None and _is_decided(key, request):

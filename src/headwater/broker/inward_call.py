@@ -68,7 +68,7 @@ class InwardConnection:
     def note_hold(self, slot: ReplySlot) -> None:
         """Nothing comes behind it."""
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None]) -> None:
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
         """One step for each turn of the loop."""
         if not self.is_closed and next(steps, _DONE) is not _DONE:
-            self._soon(partial(self.note_steps, slot, steps))
+            self._soon(partial(self.note_steps, slot, steps, size_bytes))

@@ -68,8 +68,8 @@ class MeteredCall(Call):
         of_bytes_ms = quotas.fetch.charge_if_within(self.who, size_bytes, now_ms)
         return self._worst(QuotaKind.FETCH, of_bytes_ms, now_ms)
 
-    def work(self, steps: Iterator[None]) -> None:
-        super().work(self._measured(steps))
+    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
+        super().work(self._measured(steps), size_bytes)
 
     def _measured(self, steps: Iterator[None]) -> Iterator[None]:
         """The same steps; what they take is what the request took."""

@@ -32,13 +32,14 @@ _IN_SLICES: Final = frozenset(
         ApiKey.METADATA,
         ApiKey.OFFSET_FETCH,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
         ApiKey.DELETE_RECORDS,
     }
 )
 _WHOLE: Final = frozenset(
     {
+        # In slices, but the response has a kilobyte for each topic.
+        ApiKey.CREATE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
         ApiKey.PRODUCE,
         ApiKey.FETCH,
         ApiKey.OFFSET_COMMIT,

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.model.requester import ANONYMOUS, Requester
 from headwater.net.channel import Channel
+from headwater.net.complaints import Complaints
 from headwater.net.departures import Departures
 from headwater.net.fair_queue import SHARE_NS, FairQueue
 from headwater.net.idleness import CoarseClock
-from headwater.net.intake import Intake
+from headwater.net.intake import STEPWISE_SMALL_BYTES, Intake
 from headwater.net.loop import Loop
 from headwater.net.receive_buffer import BUSY_BYTES, SMALL_BYTES, ReceiveBuffer
 from headwater.net.send_queue import SendQueue, release, size_of
@@ -55,6 +56,7 @@ class Surroundings:
     is_crowded: Callable[[], bool]
     departures: Departures
     fair_queue: FairQueue
+    complaints: Complaints
     # Both take over the channel of a connection that has ended: one closes it, the other waits
     # for the peer to do so. Until it is closed its peer counts as connected.
     close: Callable[[Channel, Address], None]
@@ -66,11 +68,13 @@ class Connection:
 
     __slots__ = (
         "_attentive",
+        "_awaited_stepwise_bytes",
         "_blocked_bytes",
         "_buffer",
         "_channel",
         "_clock",
         "_close_channel",
+        "_complaints",
         "_departed",
         "_departures",
         "_fair",
@@ -94,6 +98,7 @@ class Connection:
         "_service",
         "_slots",
         "_steps",
+        "_stepwise_bytes",
         "_unsent_limit_bytes",
         "_until_ns",
         "_wants_to_read",
@@ -123,6 +128,7 @@ class Connection:
         self._is_crowded = surroundings.is_crowded
         self._departures = surroundings.departures
         self._fair = surroundings.fair_queue
+        self._complaints = surroundings.complaints
         self._close_channel = surroundings.close
         self._part = surroundings.part
         self._requests_limit = settings.headwater_connection_requests_max
@@ -132,6 +138,9 @@ class Connection:
         self._slots: deque[ReplySlot] = deque()
         self._held_by: ReplySlot | None = None
         self._steps: Iterator[None] | None = None
+        # Of the request that is answered in steps: to be taken from the account, and taken.
+        self._awaited_stepwise_bytes = 0
+        self._stepwise_bytes = 0
         # In the queue's virtual time, and until when this turn lasts.
         self.tag_ns = 0
         self._until_ns = 0
@@ -214,7 +223,8 @@ class Connection:
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         part(self._channel, self.address)
-        self._steps = None
+        self._end_steps()
+        self._intake.stepwise_bytes.forget(self._proceed)
         slots, self._slots = self._slots, deque()
         if len(slots) > 1:
             self._intake.overlapping_requests.give_back(len(slots) - 1)
@@ -257,12 +267,14 @@ class Connection:
         if slot.parts is None:
             self._held_by = slot
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None]) -> None:
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
         """Called by the slot: its answer takes these steps."""
         assert self._steps is None, "one request at a time is answered in steps"
         if not self.is_closed:
             self.note_hold(slot)
             self._steps = steps
+            if size_bytes > STEPWISE_SMALL_BYTES:
+                self._awaited_stepwise_bytes = size_bytes
             self._proceed_soon()
 
     def _unblock(self) -> None:
@@ -315,7 +327,7 @@ class Connection:
             _log.debug("%s: %s", self.address, lost)
             self.close()
         except ProtocolError as error:
-            _log.warning("%s: closed, because of what it sent: %s", self.address, error)
+            self._complaints.tell(self.address, error)
             # What was answered before still leaves, as far as it goes at once.
             with suppress(ConnectionLost):
                 self._send(_SENT_BYTES_PER_TURN)
@@ -381,6 +393,8 @@ class Connection:
             if sent_left_bytes > 0:
                 sent_left_bytes -= self._send(sent_left_bytes)
             if self._steps is not None:
+                if not self._may_take_steps():
+                    break
                 if not self._take_steps():
                     self._has_more = True
                     return
@@ -413,8 +427,15 @@ class Connection:
                     return False
         finally:
             self._is_serving = False
-        self._steps = None
+        self._end_steps()
         return True
+
+    def _end_steps(self) -> None:
+        self._steps = None
+        self._awaited_stepwise_bytes = 0
+        if self._stepwise_bytes:
+            self._intake.stepwise_bytes.give_back(self._stepwise_bytes)
+            self._stepwise_bytes = 0
 
     def _is_at_rest(self) -> bool:
         """Whether there is nothing to serve, to send or to settle, as after most small requests."""
@@ -493,6 +514,21 @@ class Connection:
         if slots and self._intake.overlapping_requests.is_full:
             self._intake.overlapping_requests.wait(self._proceed)
             return False
+        return True
+
+    def _may_take_steps(self) -> bool:
+        """Whether few enough large requests are being worked on; if not, be called when they are.
+
+        Once the first step is taken, the others are.
+        """
+        wanted_bytes = self._awaited_stepwise_bytes
+        if wanted_bytes:
+            bound = self._intake.stepwise_bytes
+            if bound.is_full:
+                bound.wait(self._proceed)
+                return False
+            bound.take(wanted_bytes)
+            self._stepwise_bytes, self._awaited_stepwise_bytes = wanted_bytes, 0
         return True
 
     def _may_receive(self) -> bool:

@@ -65,7 +65,7 @@ class ServedConnection(Protocol):
     def note_hold(self, slot: "ReplySlot") -> None:
         """For the slot: nothing is to be served beside it."""
 
-    def note_steps(self, slot: "ReplySlot", steps: Iterator[None]) -> None:
+    def note_steps(self, slot: "ReplySlot", steps: Iterator[None], size_bytes: int) -> None:
         """For the slot: its answer takes long, and these steps lead to it."""
 
 
@@ -110,14 +110,15 @@ class ReplySlot:
         """Serve no further request of this connection until this one is answered."""
         self.connection.note_hold(self)
 
-    def work(self, steps: Iterator[None]) -> None:
+    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
         """Take these steps one by one, as the connection gets its share of the loop's time.
 
         For a request that takes many milliseconds: other connections are served between its steps,
         and no further request of this one until it is answered. The steps end when there are no
-        more of them, or with the connection.
+        more of them, or with the connection. `size_bytes` is the size of the request: a few large
+        ones are worked on at a time, the others wait before the first step.
         """
-        self.connection.note_steps(self, steps)
+        self.connection.note_steps(self, steps, size_bytes)
 
 
 Guard = Callable[[GuardedConnection], None]

@@ -156,6 +156,69 @@ def test_a_request_that_is_answered_in_steps_lets_others_go_first() -> None:
     assert bytes(hostile.sent) == framed(b"at last") + framed(b"behind it")
 
 
+class SteppedLab(ConnectionLab):
+    """Every request is answered in ten steps of a millisecond; its letter says how large it is."""
+
+    SIZES: ClassVar = {b"l": 100_000, b"s": 1_000}
+
+    def __init__(self) -> None:
+        super().__init__(behave=self._work)
+        self.begun: dict[ReplySlot, int] = {}
+        self.most_at_a_time = 0
+
+    def _work(self, slot: ReplySlot, frame: memoryview) -> None:
+        slot.work(self._steps(slot), self.SIZES[bytes(frame[:1])])
+
+    def _steps(self, slot: ReplySlot) -> Iterator[None]:
+        self.begun[slot] = 0
+        for _ in range(10):
+            unfinished = sum(each.parts is None for each in self.begun)
+            self.most_at_a_time = max(self.most_at_a_time, unfinished)
+            self.now_ns += MS
+            yield
+        slot.reply([framed(b"done")])
+
+
+def test_few_large_requests_are_worked_on_at_a_time() -> None:
+    """As objects they take many times their bytes, whoever sends them."""
+    lab = SteppedLab()
+    channels = [lab.connect()[1] for _ in range(50)]
+    for channel in channels:
+        channel.feed(framed(b"l") * 2)
+    lab.loop.run()
+    assert lab.most_at_a_time == 3
+    assert {bytes(channel.sent) for channel in channels} == {framed(b"done") * 2}
+    assert lab.intake.stepwise_bytes.used == 0
+
+
+def test_a_smaller_request_does_not_wait_behind_large_ones() -> None:
+    lab = SteppedLab()
+    for _ in range(50):
+        lab.connect()[1].feed(framed(b"l"))
+    for _ in range(10):
+        lab.loop.turn()
+    _, small = lab.connect()
+    small.feed(framed(b"s"))
+    while not small.sent:
+        lab.loop.turn()
+    assert len(lab.begun) < 10
+
+
+def test_a_large_request_makes_room_when_its_connection_is_closed() -> None:
+    lab = SteppedLab()
+    connections = [lab.connect() for _ in range(10)]
+    for _, channel in connections:
+        channel.feed(framed(b"l"))
+    for _ in range(5):
+        lab.loop.turn()
+    for connection, _ in connections[:9]:
+        connection.close()
+    lab.loop.run()
+    assert connections[9][1].sent
+    assert lab.intake.stepwise_bytes.used == 0
+    assert lab.intake.stepwise_bytes.waiting_count == 0
+
+
 def test_no_step_is_taken_for_a_connection_that_is_gone() -> None:
     lab = ConnectionLab()
     taken: list[int] = []
