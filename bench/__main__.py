@@ -35,6 +35,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
     "spark": Benchmark("Spark", ("bench.spark_throughput", "bench.spark_overhead")),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
+    "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 

@@ -7,7 +7,7 @@ the broker puts off until the present callbacks have run waits for `turn`.
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Final, TypeVar
 
@@ -119,6 +119,9 @@ class Peer:
         self.is_closed = False
         self.holds: list[ReplySlot] = []
         self.muted_until_ms: int | None = None
+        self.takes_steps = True
+        self.steps_taken = 0
+        self.steps: Iterator[None] = iter(())
 
     def mute(self, until_ms: int) -> None:
         self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
@@ -136,6 +139,14 @@ class Peer:
 
     def note_hold(self, slot: ReplySlot) -> None:
         self.holds.append(slot)
+
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
+        """Taken at once, and counted, unless the test takes them itself."""
+        if self.takes_steps:
+            self.steps_taken += sum(1 for _ in steps)
+        else:
+            self.note_hold(slot)
+            self.steps = steps
 
 
 class Sent:

@@ -3,10 +3,12 @@
 import struct
 from collections.abc import Callable
 
+from headwater.net.complaints import Complaints
 from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
+from headwater.net.fair_queue import FairQueue
 from headwater.net.idleness import CoarseClock
-from headwater.net.intake import Bound, Intake
+from headwater.net.intake import STEPWISE_BYTES_MAX, Bound, Intake
 from headwater.net.service import Address, ReplySlot, ServedConnection
 from headwater.net.settings import NetworkSettings
 from tests.sim.scripted_net import ScriptedChannel, SteppedLoop
@@ -53,12 +55,16 @@ class ConnectionLab:
     ) -> None:
         settings = settings or NetworkSettings()
         self.behave = behave
+        # Stands still unless the service of a test takes time.
+        self.now_ns = 0
         self.loop = SteppedLoop()
         self.clock = CoarseClock(0)
         self.intake = Intake(
             overlapping_requests=Bound(self.loop, settings.queued_max_requests),
             buffer_bytes=Bound(self.loop, settings.queued_max_request_bytes),
+            stepwise_bytes=Bound(self.loop, STEPWISE_BYTES_MAX),
         )
+        self.complaints = Complaints()
         self.attentive: dict[Connection, None] = {}
         self._surroundings = Surroundings(
             loop=self.loop,
@@ -70,6 +76,8 @@ class ConnectionLab:
             departed=lambda _: None,
             is_crowded=lambda: self.is_crowded,
             departures=Departures(self.loop),
+            fair_queue=FairQueue(self.loop, lambda: self.now_ns),
+            complaints=self.complaints,
             close=lambda channel, _: channel.close(),
             part=lambda channel, _: channel.close(),
         )

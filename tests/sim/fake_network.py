@@ -14,7 +14,7 @@ given up, and after what it sends on its next connection.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -404,6 +404,11 @@ class _BrokerPeer:
 
     def note_hold(self, slot: ReplySlot) -> None:
         """Who asks as a broker asks one thing after the other where it matters."""
+
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
+        """Taken at once: what happens in between is for tests of one connection."""
+        for _ in steps:
+            pass
 
 
 def _bytes_of(message: Message) -> bytearray:

@@ -64,6 +64,7 @@ def offered_bearer(
         begin=partial(BearerServer, judge),
         max_reauth_ms=max_reauth_ms,
         prepare=partial(_prepare, keys),
+        has_large_tokens=True,
     )
 
 

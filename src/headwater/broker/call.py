@@ -5,7 +5,7 @@ wherever it becomes known. What a reader would get wrong: the request's bytes ar
 handler returns (see `headwater.net.service`), so whatever comes later must not read them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
 
 from headwater.model.errors import ErrorCode
@@ -83,13 +83,22 @@ class Call:
         return self._slot.connection.is_closed
 
     def answer(self, response: Message | Encoded) -> None:
+        self._count_errors(response)
+        self.answer_body(write_response(response, self.header.version))
+
+    def answer_body(self, body: Sequence[wire_parts.Part]) -> None:
+        """Answer with a response that is written already, but for its header."""
         header = self.header
-        if not self._has_noted and not isinstance(response, Encoded):
-            for code in errors_told(response):
-                self._account.failed(code)
-        body = write_response(response, header.version)
         frame = response_frame(header.api, header.version, header.correlation_id, body)
         self.answer_frame(frame)
+
+    def complete(self, response: Message) -> Message:
+        """The response with what only the call knows of it, to be written by the caller."""
+        return response
+
+    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
+        """Take these steps towards the answer as the connection gets its share of time."""
+        self._slot.work(steps, size_bytes)
 
     def answer_content(self, content: bytes) -> None:
         """Answer with a frame that another broker has written; its size field is missing."""
@@ -121,6 +130,11 @@ class Call:
         """
         self._has_noted = True
         self._account.failed(code)
+
+    def _count_errors(self, response: Message | Encoded) -> None:
+        if not self._has_noted and not isinstance(response, Encoded):
+            for code in errors_told(response):
+                self._account.failed(code)
 
     def __str__(self) -> str:
         header = self.header

@@ -127,6 +127,7 @@ class BrokerColleagues:
                 answered=lambda response: self._own_answer(waiting, version, response),
                 is_gone=lambda: self._is_closed,
                 cut=lambda: waiting.fail(ConnectionLost("this broker refuses its own request")),
+                soon=self._soon,
             )
         )
         try:

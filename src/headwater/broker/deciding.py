@@ -14,6 +14,7 @@ from headwater.broker.answering import answer
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.inward_call import InwardConnection
+from headwater.broker.slices import SLICED, answer_in_slices
 from headwater.model.errors import ErrorCode
 from headwater.model.requester import Requester
 from headwater.net.service import Address, ReplySlot
@@ -62,9 +63,18 @@ def decide(
             decided(content, tuple(noted.codes))
 
     connection = InwardConnection(
-        address, requester, answered=answered, is_gone=lambda: call.is_gone, cut=call.cut
+        address,
+        requester,
+        answered=answered,
+        is_gone=lambda: call.is_gone,
+        cut=call.cut,
+        soon=broker.soon,
     )
     inner = Call(header, ReplySlot(connection), noted, perf_counter_ns())
+    slicing = SLICED.get(request.api)
+    if slicing is not None and slicing.is_large(request):
+        inner.work(answer_in_slices(broker, inner, request))
+        return
     response = answer(broker, inner, request)
     if response is not None:
         inner.answer(response)

@@ -6,6 +6,7 @@ and the connection is closed. So it is when somebody asks too early.
 
 import logging
 import re
+from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
@@ -19,7 +20,9 @@ from headwater.broker.inward_call import WITHIN
 from headwater.broker.log_levels import is_about_loggers
 from headwater.broker.metered_call import MeteredCall
 from headwater.broker.request_counters import RequestCounters
+from headwater.broker.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
 from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, TELLING, route_of
+from headwater.broker.slices import SLICED, answer_in_slices
 from headwater.broker.throttling import Throttling
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
@@ -34,9 +37,11 @@ from headwater.security.quotas.rate_quota import Who
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import read_request_header
+from headwater.wire.layout import UNLIMITED
 from headwater.wire.lifting import Message
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.wire.translation import read, read_request
+from headwater.wire.stepwise import read_in_steps
+from headwater.wire.translation import read, read_request, request_shape
 
 if TYPE_CHECKING:
     from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -71,6 +76,7 @@ class Dispatch:
         served = SERVED if brokers_listener is None else (*SERVED, *BETWEEN_BROKERS)
         self._counters = {key: RequestCounters(APIS[key].newest) for key in served}
         self._produced = self._counters[_PRODUCE]
+        self._elements_max = elements_max(broker.settings, served)
         self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in served}
 
     def announce(self, image: ClusterImage) -> None:
@@ -110,7 +116,14 @@ class Dispatch:
         if key in TELLING and not self._broker.standing.knows_what_exists:
             # librdkafka takes "no such topic" at its word, and gives up what it had to send.
             raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
-        request = read_request(key, header.version, frame[header.body_position :])
+        limit = self._elements_max[key]
+        if key in _BY_BROKERS or len(frame) > limit:
+            limit = self._limit_of(key, call)
+        slicing = SLICED.get(key)
+        if slicing is not None and len(frame) > slicing.whole_bytes:
+            call.work(self._answer_in_steps(call, bytes(frame), limit), len(frame))
+            return
+        request = read_request(key, header.version, frame[header.body_position :], limit)
         if self._brokers_listener is not None and _is_decided(key, request):
             decide_or_forward(self._broker, call, request, frame)
             if not call.is_answered:
@@ -126,6 +139,17 @@ class Dispatch:
         if metered is not None:
             metered.waits()
 
+    def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
+        """The same for a large request; the frame's bytes are kept until it is read."""
+        header = call.header
+        body = memoryview(frame)[header.body_position :]
+        shape = request_shape(header.api.key)
+        request = yield from read_in_steps(shape, header.version, body, limit)
+        if self._brokers_listener is not None and _is_decided(header.api.key, request):
+            decide_or_forward(self._broker, call, request, memoryview(frame))
+        else:
+            yield from answer_in_slices(self._broker, call, request)
+
     def greet(self, slot: ReplySlot, frame: memoryview) -> None:
         """Tell the versions to somebody who has yet to log in.
 
@@ -140,6 +164,16 @@ class Dispatch:
 
     def closed(self, connection: ServedConnection) -> None:
         _log.debug("%s: closed", connection.address)
+
+    def _limit_of(self, key: ApiKey, call: Call) -> int:
+        """Elements of a request that may be one between brokers, which name every partition."""
+        for_brokers = key in _BY_BROKERS
+        if for_brokers or call.listener in (self._brokers_listener, WITHIN):
+            authorizer = self._broker.authorizer
+            if authorizer.allows(call.requester, Operation.CLUSTER_ACTION, CLUSTER):
+                return UNLIMITED
+        limit = self._elements_max[key]
+        return min(limit, UNTRUSTED_ELEMENTS_MAX) if for_brokers else limit
 
     def _metered(
         self, quotas: Throttling, slot: ReplySlot, frame: memoryview, started_ns: int

@@ -5,7 +5,8 @@ What a reader would get wrong: the request is served like any other, and so its 
 later; but it holds up nobody, since nothing comes behind it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from headwater.model.requester import Requester
@@ -14,6 +15,8 @@ from headwater.net.service import Address, ReplySlot
 WITHIN: Final = "headwater"
 """The name that stands for a listener where there is none. No setting can say it: names are upper
 case there."""
+
+_DONE: Final = object()
 
 Content = bytes | bytearray | memoryview
 
@@ -29,6 +32,7 @@ class InwardConnection:
         answered: Callable[[bytes], None],
         is_gone: Callable[[], bool],
         cut: Callable[[], None],
+        soon: Callable[[Callable[[], None]], object],
     ) -> None:
         """`answered` gets the response without its size field; `cut` is told instead of it."""
         self.address = address
@@ -36,6 +40,7 @@ class InwardConnection:
         self._answered = answered
         self._is_gone = is_gone
         self._cut = cut
+        self._soon = soon
         self._is_cut = False
 
     @property
@@ -62,3 +67,8 @@ class InwardConnection:
 
     def note_hold(self, slot: ReplySlot) -> None:
         """Nothing comes behind it."""
+
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
+        """One step for each turn of the loop."""
+        if not self.is_closed and next(steps, _DONE) is not _DONE:
+            self._soon(partial(self.note_steps, slot, steps, size_bytes))

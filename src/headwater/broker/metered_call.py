@@ -5,7 +5,7 @@ would get wrong: a request that waits, for other replicas or for the controller,
 meanwhile. It is charged for what it took until it began to wait.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any, cast
@@ -67,6 +67,28 @@ class MeteredCall(Call):
         quotas = self._throttling.clients
         of_bytes_ms = quotas.fetch.charge_if_within(self.who, size_bytes, now_ms)
         return self._worst(QuotaKind.FETCH, of_bytes_ms, now_ms)
+
+    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
+        super().work(self._measured(steps), size_bytes)
+
+    def _measured(self, steps: Iterator[None]) -> Iterator[None]:
+        """The same steps; what they take is what the request took."""
+        while True:
+            began_ns = perf_counter_ns()
+            self._work_ns = self._work_ns or 0
+            try:
+                next(steps)
+            except StopIteration:
+                return
+            finally:
+                self._work_ns += perf_counter_ns() - began_ns
+            yield
+
+    def complete(self, response: Message) -> Message:
+        throttle_ms = self._charge(_throttle_of(response))
+        if not throttle_ms:
+            return response
+        return cast("Message", _saying(response, self.version, throttle_ms))
 
     def answer(self, response: Message | Encoded) -> None:
         throttle_ms = self._charge(_throttle_of(response))

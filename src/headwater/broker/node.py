@@ -16,6 +16,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +38,7 @@ from headwater.broker.metrics_port import metrics_endpoint, metrics_port
 from headwater.broker.process_metrics import process_families
 from headwater.broker.producer_id_block import ProducerIdBlock
 from headwater.broker.quota_metrics import quota_families
-from headwater.broker.rights import authorizer_of, know_acls, obey_acls
+from headwater.broker.rights import authorizer_of, know_acls, obey_acls, tell_denials
 from headwater.broker.standing import Standing
 from headwater.broker.throttling import Throttling
 from headwater.broker.tls_listeners import TlsListeners
@@ -329,6 +330,7 @@ class Node(ABC):
             store_failure=self._store_failure,
             directory_failed=self._directory_failed,
             tick=self._tick,
+            sweep=partial(tell_denials, self._authorizer),
             broken=self._broken,
         )
         self._upkeep.start()

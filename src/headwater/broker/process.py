@@ -6,6 +6,7 @@ it does what a kill would do.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -63,6 +64,8 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
         loop.add_signal_handler(each, end_by_signal)
     node = _new_node(static, end)
     endpoints = await node.start()
+    # What exists now stays. A full collection would look at all of it while nothing is served.
+    gc.freeze()
     ready(Serving(endpoints, node.cluster_id))
     reason = await ended
     await node.stop()

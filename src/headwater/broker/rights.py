@@ -39,3 +39,9 @@ def obey_acls(authorizer: Authorizer, facts: Iterable[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, AclsReplaced):
                 authorizer.replace(fact.pattern, fact.acls.entries)
+
+
+def tell_denials(authorizer: Authorizer) -> None:
+    """Write the count of denials that were left out of the log; called about once a second."""
+    if isinstance(authorizer, AclAuthorizer):
+        authorizer.tell_denials()

@@ -20,9 +20,7 @@ from typing import Final
 
 from headwater.broker.call import Call
 from headwater.broker.dispatch import Dispatch
-from headwater.broker.routes import route_of
 from headwater.broker.sasl_listener import SaslListener
-from headwater.cluster.decision import Refusal
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import ConnectionLost, ProtocolError, SaslRefused
 from headwater.model.requester import Principal, Requester
@@ -33,13 +31,13 @@ from headwater.security.sasl.text import shown
 from headwater.wire.api_key import ApiKey
 from headwater.wire.headers import SIZE_BYTES, RequestHeader, read_request_header
 from headwater.wire.lifting import Message
-from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.messages.api_versions import ApiVersionsResponse
 from headwater.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
 from headwater.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from headwater.wire.translation import read, read_request
+from headwater.wire.translation import read
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +45,13 @@ _SHORTEST_SESSION_MS: Final = 1_000
 """A login may be renewed no more often than once in this time: Kafka does this (3.9)."""
 
 _HANDSHAKE_KEY: Final = int(ApiKey.SASL_HANDSHAKE)
+
+SMALL_FRAME_BYTES: Final = 65_536
+"""Largest frame before authentication, except for the tokens of OAUTHBEARER.
+
+ApiVersions and SaslHandshake fit with the longest client id that the header can carry (32,767
+bytes), and so do the user names and passwords of PLAIN and SCRAM.
+"""
 
 
 class _Stage(Enum):
@@ -60,7 +65,7 @@ class _Stage(Enum):
 def guard(connection: GuardedConnection, *, listener: SaslListener, dispatch: Dispatch) -> None:
     """Put a gate before a new connection."""
     gate = SaslGate(connection, listener, dispatch)
-    connection.guard(gate, frame_limit_bytes=listener.receive_limit_bytes)
+    connection.guard(gate, frame_limit_bytes=gate.token_limit_bytes())
 
 
 class SaslGate:
@@ -81,6 +86,14 @@ class SaslGate:
         self._expires_ms: int | None = None
         self._renewed_ms: int | None = None
         self._wrong_mechanism: str | None = None
+
+    def token_limit_bytes(self) -> int:
+        """Largest frame until the peer is authenticated, in bytes."""
+        limit_bytes = self._listener.receive_limit_bytes
+        offered = self._listener.mechanisms.get(self._mechanism)
+        if offered is not None and offered.has_large_tokens:
+            return limit_bytes
+        return min(limit_bytes, SMALL_FRAME_BYTES)
 
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
         match self._stage:
@@ -157,15 +170,16 @@ class SaslGate:
             self._wrong_mechanism = mechanism
         self._exchange = offered.begin()
         self._mechanism = self._mechanism if self._wrong_mechanism else mechanism
+        self._connection.guard(self, frame_limit_bytes=self.token_limit_bytes())
         call.answer(SaslHandshakeResponse(mechanisms=enabled))
 
     def _take_token(self, slot: ReplySlot, frame: memoryview) -> None:
         header = read_request_header(frame)
         call = self._call(header, slot)
-        request = read_request(header.api.key, header.version, frame[header.body_position :])
-        if not isinstance(request, SaslAuthenticateRequest):
-            self._refuse_early(call, request)
+        if header.api.key is not ApiKey.SASL_AUTHENTICATE:
+            self._refuse_early(call)
             return
+        request = read(SaslAuthenticateRequest, header.version, frame[header.body_position :])
         token = bytes(request.auth_bytes)
         self._prepare(slot, token, lambda: self._judge_token(call, token))
 
@@ -273,17 +287,23 @@ class SaslGate:
             f"with SASL mechanism {self._mechanism}"
         )
 
-    def _refuse_early(self, call: Call, request: Message) -> None:
-        """Somebody asks for other things before the login is done."""
+    def _refuse_early(self, call: Call) -> None:
+        """Refuse any other API during authentication, from the header alone.
+
+        Kafka parses the body to build an error response of that API. Here only the two APIs of the
+        login itself are answered, since an unauthenticated peer must not choose what is parsed.
+        """
+        key = call.header.api.key
         reason = (
             f"Unexpected Kafka request of type {call.header.api.name} during SASL authentication."
         )
-        refusal = Refusal(ErrorCode.ILLEGAL_SASL_STATE, reason)
-        if isinstance(request, ApiVersionsRequest):
-            response: Message = ApiVersionsResponse(error_code=refusal.code)
+        error_code = ErrorCode.ILLEGAL_SASL_STATE
+        if key is ApiKey.API_VERSIONS:
+            self._refuse(call, ApiVersionsResponse(error_code=error_code), reason)
+        elif key is ApiKey.SASL_HANDSHAKE:
+            self._refuse(call, SaslHandshakeResponse(error_code=error_code), reason)
         else:
-            response = route_of(call.header.api.key).refuse(request, refusal)
-        self._refuse(call, response, reason)
+            self._refuse_raw(call, reason)
 
     def _refuse(self, call: Call, response: Message, reason: str) -> None:
         def leave() -> None:
@@ -295,9 +315,10 @@ class SaslGate:
         call.hold()
         self._later(leave)
 
-    def _refuse_raw(self, slot: ReplySlot, reason: str) -> None:
+    def _refuse_raw(self, held: ReplySlot | Call, reason: str) -> None:
+        """Close the connection after the delay, without an answer."""
         self._note_refusal(reason)
-        slot.hold()
+        held.hold()
         self._later(self._connection.close)
 
     def _note_refusal(self, reason: str) -> None:

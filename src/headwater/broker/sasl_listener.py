@@ -18,6 +18,8 @@ class OfferedMechanism:
     max_reauth_ms: int = 0
     # What must be known before a token can be judged; calls back when it is, now or later.
     prepare: Callable[[bytes, Callable[[], None]], None] | None = None
+    # Whether tokens may be as large as `sasl.server.max.receive.size`.
+    has_large_tokens: bool = False
 
 
 @dataclass(slots=True)

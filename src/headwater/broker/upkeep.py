@@ -47,9 +47,10 @@ class Upkeep:
         store_failure: Callable[[], HeadwaterError | None],
         directory_failed: Callable[[], None],
         tick: Callable[[], None],
+        sweep: Callable[[], None],
         broken: Callable[[str], None],
     ) -> None:
-        """`tick` is called a few times a second, `directory_failed` once for each directory."""
+        """`tick` is called ten times a second, `sweep` once, `directory_failed` per directory."""
         self._loop = loop
         self._clock = clock
         self._directories = directories
@@ -62,6 +63,7 @@ class Upkeep:
         self._store_failure = store_failure
         self._directory_failed = directory_failed
         self._tick_others = tick
+        self._sweep_others = sweep
         self._broken = broken
         self._fenced: dict[object, None] = {}
         self._swept_ms: int | None = None
@@ -105,6 +107,7 @@ class Upkeep:
             self._swept_ms = steady_ms
             self._server.sweep(steady_ms)
             self._deadlines.expire_gone()
+            self._sweep_others()
             if self._metrics_port is not None:
                 self._metrics_port.sweep(steady_ms)
 

@@ -5,20 +5,25 @@ it, only notes what is to be done; serving and sending happen in `_serve_and_sen
 loop calls. All that is answered within one turn of the loop leaves together, and where many
 connections wait for that turn, all of them are served before the answers of any leave. Whose the
 bytes of a frame are is written in `headwater.net.service`.
+
+How much of the loop's time a connection gets is decided by `headwater.net.fair_queue`: each entry
+from the loop asks it first, and is charged for the time that it took.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.model.requester import ANONYMOUS, Requester
 from headwater.net.channel import Channel
+from headwater.net.complaints import Complaints
 from headwater.net.departures import Departures
+from headwater.net.fair_queue import SHARE_NS, FairQueue
 from headwater.net.idleness import CoarseClock
-from headwater.net.intake import Intake
+from headwater.net.intake import STEPWISE_SMALL_BYTES, Intake
 from headwater.net.loop import Loop
 from headwater.net.receive_buffer import BUSY_BYTES, SMALL_BYTES, ReceiveBuffer
 from headwater.net.send_queue import SendQueue, release, size_of
@@ -50,6 +55,8 @@ class Surroundings:
     # Whether many connections wait for this turn of the loop; then their answers leave together.
     is_crowded: Callable[[], bool]
     departures: Departures
+    fair_queue: FairQueue
+    complaints: Complaints
     # Both take over the channel of a connection that has ended: one closes it, the other waits
     # for the peer to do so. Until it is closed its peer counts as connected.
     close: Callable[[Channel, Address], None]
@@ -61,19 +68,24 @@ class Connection:
 
     __slots__ = (
         "_attentive",
+        "_awaited_stepwise_bytes",
         "_blocked_bytes",
         "_buffer",
         "_channel",
         "_clock",
         "_close_channel",
+        "_complaints",
         "_departed",
         "_departures",
+        "_fair",
         "_fd",
         "_has_ended",
+        "_has_more",
         "_held_by",
         "_intake",
         "_is_crowded",
         "_is_leaving",
+        "_is_queued",
         "_is_reading",
         "_is_scheduled",
         "_is_serving",
@@ -85,12 +97,17 @@ class Connection:
         "_reserved_bytes",
         "_service",
         "_slots",
+        "_steps",
+        "_stepwise_bytes",
         "_unsent_limit_bytes",
+        "_until_ns",
+        "_wants_to_read",
         "active_ms",
         "address",
         "is_closed",
         "muted_until_ms",
         "requester",
+        "tag_ns",
     )
 
     def __init__(self, channel: Channel, address: Address, surroundings: Surroundings) -> None:
@@ -110,6 +127,8 @@ class Connection:
         self._departed = surroundings.departed
         self._is_crowded = surroundings.is_crowded
         self._departures = surroundings.departures
+        self._fair = surroundings.fair_queue
+        self._complaints = surroundings.complaints
         self._close_channel = surroundings.close
         self._part = surroundings.part
         self._requests_limit = settings.headwater_connection_requests_max
@@ -118,6 +137,17 @@ class Connection:
         self._queue = SendQueue()
         self._slots: deque[ReplySlot] = deque()
         self._held_by: ReplySlot | None = None
+        self._steps: Iterator[None] | None = None
+        # Of the request that is answered in steps: to be taken from the account, and taken.
+        self._awaited_stepwise_bytes = 0
+        self._stepwise_bytes = 0
+        # In the queue's virtual time, and until when this turn lasts.
+        self.tag_ns = 0
+        self._until_ns = 0
+        self._wants_to_read = False
+        self._is_queued = False
+        # Whether this turn ended before there was nothing left to do.
+        self._has_more = False
         self._blocked_bytes = 0
         self._reserved_bytes = 0
         self._has_ended = False
@@ -193,6 +223,8 @@ class Connection:
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         part(self._channel, self.address)
+        self._end_steps()
+        self._intake.stepwise_bytes.forget(self._proceed)
         slots, self._slots = self._slots, deque()
         if len(slots) > 1:
             self._intake.overlapping_requests.give_back(len(slots) - 1)
@@ -235,6 +267,16 @@ class Connection:
         if slot.parts is None:
             self._held_by = slot
 
+    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
+        """Called by the slot: its answer takes these steps."""
+        assert self._steps is None, "one request at a time is answered in steps"
+        if not self.is_closed:
+            self.note_hold(slot)
+            self._steps = steps
+            if size_bytes > STEPWISE_SMALL_BYTES:
+                self._awaited_stepwise_bytes = size_bytes
+            self._proceed_soon()
+
     def _unblock(self) -> None:
         """Pass on the answers that waited only for the one before them."""
         slots = self._slots
@@ -250,21 +292,42 @@ class Connection:
     # What the loop tells.
 
     def _on_readable(self) -> None:
-        self._guard(self._read)
+        if self._is_queued or self._is_scheduled or self.is_closed:
+            # What has come before is served first; the loop will tell again.
+            return
+        if self._fair.admits(self):
+            self._guard(self._read)
+        else:
+            self._is_queued = self._wants_to_read = True
 
     def _proceed(self) -> None:
         self._is_scheduled = False
-        self._guard(self._serve_and_send)
+        if self._is_queued:
+            return
+        if self._fair.admits(self):
+            self._guard(self._serve_and_send)
+        else:
+            self._is_queued = True
+
+    def take_turn(self) -> None:
+        """Called by the queue."""
+        self._is_queued = False
+        wants_to_read, self._wants_to_read = self._wants_to_read, False
+        if not self.is_closed:
+            self._guard(self._read if wants_to_read else self._serve_and_send)
 
     def _guard(self, step: Callable[[], None]) -> None:
         """The top of the shell: whatever goes wrong ends this connection and no other."""
+        fair = self._fair
+        began_ns = fair.now_ns()
+        self._until_ns = began_ns + SHARE_NS
         try:
             step()
         except ConnectionLost as lost:
             _log.debug("%s: %s", self.address, lost)
             self.close()
         except ProtocolError as error:
-            _log.warning("%s: closed, because of what it sent: %s", self.address, error)
+            self._complaints.tell(self.address, error)
             # What was answered before still leaves, as far as it goes at once.
             with suppress(ConnectionLost):
                 self._send(_SENT_BYTES_PER_TURN)
@@ -272,11 +335,15 @@ class Connection:
         except Exception as error:  # noqa: BLE001, it is reported, and the loop goes on
             self._service.failed(self, error)
             self.close()
+        fair.charge(self, fair.now_ns() - began_ns)
+        if self._has_more:
+            # Only now, when it is known what this turn has cost.
+            self._has_more = False
+            if not (self._is_scheduled or self._is_queued or self.is_closed):
+                self._is_queued = True
+                fair.wait(self)
 
     def _read(self) -> None:
-        if self._is_scheduled or self.is_closed:
-            # What has come before is served first; the loop will tell again.
-            return
         if not self._may_receive():
             # Removed only now: most pauses end before the peer sends more.
             self._is_reading = False
@@ -287,7 +354,7 @@ class Connection:
                 # answer; one after another, answers find their readers awake. Not so where much
                 # has come: its answers share a call already, and others would wait for long.
                 self._serve(_FRAMES_PER_TURN)
-                if not (self._is_scheduled or self.is_closed):
+                if not (self._is_scheduled or self._is_queued or self.is_closed):
                     self._is_scheduled = True
                     self._departures.add(self._proceed)
             else:
@@ -312,7 +379,7 @@ class Connection:
         return False
 
     def _proceed_soon(self) -> None:
-        if not (self._is_scheduled or self._is_serving or self.is_closed):
+        if not (self._is_scheduled or self._is_queued or self._is_serving or self.is_closed):
             self._is_scheduled = True
             self._loop.call_soon(self._proceed)
 
@@ -320,20 +387,55 @@ class Connection:
         """Serve what has come and send what is answered, until there is no more of either."""
         served_left = _FRAMES_PER_TURN
         sent_left_bytes = _SENT_BYTES_PER_TURN
+        is_over = False
         while not self.is_closed:
             # Sent before served, because what has left makes room for further requests.
-            sent_left_bytes -= self._send(sent_left_bytes)
+            if sent_left_bytes > 0:
+                sent_left_bytes -= self._send(sent_left_bytes)
+            if self._steps is not None:
+                if not self._may_take_steps():
+                    break
+                if not self._take_steps():
+                    self._has_more = True
+                    return
+                continue
             if self._is_at_rest():
                 return
+            if is_over:
+                self._has_more = True
+                return
             served = self._serve(served_left)
-            served_left -= served
             if not served:
                 break
-            if served_left <= 0 or sent_left_bytes <= 0:
-                self._proceed_soon()
-                return
+            served_left -= served
+            is_over = (
+                served_left <= 0 or sent_left_bytes <= 0 or self._fair.now_ns() >= self._until_ns
+            )
         if not self.is_closed:
             self._settle()
+
+    def _take_steps(self) -> bool:
+        """Work on a request that is answered in steps; whether the last one has been taken."""
+        steps, now_ns = self._steps, self._fair.now_ns
+        assert steps is not None
+        self._is_serving = True
+        try:
+            for _ in steps:
+                if self.is_closed:
+                    break
+                if now_ns() >= self._until_ns:
+                    return False
+        finally:
+            self._is_serving = False
+        self._end_steps()
+        return True
+
+    def _end_steps(self) -> None:
+        self._steps = None
+        self._awaited_stepwise_bytes = 0
+        if self._stepwise_bytes:
+            self._intake.stepwise_bytes.give_back(self._stepwise_bytes)
+            self._stepwise_bytes = 0
 
     def _is_at_rest(self) -> bool:
         """Whether there is nothing to serve, to send or to settle, as after most small requests."""
@@ -348,6 +450,7 @@ class Connection:
     def _serve(self, limit: int) -> int:
         """Hand over as many frames as are there and allowed; how many it were."""
         served = 0
+        now_ns, until_ns = self._fair.now_ns, self._until_ns
         self._is_serving = True
         try:
             while served < limit and self._may_serve():
@@ -361,6 +464,8 @@ class Connection:
                 self._slots.append(slot)
                 with frame:
                     self._service.serve(slot, frame)
+                if now_ns() >= until_ns:
+                    break
         finally:
             self._is_serving = False
         return served
@@ -409,6 +514,21 @@ class Connection:
         if slots and self._intake.overlapping_requests.is_full:
             self._intake.overlapping_requests.wait(self._proceed)
             return False
+        return True
+
+    def _may_take_steps(self) -> bool:
+        """Whether few enough large requests are being worked on; if not, be called when they are.
+
+        Once the first step is taken, the others are.
+        """
+        wanted_bytes = self._awaited_stepwise_bytes
+        if wanted_bytes:
+            bound = self._intake.stepwise_bytes
+            if bound.is_full:
+                bound.wait(self._proceed)
+                return False
+            bound.take(wanted_bytes)
+            self._stepwise_bytes, self._awaited_stepwise_bytes = wanted_bytes, 0
         return True
 
     def _may_receive(self) -> bool:

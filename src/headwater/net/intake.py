@@ -1,6 +1,6 @@
 """What all connections of a process together may have taken in and not yet answered.
 
-Two bounds under Kafka's names, in the sense that they can have on a loop:
+Three bounds, two of them under Kafka's names, in the sense that they can have on a loop:
 
 - `queued.max.request.bytes`: memory of receive buffers that have grown for large frames. As in
   Kafka, a frame is let in whole as soon as anything is left, so the bound can be exceeded by one
@@ -8,11 +8,18 @@ Two bounds under Kafka's names, in the sense that they can have on a loop:
 - `queued.max.requests`: unanswered requests beyond the first of each connection. What a reader
   would get wrong: the first ones must not count. A thousand consumers may each have a fetch that
   waits for records, and a producer must be served all the same.
+- `stepwise_bytes`: large requests that are being answered in steps. As objects a request takes 50
+  times its bytes, so those of a hundred connections must not be worked on at the same time. Small
+  requests do not count, and never wait behind large ones.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from headwater.net.loop import Callback, Loop
+
+STEPWISE_BYTES_MAX: Final = 262_144
+STEPWISE_SMALL_BYTES: Final = 8_192
 
 
 class Bound:
@@ -66,7 +73,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """The two accounts that all connections share."""
+    """The accounts that all connections share."""
 
     overlapping_requests: Bound
     buffer_bytes: Bound
+    stepwise_bytes: Bound

@@ -16,14 +16,16 @@ from typing import Final
 from headwater.model.requester import Principal, Requester
 from headwater.net.admission import Admission
 from headwater.net.channel import Channel, PlainChannel
+from headwater.net.complaints import Complaints
 from headwater.net.connection import Connection, Surroundings
 from headwater.net.departures import Departures
 from headwater.net.endpoint import Endpoint
+from headwater.net.fair_queue import FairQueue
 from headwater.net.farewell import Farewells
 from headwater.net.handshakes import Handshakes
 from headwater.net.held_off import ConnectionQuota, HeldOff
 from headwater.net.idleness import CoarseClock, IdleWheel
-from headwater.net.intake import Bound, Intake
+from headwater.net.intake import STEPWISE_BYTES_MAX, Bound, Intake
 from headwater.net.listener import Listener, listening_socket, set_options
 from headwater.net.loop import crowd_on
 from headwater.net.service import Address, Guard, Service
@@ -71,6 +73,7 @@ class SocketServer:
         # None as long as no address has one.
         self.connection_quota: ConnectionQuota | None = None
         self.held_off = HeldOff()
+        self._complaints = Complaints()
         self._farewells = Farewells(
             loop, self._clock, close=self._close, emptied=self._all_parted.set
         )
@@ -83,6 +86,7 @@ class SocketServer:
         self.intake = Intake(
             overlapping_requests=Bound(loop, settings.queued_max_requests),
             buffer_bytes=Bound(loop, settings.queued_max_request_bytes),
+            stepwise_bytes=Bound(loop, STEPWISE_BYTES_MAX),
         )
         self._surroundings = Surroundings(
             loop=loop,
@@ -94,6 +98,8 @@ class SocketServer:
             departed=self._departed,
             is_crowded=crowd_on(loop),
             departures=Departures(loop),
+            fair_queue=FairQueue(loop),
+            complaints=self._complaints,
             close=self._close,
             part=self._farewells.part,
         )
@@ -142,6 +148,7 @@ class SocketServer:
         self._handshakes.sweep(now_ms)
         self._farewells.sweep(now_ms)
         self.held_off.sweep(now_ms)
+        self._complaints.sweep()
         for listener in self._listeners:
             listener.sweep()
         for connection in self._idle.expired(now_ms):

@@ -14,7 +14,7 @@ wrong:
 All of it is for the loop's thread only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,6 +65,9 @@ class ServedConnection(Protocol):
     def note_hold(self, slot: "ReplySlot") -> None:
         """For the slot: nothing is to be served beside it."""
 
+    def note_steps(self, slot: "ReplySlot", steps: Iterator[None], size_bytes: int) -> None:
+        """For the slot: its answer takes long, and these steps lead to it."""
+
 
 class GuardedConnection(ServedConnection, Protocol):
     """What somebody may do besides who stands between a connection and the service of all."""
@@ -106,6 +109,16 @@ class ReplySlot:
     def hold(self) -> None:
         """Serve no further request of this connection until this one is answered."""
         self.connection.note_hold(self)
+
+    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
+        """Take these steps one by one, as the connection gets its share of the loop's time.
+
+        For a request that takes many milliseconds: other connections are served between its steps,
+        and no further request of this one until it is answered. The steps end when there are no
+        more of them, or with the connection. `size_bytes` is the size of the request: a few large
+        ones are worked on at a time, the others wait before the first step.
+        """
+        self.connection.note_steps(self, steps, size_bytes)
 
 
 Guard = Callable[[GuardedConnection], None]

@@ -10,31 +10,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from struct import error as struct_error
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from headwater.model.failures import ProtocolError
 from headwater.wire.parts import Output, Part
-from headwater.wire.reader_source import reader_of
+from headwater.wire.reader_source import Reader, reader_of
 from headwater.wire.writer_source import writer_of
 
 M = TypeVar("M")
+
+UNLIMITED: Final = 2**31 - 1
+"""No message has more elements than its frame has bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout(Generic[M]):
     """One version of one message."""
 
-    _read: Callable[[memoryview, int], tuple[M, int]]
+    _read: Reader[M]
     _write: Callable[[Output, M], None]
 
-    def read(self, buffer: memoryview) -> M:
+    def read(self, buffer: memoryview, elements_max: int = UNLIMITED) -> M:
         """The message at the begin of the buffer, or ProtocolError.
 
-        What stands behind it is ignored. Kafka does this (4.1), and librdkafka (2.x) lives by it:
-        when it asks for the metadata of all topics it sends three bytes too many.
+        `elements_max` limits the elements of all its arrays together. What stands behind it is
+        ignored. Kafka does this (4.1), and librdkafka (2.x) lives by it: when it asks for the
+        metadata of all topics it sends three bytes too many.
         """
         try:
-            return self._read(buffer, 0)[0]
+            return self._read(buffer, 0, [elements_max])[0]
         except (IndexError, struct_error) as error:
             raise ProtocolError("the message ends before its last field") from error
 

@@ -15,6 +15,8 @@ from headwater.wire.parts import Output, Part, part_bytes
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 LONGEST_STRING_BYTES: Final = 32767
+TAGGED_FIELDS_MAX: Final = 1_000
+"""Tagged fields of one struct; the schemas have fewer than ten, so a thousand are an attack."""
 _LARGEST_UVARINT: Final = 2**32 - 1
 
 # The small varints, which are nearly all of them, ready to be appended.
@@ -48,15 +50,27 @@ def uvarint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """The position behind a tag buffer of which nothing is wanted."""
+def skip_tagged_fields(buffer: memoryview, position: int, left: list[int] | None = None) -> int:
+    """The position behind a tag buffer of which nothing is wanted; `left` counts its fields."""
     if not buffer[position]:
         return position + 1
-    count, position = read_uvarint(buffer, position)
+    count, position = read_tag_count(buffer, position)
+    if left is not None:
+        left[0] -= count
+        if left[0] < 0:
+            raise ProtocolError("more elements than a request may have")
     for _ in range(count):
         _, position, end = read_tag(buffer, position)
         position = end
     return position
+
+
+def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
+    """How many tagged fields follow."""
+    count, position = read_uvarint(buffer, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise ProtocolError(f"{count} tagged fields; {TAGGED_FIELDS_MAX} are allowed")
+    return count, position
 
 
 def read_tag(buffer: memoryview, position: int) -> tuple[int, int, int]:

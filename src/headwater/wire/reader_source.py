@@ -1,6 +1,6 @@
 """The source of a shape's reader, and the reader made from it.
 
-    def read_Topic(buffer, position):
+    def read_Topic(buffer, position, left):
         v_index, v_leader, = unpack_27(buffer, position)
         position += 8
         length = buffer[position] - 1
@@ -11,10 +11,14 @@
         return Topic(index=v_index, leader=v_leader, name=v_name, ...), position
 
 Every length is compared with what is left of the buffer before anything is made from it. Tagged
-fields may come or not: they start at their defaults. Unknown ones are skipped.
+fields may come or not: they start at their defaults. Unknown ones are skipped. `left` is a list
+with the number of elements that all arrays of the message together may still have; the reader
+refuses a message as soon as a length field exceeds it, before the elements are read.
+
+A reader in steps is the same as a generator: it yields after every `STEP_ELEMENTS` elements.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct, calcsize, unpack_from
 from typing import Final, TypeVar, cast
 
@@ -25,6 +29,7 @@ from headwater.wire import primitives
 from headwater.wire.shape import Kind, WireField
 from headwater.wire.struct_formats import (
     FIXED,
+    has_long_arrays,
     is_fixed,
     least_bytes,
     plain_fields,
@@ -34,6 +39,11 @@ from headwater.wire.struct_formats import (
 )
 
 M = TypeVar("M")
+Reader = Callable[[memoryview, int, list[int]], tuple[M, int]]
+StepReader = Callable[[memoryview, int, list[int]], Generator[None, None, tuple[M, int]]]
+
+STEP_ELEMENTS: Final = 64
+"""A power of two, for a quick test."""
 
 _ERRORS: Final = {int(code): code for code in ErrorCode}
 _NAMES: Final = {
@@ -47,6 +57,7 @@ _NAMES: Final = {
     "read_int32": Struct(">i").unpack_from,
     "read_uvarint": primitives.read_uvarint,
     "read_tag": primitives.read_tag,
+    "read_tag_count": primitives.read_tag_count,
     "skip_tagged_fields": primitives.skip_tagged_fields,
 }
 
@@ -74,19 +85,26 @@ _TAKEN: Final = {
 _LENGTH_LIMITS: Final = {"string": f" or length > {primitives.LONGEST_STRING_BYTES}"}
 
 
-def reader_of(
-    cls: type[M], version: int, flexible: bool
-) -> Callable[[memoryview, int], tuple[M, int]]:
-    source = _ReaderSource(version, flexible)
+def reader_of(cls: type[M], version: int, flexible: bool) -> Reader[M]:
+    return cast("Reader[M]", _compiled(cls, _ReaderSource(version, flexible)))
+
+
+def step_reader_of(cls: type[M], version: int, flexible: bool) -> StepReader[M]:
+    """For a shape with long arrays (see `struct_formats`)."""
+    return cast("StepReader[M]", _compiled(cls, _ReaderSource(version, flexible, in_steps=True)))
+
+
+def _compiled(cls: type, source: "_ReaderSource") -> object:
     name = source.define(cls)
     exec("\n".join(source.lines), source.names)
-    return cast("Callable[[memoryview, int], tuple[M, int]]", source.names[name])
+    return source.names[name]
 
 
 class _ReaderSource:
     """Functions, one per struct, inner ones first; and the names that they use."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, *, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
         self.lines: list[str] = []
         self.names: dict[str, object] = dict(_NAMES)
         self._version = version
@@ -105,7 +123,7 @@ class _ReaderSource:
             body += self._tagged(cls, tagged)
         values = ", ".join(f"{field.name}=v_{field.name}" for field in [*plain, *tagged])
         body.append(f"return {cls.__name__}({values}), position")
-        self.lines += [f"def {name}(buffer, position):", *indented(body)]
+        self.lines += [f"def {name}(buffer, position, left):", *indented(body)]
         return name
 
     def _run(self, run: list[WireField]) -> list[str]:
@@ -145,7 +163,10 @@ class _ReaderSource:
     def _single(self, kind: Kind, target: str, nullable: bool) -> list[str]:
         """Reads a value whose size is in itself."""
         if not isinstance(kind, str):
-            return [f"{target}, position = {self.define(kind)}(buffer, position)"]
+            call = f"{self.define(kind)}(buffer, position, left)"
+            if self._in_steps and has_long_arrays(kind, self._version):
+                call = f"yield from {call}"
+            return [f"{target}, position = {call}"]
         return [
             *self._length(_INT16_LENGTH if kind == "string" else _INT32_LENGTH),
             "if length >= 0:",
@@ -166,6 +187,9 @@ class _ReaderSource:
             # A lying count must not cost memory.
             f"    if length * {least} > len(buffer) - position:",
             "        raise ProtocolError('an array of more elements than there are bytes')",
+            "    left[0] -= length",
+            "    if left[0] < 0:",
+            "        raise ProtocolError('more elements than a request may have')",
             *indented(self._elements(kind, target, least)),
             "else:",
             f"    {_null(target, nullable)}",
@@ -183,10 +207,12 @@ class _ReaderSource:
         if kind in FIXED:
             unpacked = f"unpack_from(f'>{{length}}{FIXED[str(kind)]}', buffer, position)"
             return [f"{target} = {unpacked}", f"position += length * {least}"]
+        # Nested arrays have functions of their own, so `items` is not overwritten.
         return [
             "items = []",
-            "for _ in range(length):",
+            "for number in range(length):",
             *indented([*self._single(kind, "item", nullable=False), "items.append(item)"]),
+            *(indented(STEP) if self._in_steps else ()),
             f"{target} = tuple(items)",
         ]
 
@@ -195,7 +221,7 @@ class _ReaderSource:
             # Nearly always there is nothing to skip, and a call costs more than a look.
             return [
                 "if buffer[position]:",
-                "    position = skip_tagged_fields(buffer, position)",
+                "    position = skip_tagged_fields(buffer, position, left)",
                 "else:",
                 "    position += 1",
             ]
@@ -213,10 +239,13 @@ class _ReaderSource:
         loop.append("position = tag_end")
         return [
             *lines,
-            "tags, position = read_uvarint(buffer, position)",
+            "tags, position = read_tag_count(buffer, position)",
             "for _ in range(tags):",
             *indented(loop),
         ]
+
+
+STEP: Final = [f"if number & {STEP_ELEMENTS - 1} == {STEP_ELEMENTS - 1}:", "    yield"]
 
 
 def _null(target: str, nullable: bool) -> str:

@@ -80,3 +80,13 @@ def _least_field_bytes(field: WireField, version: int, flexible: bool) -> int:
     if not isinstance(field.kind, str) and field.is_nullable_in(version):
         return 1
     return least_bytes(field.kind, version, flexible)
+
+
+def has_long_arrays(cls: type, version: int) -> bool:
+    """Whether a struct, or one within it, has an array that is not one `struct` call."""
+    for field in (*plain_fields(cls, version), *tagged_fields(cls, version)):
+        if field.repeated and field.kind not in FIXED:
+            return True
+        if isinstance(field.kind, type) and has_long_arrays(field.kind, version):
+            return True
+    return False

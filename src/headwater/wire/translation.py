@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, cast
 from headwater.model.failures import ProtocolError
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
-from headwater.wire.layout import Layout, layout_of
+from headwater.wire.layout import UNLIMITED, Layout, layout_of
 from headwater.wire.lifting import Message, OlderMessage, older_shape
 from headwater.wire.parts import Part
 
@@ -35,14 +35,14 @@ class Encoded:
 class _Translation(Generic[M]):
     """How one version of one message is read and written."""
 
-    read: Callable[[memoryview], M]
+    read: Callable[[memoryview, int], M]
     write: Callable[[M], list[Part]]
 
 
-def read(cls: type[M], version: int, body: memoryview) -> M:
+def read(cls: type[M], version: int, body: memoryview, elements_max: int = UNLIMITED) -> M:
     """A message of a known class. ProtocolError if the bytes are not exactly one such message."""
     translation: _Translation[M] = _translation(cls, version)
-    return translation.read(body)
+    return translation.read(body, elements_max)
 
 
 def write(message: M, version: int) -> list[Part]:
@@ -51,9 +51,11 @@ def write(message: M, version: int) -> list[Part]:
     return translation.write(message)
 
 
-def read_request(api_key: int, version: int, body: memoryview) -> Message:
-    """The request of an API, in its one shape."""
-    return read(request_shape(api_key), version, body)
+def read_request(
+    api_key: int, version: int, body: memoryview, elements_max: int = UNLIMITED
+) -> Message:
+    """The request of an API, in its one shape; ProtocolError above that many array elements."""
+    return read(request_shape(api_key), version, body, elements_max)
 
 
 def write_response(response: Message | Encoded, version: int) -> list[Part]:
@@ -105,8 +107,8 @@ def _translation(cls: type[M], version: int) -> _Translation[M]:
 
 
 def _detour(older: type[OlderMessage[M]], layout: Layout[OlderMessage[M]]) -> _Translation[M]:
-    def read_older(body: memoryview) -> M:
-        return layout.read(body).lift()
+    def read_older(body: memoryview, elements_max: int) -> M:
+        return layout.read(body, elements_max).lift()
 
     def write_older(message: M) -> list[Part]:
         return layout.write(older.lower(message))

@@ -9,17 +9,18 @@ A field that the version does not know is left out if the shape calls it ignorab
 must be at its default; anything else would be lost, and the writer refuses.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct, pack
 from typing import Final, TypeVar, cast
 
 from headwater.model.failures import UnsupportedInVersion
 from headwater.wire import primitives
 from headwater.wire.parts import Output
-from headwater.wire.reader_source import indented
+from headwater.wire.reader_source import STEP, indented
 from headwater.wire.shape import Kind, WireField, wire_fields
 from headwater.wire.struct_formats import (
     FIXED,
+    has_long_arrays,
     is_fixed,
     plain_fields,
     run_format,
@@ -28,6 +29,7 @@ from headwater.wire.struct_formats import (
 )
 
 M = TypeVar("M")
+StepWriter = Callable[[Output, M], Generator[None, None, None]]
 
 _NAMES: Final = {
     "UnsupportedInVersion": UnsupportedInVersion,
@@ -43,16 +45,25 @@ _NAMES: Final = {
 
 
 def writer_of(cls: type[M], version: int, flexible: bool) -> Callable[[Output, M], None]:
-    source = _WriterSource(version, flexible)
+    return cast("Callable[[Output, M], None]", _compiled(cls, _WriterSource(version, flexible)))
+
+
+def step_writer_of(cls: type[M], version: int, flexible: bool) -> StepWriter[M]:
+    """The same as a generator, which yields after every `STEP_ELEMENTS` elements."""
+    return cast("StepWriter[M]", _compiled(cls, _WriterSource(version, flexible, in_steps=True)))
+
+
+def _compiled(cls: type, source: "_WriterSource") -> object:
     name = source.define(cls)
     exec("\n".join(source.lines), source.names)
-    return cast("Callable[[Output, M], None]", source.names[name])
+    return source.names[name]
 
 
 class _WriterSource:
     """Functions, one per struct, inner ones first; and the names that they use."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, *, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
         self.lines: list[str] = []
         self.names: dict[str, object] = dict(_NAMES)
         self._version = version
@@ -112,7 +123,9 @@ class _WriterSource:
 
     def _call(self, kind: Kind, value: str) -> str:
         if not isinstance(kind, str):
-            return f"{self.define(kind)}(out, {value})"
+            call = f"{self.define(kind)}(out, {value})"
+            takes_steps = self._in_steps and has_long_arrays(kind, self._version)
+            return f"yield from {call}" if takes_steps else call
         return f"write_{self._compact}{kind}(out, {value})"
 
     def _array(self, field: WireField) -> list[str]:
@@ -122,7 +135,11 @@ class _WriterSource:
         if field.kind in FIXED:
             letter = FIXED[str(field.kind)]
             return [*lines, f"out += pack('>' + '{letter}' * len({value}), *{value})"]
-        lines += [f"for item in {value}:", *indented([self._call(field.kind, "item")])]
+        if self._in_steps:
+            lines.append(f"for number, item in enumerate({value}):")
+            lines += indented([self._call(field.kind, "item"), *STEP])
+        else:
+            lines += [f"for item in {value}:", *indented([self._call(field.kind, "item")])]
         return self._kept(field, lines) if field.shared else lines
 
     def _kept(self, field: WireField, lines: list[str]) -> list[str]:

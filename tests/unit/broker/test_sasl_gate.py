@@ -4,9 +4,11 @@ The gate stands before a whole broker; only the connection is the test's.
 """
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from headwater.broker.sasl_gate import SMALL_FRAME_BYTES, SaslGate, guard
 from headwater.cluster.config_entities import resource_of
 from headwater.cluster.facts import ConfigsReplaced
 from headwater.model.errors import ErrorCode
@@ -14,6 +16,10 @@ from headwater.model.failures import ConnectionLost, ProtocolError
 from headwater.model.requester import ANONYMOUS
 from headwater.security.quotas.entities import DEFAULT, QuotaEntity
 from headwater.security.sasl.scram_client import ScramClient
+from headwater.wire import translation
+from headwater.wire.api_key import ApiKey
+from headwater.wire.api_table import APIS
+from headwater.wire.headers import request_frame
 from headwater.wire.messages.api_versions import ApiVersionsResponse
 from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
 from headwater.wire.messages.sasl_authenticate import (
@@ -21,7 +27,15 @@ from headwater.wire.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from headwater.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.sim.gate_lab import DELAY_MS, GREETING, REQUEST_BYTES, SHA_256, GateLab
+from tests.sim.gate_lab import (
+    DELAY_MS,
+    GREETING,
+    RECEIVE_BYTES,
+    REQUEST_BYTES,
+    SHA_256,
+    GateLab,
+    GuardedPeer,
+)
 from tests.sim.loaded_dice import LoadedDice
 
 
@@ -191,6 +205,55 @@ def test_versions_in_the_middle_of_a_login_hear_so_too() -> None:
     lab.shake_hands()
     answer = lab.send(GREETING).answer(ApiVersionsResponse)
     assert answer.error_code is ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_during_authentication_another_api_is_refused_from_its_header_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A large body of an unauthenticated peer must cost nothing: no reader may see it."""
+    lab = GateLab()
+    lab.shake_hands()
+
+    def read_body(*_: object) -> None:
+        raise AssertionError("a body was parsed before authentication")
+
+    frame = request_frame(APIS[ApiKey.DESCRIBE_GROUPS], 5, 1, "lab", [b"\xff" * 1_000])
+    monkeypatch.setattr(translation, "_translation", read_body)
+    slot = lab.raw(b"".join(bytes(part) for part in frame if isinstance(part, bytes))[4:])
+    assert slot in lab.peer.holds
+    assert not lab.peer.is_closed
+    lab.lab.pass_time(DELAY_MS)
+    assert lab.peer.is_closed
+    assert slot.parts is None
+    assert lab.listener.counters.failed == 1
+
+
+def test_before_authentication_frames_are_small_unless_the_mechanism_has_large_tokens() -> None:
+    lab = GateLab()
+    large = 524_288
+    listener = replace(
+        lab.listener,
+        receive_limit_bytes=large,
+        mechanisms={
+            **lab.listener.mechanisms,
+            "OAUTHBEARER": replace(lab.listener.mechanisms["PLAIN"], has_large_tokens=True),
+        },
+    )
+    for mechanism, expected in (("PLAIN", SMALL_FRAME_BYTES), ("OAUTHBEARER", large)):
+        lab.peer = GuardedPeer()
+        guard(lab.peer, listener=listener, dispatch=lab.lab.dispatch)
+        assert lab.peer.frame_limit_bytes == SMALL_FRAME_BYTES
+        lab.gate = SaslGate(lab.peer, listener, lab.lab.dispatch)
+        lab.shake_hands(mechanism)
+        assert lab.peer.frame_limit_bytes == expected
+        lab.authenticate(b"\0alice\0alice-secret")
+        assert lab.peer.frame_limit_bytes == REQUEST_BYTES
+
+
+def test_a_smaller_receive_size_is_obeyed() -> None:
+    lab = GateLab()
+    guard(lab.peer, listener=lab.listener, dispatch=lab.lab.dispatch)
+    assert lab.peer.frame_limit_bytes == RECEIVE_BYTES < SMALL_FRAME_BYTES
 
 
 def test_bytes_that_are_no_request_are_their_fault() -> None:

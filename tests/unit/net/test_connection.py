@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.model.failures import ProtocolError
+from headwater.net.complaints import LINES_MAX
 from headwater.net.receive_buffer import BUSY_BYTES, SMALL_BYTES
 from headwater.net.service import ReplySlot
 from headwater.net.settings import NetworkSettings
@@ -610,3 +611,23 @@ def test_a_guard_serves_in_the_place_of_the_service_and_bounds_frames() -> None:
     lab.loop.run()
     assert connection.is_closed
     assert guard.closed_ones == [connection]
+
+
+def test_a_host_that_is_refused_again_and_again_fills_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lab = ConnectionLab()
+    for _ in range(1_000):
+        _, channel = lab.connect()
+        channel.feed(b"\xff" * 8)
+        lab.loop.turn()
+        assert channel.is_closed
+    assert len(caplog.messages) == LINES_MAX
+    caplog.clear()
+    lab.complaints.sweep()
+    assert caplog.messages == [
+        "990 more connections of 192.0.2.1 were closed because of what they sent"
+    ]
+    caplog.clear()
+    lab.complaints.sweep()
+    assert not caplog.messages

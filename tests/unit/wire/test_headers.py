@@ -1,5 +1,7 @@
 """Headers of requests and responses: who asks what, and which question an answer belongs to."""
 
+import struct
+
 import pytest
 
 from headwater.model.failures import ProtocolError
@@ -13,6 +15,7 @@ from headwater.wire.headers import (
     response_frame,
 )
 from headwater.wire.parts import FileSlot
+from headwater.wire.primitives import uvarint
 
 METADATA = APIS[ApiKey.METADATA]
 API_VERSIONS = APIS[ApiKey.API_VERSIONS]
@@ -121,3 +124,13 @@ def test_a_response_that_ends_within_its_header_is_refused() -> None:
         read_correlation_id(memoryview(b"\0\0\0"))
     with pytest.raises(ProtocolError):
         response_body_position(METADATA, 9, memoryview(b"\0\0\0\1"))
+
+
+def test_a_header_with_a_thousand_tagged_fields_is_refused_before_they_are_read() -> None:
+    """Two bytes each, they would hold the loop for as long as the frame is large."""
+    head = struct.pack(">hhih", ApiKey.API_VERSIONS, 3, 1, 0)
+    with pytest.raises(ProtocolError, match="1001 tagged fields"):
+        read_request_header(memoryview(head + uvarint(1_001)))
+    fields = b"".join(uvarint(tag) + b"\0" for tag in range(1_000))
+    frame = memoryview(head + uvarint(1_000) + fields)
+    assert read_request_header(frame).body_position == len(frame)

@@ -1,8 +1,8 @@
 """The authorizer that goes by ACLs, and its log.
 
 An answer is remembered until the rules change, so that the question costs little on the way of
-every request. What a reader would get wrong: `authorize` is for what somebody really wants to do,
-and a refusal is written to the log; `allows` finds out what could be done, and says nothing.
+every request. `authorize` is for an operation that a client asked for, and a denial is written to
+the log (see `denial_log`); `allows` finds out what could be done, and writes nothing.
 """
 
 import logging
@@ -11,6 +11,7 @@ from typing import Final
 
 from headwater.model.requester import OURSELVES, Requester
 from headwater.security.acls.bindings import AclEntry, ResourcePattern, kafka_name
+from headwater.security.acls.denial_log import DenialLog
 from headwater.security.acls.index import AclIndex, Verdict
 from headwater.security.authorization import Operation, Resource, ResourceKind
 
@@ -38,6 +39,7 @@ class AclAuthorizer:
         self._super_users = frozenset((*super_users, str(OURSELVES)))
         self._index = AclIndex(everyone_if_no_acl=everyone_if_no_acl)
         self._answers: dict[Question, Verdict] = {}
+        self._denials = DenialLog()
 
     @property
     def allows_everything(self) -> bool:
@@ -52,9 +54,13 @@ class AclAuthorizer:
         verdict = self._answers.get((requester, operation, resource))
         if verdict is None:
             verdict = self._find((requester, operation, resource))
-        if not verdict.is_allowed or _log.isEnabledFor(logging.DEBUG):
+        if verdict.is_allowed:
+            if _log.isEnabledFor(logging.DEBUG):
+                _write_down((requester, operation, resource), verdict)
+            return True
+        if self._denials.has_room(requester, operation, resource.kind):
             _write_down((requester, operation, resource), verdict)
-        return verdict.is_allowed
+        return False
 
     def allows(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
         verdict = self._answers.get((requester, operation, resource))
@@ -66,9 +72,17 @@ class AclAuthorizer:
         verdict = self._answers.get((requester, operation, kind))
         if verdict is None:
             verdict = self._find((requester, operation, kind))
-        if not verdict.is_allowed or _log.isEnabledFor(logging.DEBUG):
+        if verdict.is_allowed:
+            if _log.isEnabledFor(logging.DEBUG):
+                _write_down((requester, operation, kind), verdict)
+            return True
+        if self._denials.has_room(requester, operation, kind):
             _write_down((requester, operation, kind), verdict)
-        return verdict.is_allowed
+        return False
+
+    def tell_denials(self) -> None:
+        """Write the count of denials that were not written one by one; to be called regularly."""
+        self._denials.tell()
 
     def _find(self, question: Question) -> Verdict:
         requester, operation, target = question

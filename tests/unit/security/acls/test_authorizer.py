@@ -8,6 +8,7 @@ from headwater.model.requester import OURSELVES, Principal, Requester
 from headwater.security.acls import authorizer as module
 from headwater.security.acls.authorizer import AclAuthorizer
 from headwater.security.acls.bindings import AclEntry, Permission, ResourcePattern
+from headwater.security.acls.denial_log import LINES_MAX
 from headwater.security.authorization import (
     CLUSTER,
     Operation,
@@ -128,3 +129,34 @@ def test_who_only_wants_to_know_is_no_intruder(caplog: pytest.LogCaptureFixture)
     )
     assert operations_allowed(rights, ALICE, ORDERS) == expected
     assert not caplog.messages
+
+
+def test_many_denials_are_few_lines_and_the_count_of_the_rest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One request names 30,000 topics, and each of them is denied."""
+    caplog.set_level(logging.INFO, "headwater.authorizer")
+    rights = AclAuthorizer()
+    for number in range(30_000):
+        topic = Resource(ResourceKind.TOPIC, f"t{number}")
+        assert not rights.authorize(ALICE, Operation.DESCRIBE, topic)
+    assert not rights.authorize(ALICE, Operation.READ, ORDERS)
+    assert len(caplog.messages) == LINES_MAX + 1
+    caplog.clear()
+    rights.tell_denials()
+    assert caplog.messages == [
+        "User:alice from 192.0.2.1 is denied DESCRIBE on 29990 more resources of type Topic"
+    ]
+    caplog.clear()
+    rights.tell_denials()
+    assert not caplog.messages
+    assert not rights.authorize(ALICE, Operation.DESCRIBE, ORDERS)
+    assert len(caplog.messages) == 1
+
+
+def test_any_resource_of_a_kind_is_counted_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "headwater.authorizer")
+    rights = AclAuthorizer()
+    for _ in range(100):
+        assert not rights.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC)
+    assert len(caplog.messages) == LINES_MAX
