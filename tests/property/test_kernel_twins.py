@@ -113,6 +113,32 @@ def test_validations_agree(
         assert not verdict.is_dense or again == payload or len(again) < len(payload)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_validations_of_long_sections_agree(seed: int) -> None:
+    """With numbers of one byte to four, whole or with one byte of all changed."""
+    dice = random.Random(seed)
+    lengths = (0, 1, 5, 62, 63, 64, 70, 8191, 8192)
+    records = [
+        Record(
+            key=dice.choice((None, bytes(dice.choice(lengths[:7])))),
+            value=dice.choice((None, bytes(dice.choice(lengths)))),
+            timestamp=dice.choice((0, 63, 64, 8191, 8192, 2**21, -1)),
+            headers=(("h", b"v"),) if dice.random() < 0.1 else (),
+        )
+        for _ in range(300)
+    ]
+    long = build_batch([Record(value=b"v", timestamp=5)] * 20_000)[HEADER_BYTES:]
+    agree(lambda kernel: kernel.validate_records(long, 20_000, 5, 0, 10, False))
+    whole = build_batch(records)[HEADER_BYTES:]
+    for _ in range(60):
+        payload = bytearray(whole)
+        agree(lambda kernel: kernel.validate_records(payload, 300, 0, 0, 2**22, True))  # noqa: B023
+        position = dice.randrange(len(payload))
+        payload[position] = dice.choice((0, 1, 2, 0x7F, 0x80, 0xFF, payload[position] ^ 1))
+        cut = payload[: dice.choice((len(payload), position + 1))]
+        agree(lambda kernel: kernel.validate_records(cut, 300, 0, 0, 2**22, False))  # noqa: B023
+
+
 @given(
     st.lists(sections(), min_size=1, max_size=3),
     INT64,

@@ -20,6 +20,74 @@ cdef struct Verdict:
     int64_t max_timestamp
 
 
+cdef inline int skip_record(
+    const uint8_t* base, Py_ssize_t* position, Py_ssize_t limit, Places* record
+) noexcept nogil:
+    """Read what is judged of a usual record, without headers, and go behind it.
+
+    Anything else is left to `read_record`: long numbers, headers, and whatever is wrong. Where 16
+    bytes are left, nine of them at most are read before the record's own end is looked at.
+    """
+    cdef const uint8_t* at = base + position[0]
+    cdef const uint8_t* end
+    cdef uint32_t number, length
+    if limit - position[0] < 16:
+        return NEED_ROOM
+    number = at[0]
+    at += 1
+    if number >= 0x80:
+        if at[0] >= 0x80:
+            return NEED_ROOM
+        number = (number & 0x7F) | <uint32_t>at[0] << 7
+        at += 1
+    end = at + (number >> 1)
+    if number & 1 or end > base + limit:
+        return NEED_ROOM
+    at += 1
+    number = at[0]
+    at += 1
+    if number >= 0x80:
+        if at[0] >= 0x80:
+            return NEED_ROOM
+        number = (number & 0x7F) | <uint32_t>at[0] << 7
+        at += 1
+    record.timestamp_delta = <int32_t>((number >> 1) ^ (0 - (number & 1)))
+    number = at[0]
+    at += 1
+    if number >= 0x80:
+        number = (number & 0x7F) | <uint32_t>at[0] << 7
+        at += 1
+        if number >= 0x4000:
+            if at[0] >= 0x80:
+                return NEED_ROOM
+            number = (number & 0x3FFF) | <uint32_t>at[0] << 14
+            at += 1
+    record.offset_delta = <int32_t>((number >> 1) ^ (0 - (number & 1)))
+    length = at[0]
+    at += 1
+    if length >= 0x80:
+        return NEED_ROOM
+    record.key_length = -1 if length & 1 else <int32_t>(length >> 1)
+    if not length & 1:
+        at += length >> 1
+    # At least the value's length and the number of headers.
+    if end - at < 2:
+        return NEED_ROOM
+    length = at[0]
+    at += 1
+    if length >= 0x80:
+        if at[0] >= 0x80:
+            return NEED_ROOM
+        length = (length & 0x7F) | <uint32_t>at[0] << 7
+        at += 1
+    if not length & 1:
+        at += length >> 1
+    if at + 1 != end or at[0] != 0:
+        return NEED_ROOM
+    position[0] = end - base
+    return OK
+
+
 cdef int judge(
     const uint8_t* base,
     Py_ssize_t size,
@@ -39,10 +107,11 @@ cdef int judge(
     if status != OK:
         return status
     for index in range(record_count):
-        status = read_record(base, position, size, &record)
-        if status != OK:
-            return status
-        position = record.end
+        if skip_record(base, &position, size, &record) != OK:
+            status = read_record(base, position, size, &record)
+            if status != OK:
+                return status
+            position = record.end
         is_dense &= record.offset_delta == index
         has_null_key |= record.key_length < 0
         timestamp = add64(base_timestamp, record.timestamp_delta)
