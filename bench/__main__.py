@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         "The broker",
         ("bench.broker_footprint", "bench.broker_requests", "bench.broker_throughput"),
     ),
+    "validation": Benchmark("The validation of records", ("bench.record_validation",)),
     "controller": Benchmark("The controller of a large cluster", ("bench.controller_scale",)),
     "cluster": Benchmark(
         "A cluster of three brokers",

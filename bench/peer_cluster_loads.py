@@ -13,11 +13,12 @@ from bench.broker_throughput import PRODUCER
 from bench.clusters import BROKERS, SteadyWriter, await_true
 from bench.librdkafka import BulkProducer
 from bench.peer_clusters import PeerCluster
-from bench.peer_loads import CODECS, LOAD_BYTES, SIZES, Taken, line_of
+from bench.peer_loads import LOAD_BYTES, SIZES, Taken, line_of
 from bench.raw_requests import produce_frame, produce_one_at_a_time
 
 WARM_UP_BYTES: Final = 300_000_000
 ALONE: Final = 2_000
+CODECS: Final = ("none", "zstd")
 
 _STEADY: Final = "steady"
 _AFTERWARDS_S: Final = 2.0

@@ -23,7 +23,7 @@ from tests.peers.jars import KAFKA_4_1
 
 LOAD_BYTES: Final = 200_000_000
 SIZES: Final = {"100 B": 100, "1 KiB": 1_024, "10 KiB": 10_240}
-CODECS: Final = ("none", "zstd")
+CODECS: Final = ("none", "lz4", "snappy", "zstd", "gzip")
 WARM_UP_BYTES: Final = 500_000_000
 # Enough for a dozen records beyond the 99.9th percentile.
 TAIL_RATES: Final = {1_000: 12.0, 5_000: 4.0}

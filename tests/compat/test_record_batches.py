@@ -5,6 +5,7 @@ its own C code. librdkafka brings a mock cluster: its producer writes there and 
 fetched, or raw bytes are produced there and its consumer reads them.
 """
 
+import random
 import socket
 import struct
 from collections.abc import Iterator
@@ -13,14 +14,19 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from headwater.model.failures import BatchError
+from headwater.model.topic_settings import TopicSettings
 from headwater.records.building import build_batch
 from headwater.records.checksum import check_crc
 from headwater.records.columns import decode_batches, encode_columns
-from headwater.records.header import Codec, read_header
+from headwater.records.compression import compress
+from headwater.records.header import HEADER_BYTES, Codec, read_header
 from headwater.records.kernel import check_records, scan
 from headwater.records.payload import record_section
 from headwater.records.reading import read_records
 from headwater.records.record import Record
+from headwater.records.sealing import seal_batch
+from headwater.records.validation import check_client_batch, corrected
 from tests.compat.foreign import load
 
 aiokafka = load("aiokafka.record.default_records")
@@ -91,6 +97,7 @@ def assert_read_here(log: bytes, codec: Codec) -> None:
         assert check_records(section, header.record_count).is_dense
         found += read_records(log, header, position)
         position += header.size_bytes
+        assert_appended_as_it_is(log[position - header.size_bytes : position])
     assert found == RECORDS
     rows = decode_batches(log).to_pylist()
     assert [(row["offset"], row["timestamp"], row["key"], row["value"]) for row in rows] == [
@@ -99,6 +106,17 @@ def assert_read_here(log: bytes, codec: Codec) -> None:
     assert [tuple((h["key"], h["value"]) for h in row["headers"]) for row in rows] == [
         record.headers for record in RECORDS
     ]
+
+
+def assert_appended_as_it_is(batch: bytes) -> None:
+    """Validation neither refuses nor corrects what a foreign client has made."""
+    sent = bytearray(8) + batch[8:]
+    header = read_header(sent)
+    topic = TopicSettings()
+    verdict = check_client_batch(sent, header, settings=topic, now_ms=RECORDS[-1].timestamp)
+    assert verdict is not None
+    before = bytearray(sent)
+    assert corrected(sent, header, verdict, topic) == (before, header)
 
 
 def assert_read_there(batch: Any) -> None:
@@ -288,3 +306,39 @@ def test_librdkafka_reads_our_batches(codec: Codec, cluster: MockCluster) -> Non
         assert [_as_record(message) for message in messages] == RECORDS
     finally:
         consumer.close()
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_whatever_validation_takes_foreign_clients_can_read(codec: Codec) -> None:
+    """Records are damaged before they are compressed or after, under a CRC that fits."""
+    dice = random.Random(codec)
+    records = RECORDS[:20]
+    plain = build_batch(records)[HEADER_BYTES:]
+    header = read_header(build_batch(records, codec=codec))
+    taken = 0
+    for round_number in range(400):
+        inner, is_packed = bytearray(plain), round_number % 2 == 0
+        payload = inner if is_packed else bytearray(compress(codec, plain))
+        for _ in range(dice.randrange(1, 3)):
+            payload[dice.randrange(len(payload))] = dice.choice((0, 1, 2, dice.randrange(256)))
+        batch = bytearray(
+            seal_batch(header, compress(codec, bytes(payload)) if is_packed else payload)
+        )
+        topic = TopicSettings(message_timestamp_after_max_ms=2**62)
+        try:
+            sent = read_header(batch)
+            verdict = check_client_batch(batch, sent, settings=topic, now_ms=RECORDS[0].timestamp)
+        except BatchError:
+            continue
+        content, after = corrected(batch, sent, verdict, topic)
+        keys = [key for each in read_records(content, after) for key, _ in each.headers]
+        if not all(map(str.isprintable, keys)):
+            # No broker asks whether the key of a header is text, but these clients do.
+            continue
+        judges = [aiokafka] if codec not in PURE_CODECS else [aiokafka, kafka_python]
+        for judge in judges:
+            read = judge.DefaultRecordBatch(bytes(content))
+            assert read.validate_crc()
+            assert [each.offset for each in read] == list(range(len(records)))
+        taken += 1
+    assert taken

@@ -1,7 +1,8 @@
 """Frames that no decent client sends, from one integer.
 
-Four kinds: random bytes; requests with a right header and random bytes behind it; requests that are
-right in form and wild in content; and such requests with some bytes changed, cut off or put in.
+Five kinds: random bytes; requests with a right header and random bytes behind it; right Produce
+requests with damaged batches; requests that are right in form and wild in content; and such
+requests with some bytes changed, cut off or put in.
 """
 
 import random
@@ -11,17 +12,22 @@ from typing import cast
 
 from headwater.model.failures import UnsupportedInVersion
 from headwater.records.building import build_batch
-from headwater.records.header import Codec
+from headwater.records.checksum import write_crc
+from headwater.records.header import HEADER_BYTES, LENGTH_END, Codec
 from headwater.records.record import Record
 from headwater.wire.api_key import ApiKey
 from headwater.wire.api_table import APIS
 from headwater.wire.headers import request_frame
 from headwater.wire.lifting import Message
+from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headwater.wire.parts import Part
 from headwater.wire.shape import WireField, wire_fields
 from headwater.wire.translation import request_shape, write
 
-_TOPICS = ("fuzz-a", "fuzz-b", "fuzz.c", "", ".", "no such", "__consumer_offsets", "x" * 300)
+PRODUCED_TOPICS = ("fuzz-a", "fuzz-b", "fuzz.c")
+"""Topics that are made beforehand and take what the frames produce."""
+
+_TOPICS = (*PRODUCED_TOPICS, "", ".", "no such", "__consumer_offsets", "x" * 300)
 # What fields of these names may say, so that requests get beyond the first question asked of them.
 # The first group is real and has members that come and go; a few member ids are of those who chose
 # their own (KIP-848), so that later requests find them again.
@@ -59,6 +65,8 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
 _SUBSCRIPTION = b"\0\1\0\0\0\1\0\6fuzz-a\xff\xff\xff\xff\0\0\0\0"
 _EDGES = (0, 1, -1, -2, -3, 2, 100, 2**31 - 1, -(2**31))
 _LONGEST_LIST = 4
+_LENGTH_START = LENGTH_END - 4
+_NAMED_PRODUCE = 12
 
 
 @dataclass(slots=True)
@@ -75,6 +83,8 @@ class FrameMaker:
             body = self.dice.randbytes(self.dice.randrange(200))
         elif kind < 0.15:
             body = self._header_and_noise()
+        elif kind < 0.3:
+            body = self._produce()
         else:
             body = self._request()
             if kind < 0.75:
@@ -94,6 +104,17 @@ class FrameMaker:
         version = self.dice.choice((0, 1, 2, 3, 5, 9, 12, 13, 17, -1, 99))
         noise = self.dice.randbytes(self.dice.randrange(100))
         return struct.pack(">hhih", key, version, self.dice.randrange(1000), 0) + noise
+
+    def _produce(self) -> bytes:
+        """A right request for a topic that is there, with a batch that is right or nearly so."""
+        data = PartitionProduceData(records=memoryview(self._batch()))
+        topic = TopicProduceData(name=self.dice.choice(PRODUCED_TOPICS), partition_data=(data,))
+        request = ProduceRequest(
+            acks=self.dice.choice((1, -1)), timeout_ms=1_000, topic_data=(topic,)
+        )
+        api = APIS[ApiKey.PRODUCE]
+        body = write(request, _NAMED_PRODUCE)
+        return _joined(request_frame(api, _NAMED_PRODUCE, 1, "fuzz", body))
 
     def _request(self) -> bytes:
         while True:
@@ -166,7 +187,16 @@ class FrameMaker:
             for _ in range(count)
         ]
         batch = build_batch(records, codec=self.dice.choice(list(Codec)))
-        return self._mutated(batch) if self.dice.random() < 0.3 else batch
+        return self._mutated_batch(batch) if self.dice.random() < 0.5 else batch
+
+    def _mutated_batch(self, batch: bytes) -> bytes:
+        """A damaged batch, mostly under a CRC that fits: else no damage gets beyond the CRC."""
+        changed = bytearray(self._mutated(batch))
+        if self.dice.random() < 0.8 and len(changed) > HEADER_BYTES:
+            length = len(changed) - LENGTH_END
+            changed[_LENGTH_START:LENGTH_END] = struct.pack(">i", length)
+            write_crc(changed, 0, len(changed))
+        return bytes(changed)
 
     def _mutated(self, body: bytes) -> bytes:
         changed = bytearray(body)

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from headwater.broker.routes import SERVED
 from headwater.testing import EmbeddedBroker
 from headwater.wire.api_key import ApiKey
-from tests.fuzz.frames import FrameMaker
+from tests.fuzz.frames import PRODUCED_TOPICS, FrameMaker
 
 CANARY = "canary"
 _CANARIES = 1_000
@@ -49,6 +49,7 @@ def besiege(broker: EmbeddedBroker, *, frames: int, seed: int, say: Callable[[st
     grown_bytes = _resident_bytes(broker.pid) - before_bytes
     assert grown_bytes < 300 << 20, f"the broker has grown by {grown_bytes >> 20} MiB"
     _check_canaries(broker.bootstrap_servers)
+    say(f"{_read_all(broker.bootstrap_servers):,} records of the siege were taken, and can be read")
 
 
 def _one_connection(port: int, maker: FrameMaker, dice: random.Random) -> int:
@@ -72,6 +73,8 @@ def _plant(bootstrap_servers: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for number in range(_CANARIES):
         producer.produce(CANARY, str(number).encode())
+    for topic in PRODUCED_TOPICS:
+        producer.produce(topic, b"first")
     assert producer.flush(_PATIENCE_S) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": CANARY})
     consumer.commit(offsets=[TopicPartition(CANARY, 0, _CANARIES)], asynchronous=False)
@@ -90,6 +93,41 @@ def _check_canaries(bootstrap_servers: str) -> None:
         values += [message.value() for message in consumer.consume(_CANARIES, 1.0)]
     consumer.close()
     assert values == [str(number).encode() for number in range(_CANARIES)]
+
+
+def _read_all(bootstrap_servers: str) -> int:
+    """Read what the frames have produced; a batch that cannot be read would stop any consumer."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": f"{CANARY}-reader",
+            "check.crcs": True,
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+        }
+    )
+    known = consumer.list_topics(timeout=_PATIENCE_S).topics
+    places = [
+        TopicPartition(topic, partition, OFFSET_BEGINNING)
+        for topic in PRODUCED_TOPICS
+        for partition in known[topic].partitions
+    ]
+    consumer.assign(places)
+    left = {(each.topic, each.partition) for each in places}
+    count = 0
+    deadline = time.monotonic() + _PATIENCE_S
+    while left and time.monotonic() < deadline:
+        for message in consumer.consume(1_000, 1.0):
+            error = message.error()
+            if error is None:
+                count += 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard((message.topic(), message.partition()))
+            else:
+                raise AssertionError(f"{message.topic()} cannot be read: {error}")
+    consumer.close()
+    assert not left, f"{sorted(left)} were not read to their end"
+    return count
 
 
 def _resident_bytes(pid: int) -> int:

@@ -33,7 +33,7 @@ class Intended:
 
 
 _SAYS_WHY: Final = "A refusal says why"
-_CLOSED_BATCHES: Final = "Batches stay closed"
+_CLIENTS_FAULT: Final = "Invalid records are the client's fault"
 _STRICT: Final = "Where no client goes"
 _NO_CRASH: Final = "A client's mistake is not the server's"
 _READY: Final = "A topic that creates itself is there at once"
@@ -70,15 +70,9 @@ _ABOUT_PRODUCE: Final = (
         )
     ),
     Intended(
-        reason=_CLOSED_BATCHES,
+        reason=_CLIENTS_FAULT,
         scenario="produce-damaged-batches",
         path=r"not really gzip\..*\.(error_code|base_offset)",
-    ),
-    Intended(reason=_CLOSED_BATCHES, scenario="produce-timestamps", path=r"one of two too old\..*"),
-    Intended(
-        reason=_CLOSED_BATCHES,
-        scenario="produce-timestamps",
-        path=r"the free log\..*\.max_timestamp",
     ),
     Intended(reason=_STRICT, scenario="produce-damaged-batches", path=r"a byte too many\..*"),
     Intended(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.model.failures import BatchError
 from headwater.model.topic_settings import TopicSettings
 from headwater.records import _kernel, _twin
-from headwater.records.buffers import BinaryBuffers, HeaderBuffers
+from headwater.records.buffers import BinaryBuffers, HeaderBuffers, RecordsVerdict
 from headwater.records.building import build_batch
 from headwater.records.checksum import write_crc
 from headwater.records.consumed import ConsumedRecord
@@ -22,7 +22,7 @@ from headwater.records.header import APPEND_TIME_FLAG, CRC_END, HEADER_BYTES, Co
 from headwater.records.reading import read_records
 from headwater.records.record import Record
 from headwater.records.runs import IndexProgress
-from headwater.records.validation import check_client_batch
+from headwater.records.validation import check_client_batch, corrected
 
 SEED = bytes(range(16))
 TEMPLATE = read_header(build_batch([Record(timestamp=77)], producer_id=5, producer_epoch=1))
@@ -92,6 +92,51 @@ def test_walks_and_filters_agree(section: tuple[bytes, int], shift: int) -> None
         agree(lambda kernel: kernel.first_timestamp_delta(payload, count, keep))
         agree(lambda kernel: kernel.filter_records(payload, count, keep, 0))
         agree(lambda kernel: kernel.filter_records(payload, count, keep, shift))
+
+
+@given(sections(), INT64, INT64, INT64, st.booleans())
+def test_validations_agree(
+    section: tuple[bytes, int], base_timestamp: int, oldest_ms: int, newest_ms: int, keys: bool
+) -> None:
+    payload, count = section
+    window = sorted((oldest_ms, newest_ms))
+    verdict = agree(
+        lambda kernel: kernel.validate_records(payload, count, base_timestamp, *window, keys)
+    )
+    again = agree(lambda kernel: kernel.renumber_records(payload, count))
+    if isinstance(again, bytes) and count:
+        dense = agree(
+            lambda kernel: kernel.validate_records(again, count, base_timestamp, *window, keys)
+        )
+        assert isinstance(verdict, RecordsVerdict)
+        assert dense == verdict._replace(is_dense=True)
+        assert not verdict.is_dense or again == payload or len(again) < len(payload)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_validations_of_long_sections_agree(seed: int) -> None:
+    """With numbers of one byte to four, whole or with one byte of all changed."""
+    dice = random.Random(seed)
+    lengths = (0, 1, 5, 62, 63, 64, 70, 8191, 8192)
+    records = [
+        Record(
+            key=dice.choice((None, bytes(dice.choice(lengths[:7])))),
+            value=dice.choice((None, bytes(dice.choice(lengths)))),
+            timestamp=dice.choice((0, 63, 64, 8191, 8192, 2**21, -1)),
+            headers=(("h", b"v"),) if dice.random() < 0.1 else (),
+        )
+        for _ in range(300)
+    ]
+    long = build_batch([Record(value=b"v", timestamp=5)] * 20_000)[HEADER_BYTES:]
+    agree(lambda kernel: kernel.validate_records(long, 20_000, 5, 0, 10, False))
+    whole = build_batch(records)[HEADER_BYTES:]
+    for _ in range(60):
+        payload = bytearray(whole)
+        agree(lambda kernel: kernel.validate_records(payload, 300, 0, 0, 2**22, True))  # noqa: B023
+        position = dice.randrange(len(payload))
+        payload[position] = dice.choice((0, 1, 2, 0x7F, 0x80, 0xFF, payload[position] ^ 1))
+        cut = payload[: dice.choice((len(payload), position + 1))]
+        agree(lambda kernel: kernel.validate_records(cut, 300, 0, 0, 2**22, False))  # noqa: B023
 
 
 @given(
@@ -379,6 +424,7 @@ def test_key_hashes_agree(key: bytes) -> None:
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=2),
     st.booleans(),
     st.integers(0, 100),
+    st.booleans(),
 )
 def test_ordinary_batches_are_told_alike_and_pass_every_check(
     records: list[Record],
@@ -386,6 +432,7 @@ def test_ordinary_batches_are_told_alike_and_pass_every_check(
     changes: list[tuple[int, int]],
     is_sealed: bool,
     room_bytes: int,
+    validates: bool,
 ) -> None:
     batch = bytearray(build_batch(records, codec=codec))
     for position, value in changes:
@@ -394,18 +441,20 @@ def test_ordinary_batches_are_told_alike_and_pass_every_check(
     if is_sealed:
         write_crc(batch, 0, len(batch))
     limit_bytes = len(batch) - 50 + room_bytes
-    window = (0, 2**39)
-    found = _kernel.ordinary_header(bytes(batch), limit_bytes, *window)
-    assert found == _twin.ordinary_header(bytes(batch), limit_bytes, *window)
+    found = _kernel.ordinary_header(bytes(batch), limit_bytes, 0, 2**39, validates)
+    assert found == _twin.ordinary_header(bytes(batch), limit_bytes, 0, 2**39, validates)
     if found is not None:
         topic = TopicSettings(
             max_message_bytes=limit_bytes,
+            # Compressed records are validated in a second step.
+            headwater_record_validation_enable=validates and codec is Codec.NONE,
             message_timestamp_before_max_ms=2**38,
             message_timestamp_after_max_ms=2**38,
         )
         header = read_header(batch)
-        check_client_batch(bytes(batch), header, settings=topic, now_ms=2**38)
+        verdict = check_client_batch(bytes(batch), header, settings=topic, now_ms=2**38)
         assert header == found
+        assert corrected(batch, header, verdict, topic) == (batch, header)
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -414,10 +463,10 @@ def test_a_good_batch_is_ordinary(kernel: ModuleType, codec: Codec) -> None:
     batch = build_batch(
         [Record(value=b"v", timestamp=5)], codec=codec, producer_id=3, base_sequence=0
     )
-    assert kernel.ordinary_header(batch, len(batch), 0, 10) == read_header(batch)
-    assert kernel.ordinary_header(batch, len(batch) - 1, 0, 10) is None
-    assert kernel.ordinary_header(batch, len(batch), 6, 10) is None
-    assert kernel.ordinary_header(batch, len(batch), 0, 4) is None
+    assert kernel.ordinary_header(batch, len(batch), 0, 10, True) == read_header(batch)
+    assert kernel.ordinary_header(batch, len(batch) - 1, 0, 10, True) is None
+    assert kernel.ordinary_header(batch, len(batch), 6, 10, True) is None
+    assert kernel.ordinary_header(batch, len(batch), 0, 4, True) is None
 
 
 @given(RECORDS, st.integers(0, 5), st.booleans())

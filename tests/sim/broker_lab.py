@@ -325,6 +325,7 @@ class BrokerLab:
             clock=self.clock,
             dice=self.dice,
             executor=self.executor,
+            validation_executor=self.executor,
             standing=standing,
             directories=directories,
             partitions=partitions,

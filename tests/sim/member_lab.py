@@ -324,6 +324,7 @@ class MemberNode:
             clock=self.clock,
             dice=self.dice,
             executor=executor,
+            validation_executor=executor,
             standing=standing,
             directories=directories,
             partitions=self.partitions,

@@ -247,6 +247,7 @@ class ReplicaNode:
             clock=self.clock,
             dice=dice,
             executor=executor,
+            validation_executor=executor,
             standing=standing,
             directories=directories,
             partitions=partitions,

@@ -111,6 +111,7 @@ def test_every_target_that_make_help_names_exists_and_every_target_is_named() ->
 _SHORTHANDS = {
     "cleanup_policy": "cleanup_policy|is_compacted|is_deleted",
     "segment_ms": "segment_ms|max_segment_ms",
+    "headwater_record_validation_enable": "headwater_record_validation_enable|validates_records",
 }
 
 

@@ -47,6 +47,8 @@ class Broker:
     clock: Clock
     dice: Dice
     executor: Executor
+    # Validates and recompresses batches: few threads, each of which may hold 100 MiB meanwhile.
+    validation_executor: Executor
     standing: Standing
     directories: LogDirectories
     partitions: HostedPartitions

@@ -137,7 +137,7 @@ class Node(ABC):
             self._cleaner.stop()
         # Jobs end before the logs are closed, and their outcomes reach the loop before that too.
         # One of them may want another; it is then done at once, on the loop.
-        for executor in (self._cleaner_executor, self._executor):
+        for executor in (self._cleaner_executor, self._validation_executor, self._executor):
             executor.take_no_more()
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
@@ -209,6 +209,12 @@ class Node(ABC):
             self._static.settings.background_threads, posting_to(self._loop)
         )
         self._held.callback(self._executor.close)
+        self._validation_executor = ThreadExecutor(
+            self._static.settings.headwater_record_validation_threads,
+            posting_to(self._loop),
+            name="headwater-validation",
+        )
+        self._held.callback(self._validation_executor.close)
         # A cleaning may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
         self._held.callback(self._cleaner_executor.close)
@@ -274,6 +280,7 @@ class Node(ABC):
             clock=self._clock,
             dice=self._dice,
             executor=self._executor,
+            validation_executor=self._validation_executor,
             standing=standing,
             directories=self._directories,
             partitions=self._partitions,

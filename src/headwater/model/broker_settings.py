@@ -103,6 +103,9 @@ class BrokerSettings:
     )
     num_io_threads: int = _setting(integer(1), 8, "Taken for compatibility; one loop serves all.")
     background_threads: int = _setting(integer(1), 10, "Threads for work that may block.")
+    headwater_record_validation_threads: int = _setting(
+        integer(1), 2, "Threads that validate or recompress large batches before an append."
+    )
     queued_max_requests: int = _setting(integer(1), 500, "Requests that may wait for an answer.")
     queued_max_request_bytes: int = _setting(
         long(-1), -1, "Bytes of requests that may wait for an answer; -1 sets no limit."

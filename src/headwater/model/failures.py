@@ -198,6 +198,13 @@ class DecompressionBomb(BatchError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
+class ValidationDeferred(HeadwaterError):
+    """Validating the batch would hold the loop for too long; nothing was appended.
+
+    No client sees this: the broker prepares the batch on a thread and appends it then.
+    """
+
+
 class RecordsRefused(BatchError):
     """A batch was refused for records in it; names those, unless there are too many to look at."""
 

@@ -61,10 +61,16 @@ class TopicSettings:
     preallocate: bool = False
     leader_replication_throttled_replicas: tuple[str, ...] = ()
     follower_replication_throttled_replicas: tuple[str, ...] = ()
+    headwater_record_validation_enable: bool = True
 
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def validates_records(self) -> bool:
+        """Whether the records of clients are opened. Compaction relies on their keys (CP-8)."""
+        return self.headwater_record_validation_enable or self.is_compacted
 
     @property
     def is_deleted(self) -> bool:
@@ -147,6 +153,7 @@ KINDS: dict[str, SettingKind[Value]] = {
     "preallocate": boolean(),
     "leader.replication.throttled.replicas": throttled_replicas(),
     "follower.replication.throttled.replicas": throttled_replicas(),
+    "headwater.record.validation.enable": boolean(),
 }
 
 assert {kafka_name(field.name) for field in fields(TopicSettings)} == set(KINDS)

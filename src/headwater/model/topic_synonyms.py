@@ -130,6 +130,10 @@ TOPIC_SETTINGS: dict[str, TopicSetting] = {
     "follower.replication.throttled.replicas": TopicSetting(
         (), "Which replicas a follower fetches within its quota: partition:broker, or a star."
     ),
+    "headwater.record.validation.enable": TopicSetting(
+        ("headwater.record.validation.enable",),
+        "Whether the records of a batch are decompressed and checked before it is appended.",
+    ),
 }
 
 assert set(TOPIC_SETTINGS) == set(KINDS)

@@ -100,3 +100,31 @@ def filter_records(payload, Py_ssize_t record_count, keep, int64_t base_timestam
     return PyBytes_FromStringAndSize(<char*>start, at - start), kept_count, (
         latest if kept_count else None
     )
+
+
+def renumber_records(payload, Py_ssize_t record_count):
+    """The same records with the offset deltas 0, 1, 2 and so on."""
+    cdef Borrowed source = Borrowed(payload)
+    cdef const uint8_t* base = source.bytes
+    cdef Py_ssize_t size = source.size
+    cdef Places record
+    cdef Py_ssize_t index, front, rest, position = 0
+    cdef uint8_t* start
+    cdef uint8_t* at
+    check_section(source, record_count)
+    # A delta takes at most five bytes, and may make the length before it one byte longer.
+    cdef bytearray renumbered = PyByteArray_FromStringAndSize(NULL, size + 6 * record_count)
+    start = <uint8_t*>PyByteArray_AS_STRING(renumbered)
+    at = start
+    with nogil:
+        for index in range(record_count):
+            read_record(base, position, size, &record)
+            position = record.end
+            front = record.after_timestamp - record.body
+            rest = record.end - record.after_offset
+            at = write_varint(at, front + varint_size(index) + rest)
+            memcpy(at, base + record.body, front)
+            at = write_varint(at + front, index)
+            memcpy(at, base + record.after_offset, rest)
+            at += rest
+    return PyBytes_FromStringAndSize(<char*>start, at - start)

@@ -25,6 +25,7 @@ from headwater.records.buffers import (
     DecodedColumns,
     HeaderBuffers,
     RecordsSummary,
+    RecordsVerdict,
     ViewBuffers,
 )
 from headwater.records.checksum import check_crc

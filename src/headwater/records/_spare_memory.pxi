@@ -1,4 +1,4 @@
-# Large blocks that were given back and wait to be used again.
+# Large blocks that were given back and wait to be used again, and mappings, which never are.
 #
 # The system zeroes every fresh page, which costs more than decoding records into it, and C's
 # allocator returns large blocks to the system at once. So a few are kept. All of this runs under
@@ -91,3 +91,43 @@ def new_block(Py_ssize_t size_bytes):
     owned.room = size_bytes
     owned.is_writable = True
     return memoryview(owned)
+
+
+cdef extern from "sys/mman.h" nogil:
+    void* mmap(void* address, size_t length, int protection, int flags, int file, Py_ssize_t offset)
+    int munmap(void* address, size_t length)
+    int PROT_READ
+    int PROT_WRITE
+    int MAP_PRIVATE
+    int MAP_ANONYMOUS
+    void* MAP_FAILED
+
+
+cdef class Mapping:
+    """Memory of the system's, which takes pages as it is written to and gives all of them back."""
+
+    cdef void* block
+    cdef Py_ssize_t size
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.block, self.size, False, flags)
+
+    def __dealloc__(self):
+        if self.block != NULL:
+            # Unmapping a hundred megabytes takes milliseconds, and the loop may go on meanwhile.
+            with nogil:
+                munmap(self.block, self.size)
+
+
+def new_mapping(Py_ssize_t size_bytes):
+    """Memory to write to, all zeros. For large buffers, which C's allocator might keep."""
+    cdef Mapping mapping = Mapping()
+    cdef void* block
+    if size_bytes <= 0:
+        raise ValueError("a mapping has at least one byte")
+    block = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    if block == MAP_FAILED:
+        raise MemoryError
+    mapping.block = block
+    mapping.size = size_bytes
+    return memoryview(mapping)

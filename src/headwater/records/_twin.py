@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable
 
 from headwater.model.failures import BatchTooLarge, CorruptBatch
+from headwater.model.ids import NO_TIMESTAMP
 from headwater.records._twin_batches import combined_crc as combined_crc
 from headwater.records._twin_batches import last_header as last_header
 from headwater.records._twin_batches import ordinary_header as ordinary_header
@@ -29,6 +30,7 @@ from headwater.records.buffers import (
     HeaderBuffers,
     RecordSection,
     RecordsSummary,
+    RecordsVerdict,
 )
 from headwater.records.checksum import check_crc, write_crc
 from headwater.records.consumed import ConsumedRecord
@@ -276,6 +278,51 @@ def check_records(payload: Buffer, record_count: int) -> RecordsSummary:
     return RecordsSummary(is_dense, has_null_key, latest)
 
 
+def validate_records(
+    payload: Buffer,
+    record_count: int,
+    base_timestamp: int,
+    oldest_ms: int,
+    newest_ms: int,
+    needs_keys: bool,
+) -> RecordsVerdict:
+    """Walk a client's records, raise when their structure is broken, and judge what they say.
+
+    With `needs_keys`, a record without a key is not asked for its time: its missing key is what it
+    is refused for, and the batch has the timestamp's error only if another record is late.
+    """
+    is_dense = is_in_time = True
+    has_null_key = False
+    latest = NO_TIMESTAMP
+    for index, record in enumerate(walk_records(memoryview(payload), record_count)):
+        is_dense = is_dense and record.offset_delta == index
+        has_null_key = has_null_key or record.key_length < 0
+        timestamp = int64(base_timestamp + record.timestamp_delta)
+        latest = max(latest, timestamp)
+        if (
+            not oldest_ms <= timestamp <= newest_ms
+            and timestamp != NO_TIMESTAMP
+            and not (needs_keys and record.key_length < 0)
+        ):
+            is_in_time = False
+    return RecordsVerdict(is_dense, has_null_key, is_in_time, latest)
+
+
+def renumber_records(payload: Buffer, record_count: int) -> bytes:
+    """The same records with the offset deltas 0, 1, 2 and so on."""
+    view = memoryview(payload)
+    renumbered = bytearray()
+    for index, record in enumerate(walk_records(view, record_count)):
+        delta = write_varint(index)
+        front = view[record.body : record.after_timestamp]
+        rest = view[record.after_offset : record.end]
+        renumbered += write_varint(len(front) + len(delta) + len(rest))
+        renumbered += front
+        renumbered += delta
+        renumbered += rest
+    return bytes(renumbered)
+
+
 def murmur2(data: Buffer) -> int:
     """Kafka's hash of a key, as a signed 32-bit number."""
     multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
@@ -305,6 +352,13 @@ def murmur2_column(row_count: int, column: BinaryBuffers) -> bytearray:
 
 def new_block(size_bytes: int) -> memoryview:
     """Memory to write to, with anything in it; what the compiled kernel gives was used before."""
+    return memoryview(bytearray(size_bytes))
+
+
+def new_mapping(size_bytes: int) -> memoryview:
+    """Memory to write to, all zeros; the compiled kernel's goes back to the system as a whole."""
+    if size_bytes <= 0:
+        raise ValueError("a mapping has at least one byte")
     return memoryview(bytearray(size_bytes))
 
 

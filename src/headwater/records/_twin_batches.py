@@ -1,12 +1,14 @@
-"""The part of the pure kernel that looks at whole batches and opens none.
+"""The part of the pure kernel that looks at whole batches.
 
 See `_twin`, through which it is used.
 """
 
 import crc32c
 
-from headwater.records.buffers import MIN_RECORD_BYTES
-from headwater.records.compression import BEGINNINGS
+from headwater.model.failures import CorruptBatch
+from headwater.model.ids import NO_TIMESTAMP
+from headwater.records._twin_map import int64
+from headwater.records.codec_limits import BEGINNINGS, max_record_count
 from headwater.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
@@ -23,6 +25,7 @@ from headwater.records.header import (
     check_header,
 )
 from headwater.records.runs import BATCHES_REMEMBERED, IndexEntry, IndexProgress, SoundRun
+from headwater.records.walking import walk_records
 
 _PRODUCER_SLOTS = 64
 _CASTAGNOLI = 0x82F63B78
@@ -47,9 +50,11 @@ def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], 
 
 
 def ordinary_header(
-    buffer: Buffer, limit_bytes: int, oldest_ms: int, newest_ms: int
+    buffer: Buffer, limit_bytes: int, oldest_ms: int, newest_ms: int, validates: bool
 ) -> BatchHeader | None:
-    """The header of a client's batch that passes every check without being opened, else None.
+    """The header of a client's batch that passes every check, else None.
+
+    With `validates`, uncompressed records are walked too; compressed ones are left to the caller.
 
     None is no verdict: `validation` looks closer, and says what is wrong if anything is. It must
     refuse whatever this function should not have passed, so this one may only be stricter.
@@ -59,7 +64,6 @@ def ordinary_header(
         return None
     header = BatchHeader._make(HEADER.unpack_from(buffer))
     codec = header.attributes & CODEC_MASK
-    most = (size - HEADER_BYTES) // MIN_RECORD_BYTES
     beginning = BEGINNINGS.get(codec, b"")
     is_ordinary = (
         header.magic == MAGIC
@@ -68,14 +72,36 @@ def ordinary_header(
         and 0 < header.record_count == header.last_offset_delta + 1
         and not header.attributes & (CONTROL_FLAG | APPEND_TIME_FLAG)
         and codec <= Codec.ZSTD
-        and (codec != Codec.NONE or header.record_count <= most)
+        and header.record_count <= max_record_count(codec, size - HEADER_BYTES)
         and buffer[HEADER_BYTES : HEADER_BYTES + len(beginning)] == beginning
         and oldest_ms <= header.base_timestamp <= newest_ms
         and oldest_ms <= header.max_timestamp <= newest_ms
         and (header.producer_id < 0 or header.base_sequence >= 0)
         and crc32c.crc32c(memoryview(buffer)[CRC_END:]) == header.crc
+        and (
+            codec != Codec.NONE
+            or not validates
+            or _has_ordinary_records(buffer, header, oldest_ms, newest_ms)
+        )
     )
     return header if is_ordinary else None
+
+
+def _has_ordinary_records(
+    buffer: Buffer, header: BatchHeader, oldest_ms: int, newest_ms: int
+) -> bool:
+    latest = NO_TIMESTAMP
+    section = memoryview(buffer)[HEADER_BYTES:]
+    try:
+        for index, record in enumerate(walk_records(section, header.record_count)):
+            timestamp = int64(header.base_timestamp + record.timestamp_delta)
+            latest = max(latest, timestamp)
+            is_in_time = oldest_ms <= timestamp <= newest_ms or timestamp == NO_TIMESTAMP
+            if record.offset_delta != index or not is_in_time:
+                return False
+    except CorruptBatch:
+        return False
+    return latest == header.max_timestamp
 
 
 def sound_run(

@@ -5,6 +5,7 @@ cdef struct Places:
     Py_ssize_t start
     Py_ssize_t body
     Py_ssize_t after_timestamp
+    Py_ssize_t after_offset
     Py_ssize_t key
     Py_ssize_t value
     Py_ssize_t headers
@@ -74,6 +75,7 @@ cdef inline int read_front(
     status = read_varint(base, &position, end, &record.offset_delta)
     if status != OK:
         return status
+    record.after_offset = position
     status = read_varbytes(base, &position, end, &record.key, &record.key_length)
     if status != OK:
         return status

@@ -12,9 +12,6 @@ from headwater.records.header import BatchHeader, Buffer
 RecordSection = tuple[Buffer, int, int, BatchHeader]
 """Unpacked records: a buffer, the positions between which they lie, their batch's header."""
 
-MIN_RECORD_BYTES = 7
-"""One byte each for length, attributes, both deltas, key, value and header count."""
-
 
 class BinaryBuffers(NamedTuple):
     """A column of nullable byte strings, or a slice of one that starts at row `first`."""
@@ -72,3 +69,15 @@ class RecordsSummary(NamedTuple):
     has_null_key: bool
     max_timestamp_delta: int | None
     """None where there are no records."""
+
+
+class RecordsVerdict(NamedTuple):
+    """What the validation of a client's records found; broken structure is an exception."""
+
+    is_dense: bool
+    """Whether the offset deltas are 0, 1, 2 and so on."""
+    has_null_key: bool
+    is_in_time: bool
+    """Whether all timestamps lie in the topic's window. No timestamp (-1) always does."""
+    max_timestamp: int
+    """The largest timestamp, -1 where none is larger."""

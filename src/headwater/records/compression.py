@@ -1,8 +1,9 @@
-"""The five codecs of a record batch, packed and unpacked whole.
+"""Compress and decompress the record section of a batch, with any of the five codecs.
 
-What a reader would get wrong: unpacking is the one place where a small batch can ask for a lot of
-memory, so every codec writes into a buffer that never grows beyond the caller's limit. The size
-that a stream declares of itself is a hint and never trusted.
+Decompression is the one place where a small batch can ask for a lot of memory, so every codec
+writes into a buffer that never grows beyond the caller's limit. The size that a stream declares of
+itself is never trusted. Buffers above 1 MiB are mapped and go back to the system as a whole: C's
+allocator would keep such blocks, for each thread its own, and the process would never shrink.
 
 Snappy travels as snappy-java frames it, which no snappy library of Python knows:
 
@@ -20,21 +21,17 @@ import cramjam
 
 from headwater.model.failures import CorruptBatch, DecompressionBomb, UnknownCodec
 from headwater.records.header import Buffer, Codec
+from headwater.records.kernel import new_block, new_mapping
 
 SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
 SNAPPY_FRAME_HEADER: Final = SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 SNAPPY_BLOCK_BYTES: Final = 32 * 1024
 
-BEGINNINGS: Final[dict[int, bytes]] = {
-    Codec.GZIP: b"\x1f\x8b",
-    Codec.LZ4: b"\x04\x22\x4d\x18",
-    Codec.ZSTD: b"\x28\xb5\x2f\xfd",
-}
-"""What the frames of a codec begin with. Those of snappy need not begin with anything."""
-
 _BLOCK_LENGTH = struct.Struct(">i")
 _FIRST_GUESS_BYTES = 64 * 1024
 _GROWTH = 4
+_LARGE_BYTES = 1024 * 1024
+_LARGE_GROWTH = 16
 _OUTPUT_FULL = "failed to write whole buffer"
 """How cramjam words that the output buffer was too small; nothing else tells it from damage."""
 
@@ -63,16 +60,53 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
             if len(data) > limit_bytes:
                 raise DecompressionBomb(f"{len(data)} bytes of records, {limit_bytes} allowed")
             return data
-        case Codec.GZIP:
-            return _decompress_stream(cramjam.gzip.decompress_into, data, limit_bytes)
         case Codec.SNAPPY:
-            return _decompress_snappy(data, limit_bytes)
+            return _decompress_snappy(data, limit_bytes, _fresh)
+        case _:
+            room_bytes = max(_FIRST_GUESS_BYTES, _GROWTH * len(data))
+            return _decompress_stream(_stream(codec), data, limit_bytes, room_bytes, _fresh)
+
+
+def decompress_briefly(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
+    """As `decompress`, for a caller that drops the result at once.
+
+    The first buffer is a large one that was used before, so most batches fit it at once and no
+    memory is asked of the system.
+    """
+    match codec:
+        case Codec.NONE:
+            return decompress(codec, data, limit_bytes)
+        case Codec.SNAPPY:
+            return _decompress_snappy(data, limit_bytes, _used_before)
+        case _:
+            stream = _stream(codec)
+            return _decompress_stream(stream, data, limit_bytes, _LARGE_BYTES, _used_before)
+
+
+def _stream(codec: int) -> "_DecompressInto":
+    match codec:
+        case Codec.GZIP:
+            return cramjam.gzip.decompress_into
         case Codec.LZ4:
-            return _decompress_stream(cramjam.lz4.decompress_into, data, limit_bytes)
+            return cramjam.lz4.decompress_into
         case Codec.ZSTD:
-            return _decompress_stream(cramjam.zstd.decompress_into, data, limit_bytes)
+            return cramjam.zstd.decompress_into
         case _:
             raise UnknownCodec(f"no compression codec has the number {codec}")
+
+
+_DecompressInto = Callable[[Buffer, memoryview], int]
+_Allocate = Callable[[int], memoryview]
+
+
+def _fresh(size_bytes: int) -> memoryview:
+    if size_bytes > _LARGE_BYTES:
+        return new_mapping(size_bytes)
+    return memoryview(bytearray(size_bytes))
+
+
+def _used_before(size_bytes: int) -> memoryview:
+    return new_mapping(size_bytes) if size_bytes > _LARGE_BYTES else new_block(size_bytes)
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
@@ -93,25 +127,33 @@ def _compress_snappy(data: Buffer) -> bytes:
 
 
 def _decompress_stream(
-    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit_bytes: int
+    decompress_into: _DecompressInto,
+    data: Buffer,
+    limit_bytes: int,
+    room_bytes: int,
+    allocate: _Allocate,
 ) -> Buffer:
-    """Unpack into a buffer that starts small and grows, never beyond the limit."""
-    room_bytes = min(limit_bytes, max(_FIRST_GUESS_BYTES, _GROWTH * len(data)))
+    """Decompress into a buffer that starts small and grows, never beyond the limit."""
+    room_bytes = min(limit_bytes, room_bytes)
     while True:
-        output = bytearray(room_bytes)
+        output = allocate(room_bytes)
         try:
             length = decompress_into(data, output)
         except cramjam.DecompressionError as error:
+            # Not left to the traceback, which may live until the next collection of cycles.
+            output.release()
             if _OUTPUT_FULL not in str(error):
                 raise CorruptBatch(f"the records cannot be unpacked: {error}") from error
         else:
-            return memoryview(output)[:length]
+            return output[:length]
         if room_bytes >= limit_bytes:
             raise DecompressionBomb(f"the records unpack to more than {limit_bytes} bytes")
-        room_bytes = min(limit_bytes, _GROWTH * room_bytes)
+        # A mapping takes memory only where it is written to, so a large step costs nothing.
+        growth = _GROWTH if room_bytes < _LARGE_BYTES else _LARGE_GROWTH
+        room_bytes = min(limit_bytes, growth * room_bytes)
 
 
-def _decompress_snappy(data: Buffer, limit_bytes: int) -> Buffer:
+def _decompress_snappy(data: Buffer, limit_bytes: int, allocate: _Allocate) -> Buffer:
     view = memoryview(data)
     # Some clients send one bare block. It cannot look like the frame's magic, which would open
     # a block with a copy of bytes that are not there yet.
@@ -121,12 +163,13 @@ def _decompress_snappy(data: Buffer, limit_bytes: int) -> Buffer:
     total_bytes = sum(sizes)
     if total_bytes > limit_bytes:
         raise DecompressionBomb(f"the records unpack to more than {limit_bytes} bytes")
-    output = memoryview(bytearray(total_bytes))
+    output = allocate(total_bytes)
     position = 0
     for block, size in zip(blocks, sizes, strict=True):
         try:
             cramjam.snappy.decompress_raw_into(block, output[position : position + size])
         except cramjam.DecompressionError as error:
+            output.release()
             raise CorruptBatch(f"the records cannot be unpacked: {error}") from error
         position += size
     return output

@@ -23,11 +23,14 @@ if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
         murmur2,
         murmur2_column,
         new_block,
+        new_mapping,
         ordinary_header,
         producer_headers,
         read_single_produce,
+        renumber_records,
         scan,
         sound_run,
+        validate_records,
         write_single_produce,
     )
     from headwater.records._twin_builder import BatchBuilder
@@ -51,11 +54,14 @@ else:
             murmur2,
             murmur2_column,
             new_block,
+            new_mapping,
             ordinary_header,
             producer_headers,
             read_single_produce,
+            renumber_records,
             scan,
             sound_run,
+            validate_records,
             write_single_produce,
         )
 
@@ -76,11 +82,14 @@ else:
             murmur2,
             murmur2_column,
             new_block,
+            new_mapping,
             ordinary_header,
             producer_headers,
             read_single_produce,
+            renumber_records,
             scan,
             sound_run,
+            validate_records,
             write_single_produce,
         )
         from headwater.records._twin_builder import BatchBuilder
@@ -104,10 +113,13 @@ __all__ = [
     "murmur2",
     "murmur2_column",
     "new_block",
+    "new_mapping",
     "ordinary_header",
     "producer_headers",
     "read_single_produce",
+    "renumber_records",
     "scan",
     "sound_run",
+    "validate_records",
     "write_single_produce",
 ]

@@ -1,10 +1,10 @@
 """The records of a batch as plain bytes, unpacked when the batch is compressed."""
 
-from headwater.records.compression import decompress
+from headwater.records.codec_limits import MAX_UNPACKED_BYTES
+from headwater.records.compression import decompress, decompress_briefly
 from headwater.records.header import CODEC_MASK, HEADER_BYTES, LENGTH_END, BatchHeader, Buffer
 
-DEFAULT_LIMIT_BYTES = 100 * 1024 * 1024
-"""As much as one request may carry (socket.request.max.bytes)."""
+DEFAULT_LIMIT_BYTES = MAX_UNPACKED_BYTES
 
 
 def record_section(
@@ -14,3 +14,11 @@ def record_section(
     end = position + LENGTH_END + header.length
     packed = memoryview(buffer)[position + HEADER_BYTES : end]
     return decompress(header.attributes & CODEC_MASK, packed, limit_bytes)
+
+
+def brief_record_section(
+    batch: Buffer, header: BatchHeader, limit_bytes: int = DEFAULT_LIMIT_BYTES
+) -> Buffer:
+    """As `record_section`, for a look that ends soon: the memory is large and used again."""
+    packed = memoryview(batch)[HEADER_BYTES : LENGTH_END + header.length]
+    return decompress_briefly(header.attributes & CODEC_MASK, packed, limit_bytes)

@@ -45,6 +45,13 @@ def stamp_create_time(buffer: bytearray | memoryview, header: BatchHeader, posit
     _restamp_time(buffer, header, position, attributes, header.max_timestamp)
 
 
+def stamp_max_timestamp(
+    buffer: bytearray | memoryview, header: BatchHeader, position: int, max_timestamp: int
+) -> None:
+    """Correct a largest timestamp that is not that of the records, as Kafka does (PV-3)."""
+    _restamp_time(buffer, header, position, header.attributes, max_timestamp)
+
+
 def _restamp_time(
     buffer: bytearray | memoryview,
     header: BatchHeader,

@@ -1,27 +1,32 @@
-"""What a broker asks of a batch before it appends it for a client, and how it recompresses one.
+"""Validate the batches of clients as Kafka's LogValidator does, and recompress them.
 
-The header answers almost everything; records are opened only for a compacted topic (null keys)
-or for another codec. So timestamps are judged by the header's first and largest, which the CRC
-covers, and not record by record. Of a refused batch the records are opened, to name the bad ones.
+The header is checked first, which costs nothing: what cannot be true is refused without looking at
+the records. Then the records are decompressed and walked, unless the topic has
+`headwater.record.validation.enable=false`: structure, offset deltas, timestamps, and keys on
+compacted topics. Without validation, timestamps are judged by the header's first and largest.
+
+Only clients' batches are validated. Coordinators write their own, and a follower trusts its
+leader beyond the CRC, as in Kafka.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from headwater.model.failures import (
     BatchError,
     BatchListTooLarge,
     BatchTooLarge,
+    CorruptBatch,
     InvalidRecord,
     InvalidTimestamp,
     UnknownCodec,
 )
 from headwater.model.ids import NO_TIMESTAMP
+from headwater.model.setting_kinds import LONG_MAX
 from headwater.model.topic_settings import TopicSettings
-from headwater.records.buffers import MIN_RECORD_BYTES
-from headwater.records.building import build_batch
+from headwater.records.buffers import RecordsVerdict
 from headwater.records.checksum import check_crc
-from headwater.records.compression import BEGINNINGS, compress
+from headwater.records.codec_limits import BEGINNINGS, max_record_count
+from headwater.records.compression import compress
 from headwater.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
@@ -33,14 +38,16 @@ from headwater.records.header import (
     Codec,
     read_header,
 )
-from headwater.records.kernel import check_records
-from headwater.records.payload import DEFAULT_LIMIT_BYTES, record_section
+from headwater.records.kernel import check_records, renumber_records, validate_records
+from headwater.records.payload import DEFAULT_LIMIT_BYTES, brief_record_section, record_section
 from headwater.records.reading import read_records
 from headwater.records.record import Record
 from headwater.records.sealing import seal_batch
+from headwater.records.stamping import stamp_max_timestamp
 
 _BLAMED_RECORDS = 1000
 _BLAMED_BYTES = 1 << 20
+_APPEND_TIME = "LogAppendTime"
 
 _CODECS = {
     "uncompressed": Codec.NONE,
@@ -58,10 +65,11 @@ def check_client_batch(
     settings: TopicSettings,
     now_ms: int,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
-) -> None:
+) -> RecordsVerdict | None:
     """Raise the failure by which Kafka refuses this batch; `buffer` is all that was sent.
 
-    PV-1, PV-2, PV-3 and CP-8, in Kafka's order, so that the same batch gets the same error.
+    PV-1, PV-2, PV-3 and CP-8, in Kafka's order, so that the same batch gets the same error. The
+    verdict is for `corrected`; there is none where records are not validated.
     """
     if header.base_offset != 0:
         raise InvalidRecord(f"a client's batch starts at offset 0, not {header.base_offset}")
@@ -79,26 +87,108 @@ def check_client_batch(
             f"{header.record_count} records cannot end at delta {header.last_offset_delta}"
         )
     attributes = header.attributes
-    records_bytes = size_bytes - HEADER_BYTES
-    if not attributes & CODEC_MASK and header.record_count > records_bytes // MIN_RECORD_BYTES:
-        # Else a header alone could use up two thousand million offsets. Of compressed records
-        # only unpacking would tell.
-        raise InvalidRecord(f"{records_bytes} bytes cannot hold {header.record_count} records")
+    codec = attributes & CODEC_MASK
     if attributes & CONTROL_FLAG:
         raise InvalidRecord("clients may not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecord(f"an idempotent batch has no sequence {header.base_sequence}")
-    if attributes & CODEC_MASK > Codec.ZSTD:
-        raise UnknownCodec(f"no compression codec has the number {attributes & CODEC_MASK}")
-    beginning = BEGINNINGS.get(attributes & CODEC_MASK)
+    if codec > Codec.ZSTD:
+        raise UnknownCodec(f"no compression codec has the number {codec}")
+    records_bytes = size_bytes - HEADER_BYTES
+    if header.record_count > max_record_count(codec, records_bytes):
+        # Else a header alone could use up two thousand million offsets.
+        raise InvalidRecord(
+            f"{records_bytes} bytes under codec {codec} cannot hold {header.record_count} records"
+        )
+    beginning = BEGINNINGS.get(codec)
     if beginning and buffer[HEADER_BYTES : HEADER_BYTES + len(beginning)] != beginning:
-        # All that can be told of the codec without unpacking; consumers would choke on the rest.
         raise InvalidRecord("the records are not compressed with the codec that the batch names")
-    if "compact" in settings.cleanup_policy:
-        check_keys(buffer, header, limit_bytes)
-    check_timestamps(buffer, header, settings, now_ms)
+    verdict = None
+    if settings.validates_records:
+        verdict = check_batch_records(
+            buffer, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
+        )
+    else:
+        check_timestamps(buffer, header, settings, now_ms)
     if size_bytes > settings.segment_bytes:
         raise BatchListTooLarge(f"{size_bytes} bytes, a segment holds {settings.segment_bytes}")
+    return verdict
+
+
+def check_batch_records(
+    buffer: Buffer,
+    header: BatchHeader,
+    *,
+    settings: TopicSettings,
+    now_ms: int,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+) -> RecordsVerdict:
+    """Open the records of a batch whose header is right, and refuse what Kafka refuses in them.
+
+    `DecompressionBomb` if they decompress to more than the limit.
+    """
+    has_create_time = settings.message_timestamp_type != _APPEND_TIME
+    if header.attributes & APPEND_TIME_FLAG or not has_create_time:
+        # All records have one timestamp, and it stands in the header.
+        check_timestamps(buffer, header, settings, now_ms)
+        oldest_ms, newest_ms = -LONG_MAX - 1, LONG_MAX
+    else:
+        oldest_ms = max(now_ms - settings.message_timestamp_before_max_ms, -LONG_MAX - 1)
+        newest_ms = min(now_ms + settings.message_timestamp_after_max_ms, LONG_MAX)
+    needs_keys = settings.is_compacted
+    try:
+        verdict = validate_records(
+            brief_record_section(buffer, header, limit_bytes),
+            header.record_count,
+            header.base_timestamp,
+            oldest_ms,
+            newest_ms,
+            needs_keys,
+        )
+    except CorruptBatch as error:
+        # The CRC is right, so this is how the client has built the batch.
+        raise InvalidRecord(str(error)) from error
+    lacks_key = needs_keys and verdict.has_null_key
+    if lacks_key or not verdict.is_in_time:
+
+        def is_bad(record: Record) -> bool:
+            time = record.timestamp
+            return (needs_keys and record.key is None) or not (
+                oldest_ms <= time <= newest_ms or time == NO_TIMESTAMP
+            )
+
+        blamed = _blamed(buffer, header, is_bad)
+        if not verdict.is_in_time:
+            raise InvalidTimestamp(
+                f"not all timestamps are within {oldest_ms} to {newest_ms}", blamed
+            )
+        raise InvalidRecord("a compacted topic takes no record without a key", blamed)
+    return verdict
+
+
+def corrected(
+    batch: bytearray | memoryview,
+    header: BatchHeader,
+    verdict: RecordsVerdict | None,
+    settings: TopicSettings,
+) -> tuple[bytearray | memoryview, BatchHeader]:
+    """The batch with what Kafka corrects instead of refusing; itself if nothing is to be done.
+
+    Offset deltas that are not 0, 1, 2 and so on come from old clients (PV-2), and the largest
+    timestamp of the header becomes that of the records.
+    """
+    if verdict is None:
+        return batch, header
+    if not verdict.is_dense:
+        codec = header.codec
+        batch = bytearray(recompress(batch, codec, compression_level(codec, settings)))
+        header = read_header(batch)
+    if header.max_timestamp != verdict.max_timestamp and not (
+        header.attributes & APPEND_TIME_FLAG or settings.message_timestamp_type == _APPEND_TIME
+    ):
+        stamp_max_timestamp(batch, header, 0, verdict.max_timestamp)
+        header = header._replace(max_timestamp=verdict.max_timestamp)
+    return batch, header
 
 
 def topic_codec(settings: TopicSettings) -> Codec | None:
@@ -130,24 +220,21 @@ def recompress(
     level: int | None = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> bytes:
-    """The same records under another codec (PV-5).
-
-    Offset deltas that are not 0, 1, 2 and so on come from clients that Kafka has always
-    corrected instead of refused (PV-2): such a batch is built anew.
-    """
+    """The same records under another codec (PV-5), with the offset deltas 0, 1, 2 and so on."""
     header = read_header(batch)
     payload = record_section(batch, header, 0, limit_bytes)
     if not check_records(payload, header.record_count).is_dense:
-        batch = _renumbered(batch, header, limit_bytes)
-        header = read_header(batch)
-        payload = record_section(batch, header, 0, limit_bytes)
-    attributes = header.attributes & ~CODEC_MASK | codec
-    return seal_batch(header._replace(attributes=attributes), compress(codec, payload, level))
+        payload = renumber_records(payload, header.record_count)
+    header = header._replace(
+        attributes=header.attributes & ~CODEC_MASK | codec,
+        last_offset_delta=header.record_count - 1,
+    )
+    return seal_batch(header, compress(codec, payload, level))
 
 
 def check_keys(buffer: Buffer, header: BatchHeader, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
     """CP-8."""
-    payload = record_section(buffer, header, 0, limit_bytes)
+    payload = brief_record_section(buffer, header, limit_bytes)
     if check_records(payload, header.record_count).has_null_key:
         blamed = _blamed(buffer, header, lambda record: record.key is None)
         raise InvalidRecord("a compacted topic takes no record without a key", blamed)
@@ -156,9 +243,9 @@ def check_keys(buffer: Buffer, header: BatchHeader, limit_bytes: int = DEFAULT_L
 def check_timestamps(
     buffer: Buffer, header: BatchHeader, settings: TopicSettings, now_ms: int
 ) -> None:
-    """PV-3, by the header alone; only a batch that is refused is opened, to say which records."""
+    """Judge timestamps by the header alone (PV-3); a refused batch is opened to name records."""
     has_append_time = header.attributes & APPEND_TIME_FLAG
-    if settings.message_timestamp_type == "LogAppendTime":
+    if settings.message_timestamp_type == _APPEND_TIME:
         if has_append_time:
             raise InvalidTimestamp("only a broker may say that timestamps are append times")
         return
@@ -184,7 +271,7 @@ def _blamed(
 ) -> tuple[int, ...]:
     """Which records of a refused batch are bad, by their number in the batch (KIP-467).
 
-    Looked for in small batches only: whoever sends bad batches shall not keep the broker busy.
+    Only small batches are searched, so that bad batches cannot keep the broker busy.
     """
     if header.record_count > _BLAMED_RECORDS or header.size_bytes > _BLAMED_BYTES:
         return ()
@@ -193,20 +280,3 @@ def _blamed(
     except BatchError:
         return ()
     return tuple(number for number, record in enumerate(records) if is_bad(record))
-
-
-def _renumbered(batch: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
-    records = [
-        replace(record, offset=header.base_offset + index)
-        for index, record in enumerate(read_records(batch, header, 0, limit_bytes))
-    ]
-    return build_batch(
-        records,
-        base_offset=header.base_offset,
-        leader_epoch=header.leader_epoch,
-        timestamp_type=header.timestamp_type,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-    )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.model.failures import CorruptBatch
-from headwater.records.buffers import MIN_RECORD_BYTES
+from headwater.records.codec_limits import MIN_RECORD_BYTES
 from headwater.records.varints import read_varint, read_varlong
 
 _OVERRUN = "a record runs over its end"
@@ -25,6 +25,7 @@ class RecordPlaces(NamedTuple):
     timestamp_delta: int
     after_timestamp: int
     offset_delta: int
+    after_offset: int
     key: int
     key_length: int
     value: int
@@ -54,8 +55,8 @@ def _read_record(view: memoryview, start: int, limit: int) -> RecordPlaces:
     if length < 0 or end > limit:
         raise CorruptBatch(_OVERRUN)
     timestamp_delta, after_timestamp = read_varlong(view, body + 1, end)
-    offset_delta, position = read_varint(view, after_timestamp, end)
-    key_length, key = read_varint(view, position, end)
+    offset_delta, after_offset = read_varint(view, after_timestamp, end)
+    key_length, key = read_varint(view, after_offset, end)
     position = _skip(key, key_length, end)
     value_length, value = read_varint(view, position, end)
     position = _skip(value, value_length, end)
@@ -73,6 +74,7 @@ def _read_record(view: memoryview, start: int, limit: int) -> RecordPlaces:
         timestamp_delta,
         after_timestamp,
         offset_delta,
+        after_offset,
         key,
         key_length,
         value,

@@ -1,7 +1,7 @@
-"""Batches that a thread has to open before they can be appended, in the order of their arrival.
+"""Prepare batches on threads and append them in the order of their arrival.
 
-What a reader would get wrong: while one batch of a partition is being prepared, all later ones wait
-behind it, also those that need no preparation. Their producers count on the order.
+Invariant: while one batch of a partition is being prepared, all later ones wait behind it, also
+those that need no preparation. Idempotent producers count on the order.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def append_in_turn(
     """
     waiting = WaitingBatch(then)
     hosted.waiting.append(waiting)
-    if not log.needs_preparation(batch):
+    if not log.needs_preparation(batch, is_waiting=True):
         _ready(hosted, waiting, batch)
         return
     job = partial(_prepared, batch, log.settings, now_ms)
@@ -64,6 +64,9 @@ def _prepared(batch: bytearray, settings: TopicSettings, now_ms: int) -> Prepare
     try:
         return prepare_batch(batch, settings, now_ms=now_ms)
     except BatchError as error:
+        # With its tracebacks it would be part of a cycle: their frames lead back to that of the
+        # thread, which holds this result. So would the memory be that those frames hold.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
         return error
 
 

@@ -8,7 +8,14 @@ the log as it was.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.model.failures import BatchError, CorruptBatch, InvalidRecord, SequenceRefused
+from headwater.model.failures import (
+    BatchError,
+    CorruptBatch,
+    DecompressionBomb,
+    InvalidRecord,
+    SequenceRefused,
+    ValidationDeferred,
+)
 from headwater.model.ids import NO_TIMESTAMP
 from headwater.model.setting_kinds import LONG_MAX
 from headwater.model.topic_settings import TopicSettings
@@ -17,15 +24,24 @@ from headwater.records.checksum import check_crc
 from headwater.records.control import read_control
 from headwater.records.header import (
     APPEND_TIME_FLAG,
+    CODEC_MASK,
     CONTROL_FLAG,
     BatchHeader,
     Buffer,
     read_header,
 )
 from headwater.records.kernel import ordinary_header
-from headwater.records.preparation import PreparedBatch, check_prepared, under_topic_codec
+from headwater.records.payload import DEFAULT_LIMIT_BYTES
+from headwater.records.preparation import (
+    LOOP_BATCH_BYTES,
+    LOOP_UNPACKED_BYTES,
+    PreparedBatch,
+    check_prepared,
+    needs_preparation,
+    under_topic_codec,
+)
 from headwater.records.stamping import stamp, stamp_append_time, stamp_create_time
-from headwater.records.validation import check_client_batch
+from headwater.records.validation import check_batch_records, check_client_batch, corrected
 from headwater.storage import producer_replay
 from headwater.storage.leader_epochs import LeaderEpochs
 from headwater.storage.producer_state import AppendOrigin, BatchEntry, ProducerStates
@@ -36,6 +52,8 @@ _APPEND_TIME = "LogAppendTime"
 # So far that the sum with any time of day is still an int64.
 _FAR_AHEAD_MS = 1 << 62
 _CLIENT = AppendOrigin.CLIENT
+# No batch of this size is too large for the loop, whatever its codec.
+_QUICK_BYTES = min(LOOP_BATCH_BYTES)
 # What a producer repeats was under way a moment ago, and so lies near the end.
 _LOOK_BACK_BYTES = 1 << 20
 
@@ -75,6 +93,7 @@ class Appending:
         self._rule = RollRule(
             segment_bytes=settings.segment_bytes, segment_ms=settings.max_segment_ms
         )
+        self._validates = settings.validates_records
         self._stamps_append_time = settings.message_timestamp_type == _APPEND_TIME
         # The keys of a compacted topic's records are looked at, so none of its batches is ordinary.
         self._ordinary_bytes = (
@@ -91,10 +110,11 @@ class Appending:
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin,
+        may_defer: bool,
     ) -> Appended:
         """Append one batch, which is stamped in place with its offset and epoch."""
         if origin is _CLIENT:
-            header = self._checked_header(batch, now_ms)
+            batch, header = self._validated(batch, now_ms, may_defer)
         else:
             header = read_header(batch)
             check_crc(batch, header)
@@ -105,15 +125,40 @@ class Appending:
                 return _repeated(duplicate)
         return self._write_stamped(batch, header, leader_epoch, now_ms)
 
-    def _checked_header(self, batch: bytearray | memoryview, now_ms: int) -> BatchHeader:
-        """The header of a client's batch, or the reason against it."""
+    def _validated(
+        self, batch: bytearray | memoryview, now_ms: int, may_defer: bool
+    ) -> tuple[bytearray | memoryview, BatchHeader]:
+        """A client's batch as it is to be appended, with its header, or the reason against it."""
+        settings = self._settings
+        limit_bytes = DEFAULT_LIMIT_BYTES
+        if may_defer and self._validates:
+            if len(batch) > _QUICK_BYTES and needs_preparation(batch, settings):
+                raise ValidationDeferred(f"a batch of {len(batch)} bytes")
+            limit_bytes = LOOP_UNPACKED_BYTES
         header = ordinary_header(
-            batch, self._ordinary_bytes, now_ms - self._before_ms, now_ms + self._after_ms
+            batch,
+            self._ordinary_bytes,
+            now_ms - self._before_ms,
+            now_ms + self._after_ms,
+            self._validates,
         )
-        if header is None:
-            header = read_header(batch)
-            check_client_batch(batch, header, settings=self._settings, now_ms=now_ms)
-        return header
+        try:
+            if header is None:
+                header = read_header(batch)
+                verdict = check_client_batch(
+                    batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
+                )
+            elif self._validates and header.attributes & CODEC_MASK:
+                verdict = check_batch_records(
+                    batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
+                )
+            else:
+                return batch, header
+        except DecompressionBomb as bomb:
+            if limit_bytes == DEFAULT_LIMIT_BYTES:
+                raise
+            raise ValidationDeferred(str(bomb)) from bomb
+        return corrected(batch, header, verdict, settings)
 
     def as_prepared(self, prepared: PreparedBatch, leader_epoch: int, now_ms: int) -> Appended:
         """Append a client's batch whose records were opened, where needed, before."""

@@ -20,7 +20,12 @@ from headwater.model.failures import (
 from headwater.model.setting_kinds import LONG_MAX
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.header import Buffer
-from headwater.records.preparation import PreparedBatch, may_need_preparation, needs_preparation
+from headwater.records.preparation import (
+    PreparedBatch,
+    always_needs_preparation,
+    may_need_preparation,
+    needs_preparation,
+)
 from headwater.storage import producer_replay, producer_snapshot
 from headwater.storage.appending import Appended, Appending
 from headwater.storage.compaction.job import CleanedGroup
@@ -82,7 +87,9 @@ class PartitionLog:
         """Take new settings at once, as far as they do not concern how a segment is made."""
         self.settings = settings
         self._may_need_preparation = may_need_preparation(settings)
-        self._takes_its_time = settings.flush_messages < LONG_MAX or self._may_need_preparation
+        self._takes_its_time = settings.flush_messages < LONG_MAX or always_needs_preparation(
+            settings
+        )
         self._appending.configure(settings)
         self.body.home.configure(settings)
 
@@ -116,21 +123,27 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        may_defer: bool = False,
     ) -> Appended:
-        """Append one batch, which is stamped in place with its offset and epoch."""
+        """Append one batch, which is stamped in place with its offset and epoch.
+
+        With `may_defer`, `ValidationDeferred` if the batch is rather to be prepared on a thread.
+        """
         if self.failure is not None:
             raise self.failure
         try:
-            return self._appending.as_leader(batch, leader_epoch, now_ms, origin)
+            return self._appending.as_leader(batch, leader_epoch, now_ms, origin, may_defer)
         except StorageError as error:
             self._events.failed(error)
             raise
 
-    def needs_preparation(self, batch: Buffer) -> bool:
+    def needs_preparation(self, batch: Buffer, *, is_waiting: bool = False) -> bool:
         """Whether a client's batch is to be prepared on a thread, by `prepare_batch`, before it is
-        appended. On most topics none is, which costs next to nothing to know.
+        appended. One that waits for its turn anyway is, whenever it has to be decompressed.
         """
-        return self._may_need_preparation and needs_preparation(batch, self.settings)
+        return self._may_need_preparation and needs_preparation(
+            batch, self.settings, is_waiting=is_waiting
+        )
 
     def append_prepared(
         self, prepared: PreparedBatch, *, leader_epoch: int, now_ms: int
@@ -266,7 +279,7 @@ class PartitionLog:
 
     @property
     def takes_its_time(self) -> bool:
-        """Whether an append may have to wait: for a flush, or for a thread that opens its batch."""
+        """Whether most appends have to wait: for a flush, or for a thread that opens the batch."""
         return self._takes_its_time
 
     def roll(self, now_ms: int) -> None:

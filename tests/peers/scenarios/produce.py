@@ -1,15 +1,18 @@
 """Produce: what is taken, what is refused and with which words, and what lies in the log then."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from headwater.model.ids import NO_TOPIC_ID, TopicId
 from headwater.records.building import build_batch
 from headwater.records.checksum import write_crc
+from headwater.records.compression import compress
 from headwater.records.control import ControlType, build_marker
-from headwater.records.header import Codec, TimestampType
+from headwater.records.header import HEADER_BYTES, Codec, TimestampType, read_header
 from headwater.records.record import Record
+from headwater.records.sealing import seal_batch
+from headwater.records.varints import write_varint
 from headwater.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -114,6 +117,120 @@ def damaged_batches(lab: Lab) -> None:
     lab.show("delete horizon flag", produce(topic, _with(good, 22, b"\x40")), BY_NAME)
     lab.show("unused flag", produce(topic, _with(good, 21, b"\x01")), BY_NAME)
     lab.show("the log", fetch_all(topic), BY_NAME)
+
+
+def invalid_records(lab: Lab) -> None:
+    """Batches whose header and CRC are right and whose records are not."""
+    good = bytes(build_batch(lab.records("a", "b", "c")))
+    first_bytes = good[HEADER_BYTES] // 2 + 1
+    damages: dict[str, Callable[[bytes], bytes]] = {
+        "a record cut": lambda plain: plain[:-1],
+        "a byte left over": lambda plain: plain + b"\0",
+        "a record left over": lambda plain: plain + plain[:first_bytes],
+        "a record missing": lambda plain: plain[first_bytes:],
+        "a length beyond the batch": lambda plain: write_varint(1_000_000) + plain[1:],
+        "a key beyond the batch": lambda plain: plain[:4] + write_varint(1_000_000) + plain[5:],
+        "a negative header count": lambda plain: (
+            plain[: first_bytes - 1] + b"\1" + plain[first_bytes:]
+        ),
+        "a header without a key": lambda plain: (
+            _lengthened(plain[:first_bytes], b"\x02\x01\x01") + plain[first_bytes:]
+        ),
+        "no records": lambda plain: plain[:0],
+    }
+    for codec in Codec:
+        topic = lab.topic(codec.name.lower())
+        for label, damage in damages.items():
+            batch = _repacked(good, codec, damage(good[HEADER_BYTES:]))
+            lab.show(f"{codec.name}: {label}", produce(topic, batch), BY_NAME)
+        lab.show(f"{codec.name}: the log", fetch_all(topic), BY_NAME)
+
+
+def invalid_record_lengths(lab: Lab) -> None:
+    """A record whose length does not fit what it holds."""
+    good = bytes(build_batch(lab.records("a", "b", "c")))
+    plain = good[HEADER_BYTES:]
+    for codec in Codec:
+        topic = lab.topic(codec.name.lower())
+        for label, shift in (("too small", -2), ("too large", 2)):
+            batch = _repacked(good, codec, bytes([plain[0] + shift]) + plain[1:])
+            lab.show(f"{codec.name}: {label}", produce(topic, batch), BY_NAME)
+
+
+def invalid_streams(lab: Lab) -> None:
+    """Compressed records that cannot be decompressed."""
+    for codec in Codec:
+        if codec is Codec.NONE:
+            continue
+        topic = lab.topic(codec.name.lower())
+        good = build_batch(lab.records(*(f"value {number}" for number in range(50))), codec=codec)
+        packed = good[HEADER_BYTES:]
+        header = read_header(good)
+        half = seal_batch(header, packed[: len(packed) // 2])
+        lab.show(f"{codec.name}: half a stream", produce(topic, half), BY_NAME)
+        zeros = seal_batch(header, packed[:30] + bytes(10) + packed[40:])
+        lab.show(f"{codec.name}: zeros within", produce(topic, zeros), BY_NAME)
+        lab.show(f"{codec.name}: nothing", produce(topic, seal_batch(header, b"")), BY_NAME)
+        lab.show(f"{codec.name}: the log", fetch_all(topic), BY_NAME)
+
+
+def counts_that_lie(lab: Lab) -> None:
+    for codec in Codec:
+        topic = lab.topic(codec.name.lower())
+        good = build_batch(lab.records("a", "b"), codec=codec)
+        header = read_header(good)
+        for count in (1, 3, 1_000, 2**31 - 1):
+            claimed = header._replace(record_count=count, last_offset_delta=count - 1)
+            batch = seal_batch(claimed, good[HEADER_BYTES:])
+            lab.show(f"{codec.name}: {count}", produce(topic, batch), BY_NAME)
+        lab.show(f"{codec.name}: the log", fetch_all(topic), BY_NAME)
+
+
+def timestamps_within(lab: Lab) -> None:
+    """Timestamps that the header does not tell."""
+    hour_ms = 3_600_000
+    now_ms = lab.start_ms + hour_ms
+    for codec in Codec:
+        topic = lab.topic(
+            codec.name.lower(),
+            message_timestamp_before_max_ms="600000",
+            message_timestamp_after_max_ms="600000",
+        )
+        old = build_batch(
+            [
+                Record(key=b"k", value=b"v", timestamp=each)
+                for each in (now_ms, now_ms - hour_ms, now_ms)
+            ],
+            codec=codec,
+        )
+        lab.show(f"{codec.name}: an old one amid new ones", produce(topic, old), BY_NAME)
+        new = build_batch(lab.records("a", "b", at_ms=hour_ms), codec=codec)
+        claimed = read_header(new)._replace(max_timestamp=now_ms + 50)
+        batch = seal_batch(claimed, new[HEADER_BYTES:])
+        lab.show(f"{codec.name}: a wrong largest one", produce(topic, batch), BY_NAME)
+        lab.show(f"{codec.name}: the log", fetch_all(topic), BY_NAME)
+
+
+def keys_and_timestamps(lab: Lab) -> None:
+    """Which of two mistakes is told."""
+    hour_ms = 3_600_000
+    topic = lab.topic(
+        cleanup_policy="compact",
+        message_timestamp_before_max_ms="600000",
+        message_timestamp_after_max_ms="600000",
+    )
+    now_ms = lab.start_ms + hour_ms
+    old = Record(key=b"k", value=b"v", timestamp=lab.start_ms)
+    keyless = Record(key=None, value=b"v", timestamp=now_ms)
+    both = Record(key=None, value=b"v", timestamp=lab.start_ms)
+    for codec in (Codec.NONE, Codec.LZ4):
+        for label, records in (
+            ("a late one and a keyless one", [old, keyless]),
+            ("a keyless one and a late one", [keyless, old]),
+            ("one that is both", [both]),
+        ):
+            batch = build_batch(records, codec=codec)
+            lab.show(f"{codec.name}: {label}", produce(topic, batch), BY_NAME)
 
 
 def several_batches_or_none(lab: Lab) -> None:
@@ -317,6 +434,17 @@ def _with(batch: bytes, position: int, content: bytes, *, seal: bool = True) -> 
     if seal:
         write_crc(changed, 0, len(changed))
     return bytes(changed)
+
+
+def _repacked(batch: bytes, codec: Codec, plain: bytes) -> bytes:
+    """The batch with other records, under a codec."""
+    return seal_batch(read_header(batch)._replace(attributes=codec), compress(codec, plain))
+
+
+def _lengthened(record: bytes, tail: bytes) -> bytes:
+    """A record of less than 64 bytes whose header count is replaced by a tail."""
+    body = record[1:-1] + tail
+    return write_varint(len(body)) + body
 
 
 def _marker(lab: Lab) -> bytes:

@@ -1,5 +1,8 @@
 """Which batches are prepared off the loop, and that preparing one judges it as an append does."""
 
+import random
+from dataclasses import replace
+
 import pytest
 
 from headwater.model.failures import (
@@ -14,6 +17,7 @@ from headwater.records.building import build_batch
 from headwater.records.checksum import check_crc
 from headwater.records.header import Codec, read_header
 from headwater.records.preparation import (
+    LOOP_BATCH_BYTES,
     PreparedBatch,
     check_prepared,
     may_need_preparation,
@@ -28,6 +32,7 @@ PLAIN = TopicSettings()
 COMPACTED = TopicSettings(cleanup_policy=("compact",))
 ZSTD = TopicSettings(compression_type="zstd")
 UNPACKED = TopicSettings(compression_type="uncompressed")
+UNVALIDATED = TopicSettings(headwater_record_validation_enable=False)
 
 
 def batch_of(
@@ -61,6 +66,23 @@ def test_a_batch_is_prepared_where_an_append_would_unpack_or_pack_records(
     """PV-5, CP-8"""
     assert needs_preparation(batch_of(codec), settings) is is_needed
     assert may_need_preparation(settings) or not is_needed
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_large_batch_is_validated_on_a_thread(codec: Codec) -> None:
+    noise = random.Random(1).randbytes(LOOP_BATCH_BYTES[codec])
+    large = batch_of(codec, value=noise)
+    assert needs_preparation(large, PLAIN)
+    assert not needs_preparation(large, UNVALIDATED)
+    assert needs_preparation(large, replace(UNVALIDATED, cleanup_policy=("compact",)))
+    assert not needs_preparation(batch_of(codec), PLAIN)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_compressed_batch_that_waits_for_its_turn_is_validated_on_a_thread(codec: Codec) -> None:
+    batch = batch_of(codec)
+    assert needs_preparation(batch, PLAIN, is_waiting=True) is (codec is not Codec.NONE)
+    assert not needs_preparation(batch, UNVALIDATED, is_waiting=True)
 
 
 @pytest.mark.parametrize("settings", [ZSTD, COMPACTED])
@@ -113,6 +135,8 @@ def test_settings_that_changed_since_are_asked_again() -> None:
     """PV-1, PV-3, CP-8"""
     prepared = prepare(batch_of(key=None), ZSTD)
     check_prepared(prepared, ZSTD, now_ms=NOW_MS)
+    # Time goes on while a batch is prepared, and is no reason to judge it again.
+    check_prepared(prepared, ZSTD, now_ms=NOW_MS - 10**9)
     with pytest.raises(InvalidRecord):
         check_prepared(prepared, COMPACTED, now_ms=NOW_MS)
     with pytest.raises(BatchTooLarge):
@@ -120,4 +144,4 @@ def test_settings_that_changed_since_are_asked_again() -> None:
     with pytest.raises(BatchListTooLarge):
         check_prepared(prepared, TopicSettings(segment_bytes=50), now_ms=NOW_MS)
     with pytest.raises(InvalidTimestamp):
-        check_prepared(prepared, ZSTD, now_ms=NOW_MS - 10**9)
+        check_prepared(prepared, PLAIN, now_ms=NOW_MS - 10**9)

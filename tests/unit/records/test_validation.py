@@ -1,5 +1,7 @@
 """What a broker refuses, and under which name."""
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.model.errors import ErrorCode
@@ -30,6 +32,7 @@ NOW_MS = 1_700_000_000_000
 PLAIN = TopicSettings()
 COMPACTED = TopicSettings(cleanup_policy=("compact",))
 APPEND_TIME = TopicSettings(message_timestamp_type="LogAppendTime")
+UNVALIDATED = TopicSettings(headwater_record_validation_enable=False)
 NARROW = TopicSettings(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
 
 
@@ -138,10 +141,10 @@ def test_a_large_batch_is_refused_without_a_look_for_the_guilty() -> None:
     assert refused.value.record_indexes == ()
 
 
-def test_what_cannot_be_read_is_refused_without_a_look_for_the_guilty() -> None:
+def test_without_validation_what_cannot_be_read_is_refused_by_its_header() -> None:
     batch = altered(build_batch([record_at(NOW_MS - 10_000)]), attributes=Codec.SNAPPY)
     with pytest.raises(InvalidTimestamp) as refused:
-        check(batch, NARROW)
+        check(batch, replace(NARROW, headwater_record_validation_enable=False))
     assert refused.value.record_indexes == ()
 
 
@@ -202,11 +205,16 @@ def test_a_compacted_topic_refuses_null_keys(codec: Codec) -> None:
         check(batch, COMPACTED)
 
 
-def test_a_compacted_topic_refuses_records_that_cannot_be_read() -> None:
+def test_only_validation_finds_records_that_cannot_be_read() -> None:
     broken = seal_batch(read_header(GOOD), GOOD[61:-1])
-    check(broken, PLAIN)
-    with pytest.raises(CorruptBatch):
-        check(broken, COMPACTED)
+    check(broken, UNVALIDATED)
+    for settings in (
+        PLAIN,
+        COMPACTED,
+        replace(COMPACTED, headwater_record_validation_enable=False),
+    ):
+        with pytest.raises(InvalidRecord):
+            check(broken, settings)
 
 
 @pytest.mark.parametrize("source", Codec)

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 import pytest
 
 from headwater.model.errors import ErrorCode
+from headwater.model.failures import InvalidRecord
 from headwater.records.building import build_batch
-from headwater.records.header import Codec
+from headwater.records.checksum import write_crc
+from headwater.records.header import HEADER_BYTES, Codec, read_header
 from headwater.records.record import Record
+from headwater.records.sealing import seal_batch
+from headwater.replication.preparing import Ready, append_in_turn
 from headwater.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -18,6 +22,7 @@ from headwater.wire.messages.produce import (
 )
 from tests.sim.broker_lab import START_MS, BrokerLab, Sent
 from tests.sim.held_executor import HeldExecutor
+from tests.sim.transaction_client import LabProducer
 
 
 def lab_with(executor: HeldExecutor, **configs: str) -> BrokerLab:
@@ -119,3 +124,126 @@ def test_a_producer_that_waits_for_nothing_is_cut_off_when_its_batch_is_refused(
     bad = send(lab, batch(b"2", Codec.ZSTD, key=None), acks=0)
     executor.finish()
     assert bad.peer.is_closed
+
+
+# Validation: small batches on the loop, large ones on a thread.
+
+
+def noise_batch(number: int, codec: Codec, size: int) -> bytes:
+    return batch(random.Random(number).randbytes(size), codec)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("seed", range(5))
+def test_large_and_small_batches_keep_their_order(seed: int, acks: int) -> None:
+    """While a large one is validated on a thread, the small ones behind it wait."""
+    dice = random.Random(seed)
+    executor = HeldExecutor(dice)
+    lab = lab_with(executor)
+    sent = [
+        send(lab, noise_batch(number, codec, size), acks=acks)
+        for number, (codec, size) in enumerate(
+            [(Codec.NONE, 10)]
+            + [(dice.choice(list(Codec)), dice.choice((10, 100_000))) for _ in range(20)]
+        )
+    ]
+    assert sent[0].is_answered
+    assert not all(each.is_answered for each in sent)
+    executor.finish()
+    assert [results(each)[0].base_offset for each in sent] == list(range(21))
+
+
+@pytest.mark.parametrize("codec", [each for each in Codec if each is not Codec.NONE])
+def test_a_small_batch_is_validated_at_once(codec: Codec) -> None:
+    lab = lab_with(HeldExecutor(random.Random(1)))
+    assert results(send(lab, batch(b"small", codec)))[0].base_offset == 0
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_small_batch_that_decompresses_far_goes_to_a_thread(codec: Codec, acks: int) -> None:
+    executor = HeldExecutor(random.Random(1))
+    lab = lab_with(executor)
+    sent = send(lab, batch(bytes(1_500_000), codec), acks=acks)
+    behind = send(lab, batch(b"behind", Codec.NONE), acks=acks)
+    assert not sent.is_answered
+    assert not behind.is_answered
+    executor.finish()
+    assert [results(each)[0].base_offset for each in (sent, behind)] == [0, 1]
+
+
+def test_a_refusal_of_a_thread_holds_no_memory() -> None:
+    """A traceback would keep what its frames hold until the next collection of cycles."""
+    bad = bytearray(noise_batch(1, Codec.LZ4, 100_000))
+    bad[70:80] = bytes(10)
+    write_crc(bad, 0, len(bad))
+    refusals: list[Ready] = []
+    executor = HeldExecutor(random.Random(1))
+    lab = lab_with(executor)
+    lab.produce("t", b"opens the log")
+    hosted = lab.broker.partitions.find("t", 0)
+    assert hosted is not None
+    append_in_turn(
+        hosted,
+        hosted.opened(),
+        bad,
+        executor=executor,
+        now_ms=START_MS,
+        then=refusals.append,
+    )
+    executor.finish()
+    (refusal,) = refusals
+    assert isinstance(refusal, InvalidRecord)
+    assert (refusal.__traceback__, refusal.__cause__, refusal.__context__) == (None, None, None)
+
+
+def test_without_validation_nothing_is_decompressed() -> None:
+    lab = lab_with(HeldExecutor(random.Random(1)), headwater_record_validation_enable="false")
+    bad = bytearray(noise_batch(1, Codec.LZ4, 100_000))
+    bad[70:80] = bytes(10)
+    write_crc(bad, 0, len(bad))
+    assert results(send(lab, bytes(bad)))[0].error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("validation", ["true", "false"])
+def test_a_claim_of_two_thousand_million_records_takes_no_offset(
+    codec: Codec, validation: str
+) -> None:
+    lab = lab_with(HeldExecutor(random.Random(1)), headwater_record_validation_enable=validation)
+    claim = 2**31 - 1
+    small = batch(b"v", codec)
+    header = read_header(small)._replace(record_count=claim, last_offset_delta=claim - 1)
+    lie = seal_batch(header, small[HEADER_BYTES:])
+    (refused,) = results(send(lab, lie))
+    assert refused.error_code is ErrorCode.INVALID_RECORD
+    assert results(send(lab, small))[0].base_offset == 0
+
+
+class PackingProducer(LabProducer):
+    """Sends zeros, which decompress far."""
+
+    def batch(self, value: bytes, sequence: int) -> memoryview:
+        content = build_batch(
+            [Record(key=b"k", value=value * 1_000_000, timestamp=START_MS)],
+            codec=Codec.ZSTD,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        return memoryview(bytearray(content))
+
+
+def test_transactional_batches_keep_their_order_when_threads_validate_them() -> None:
+    """TX-13: pipelined batches of one producer, in a transaction that the first one opens."""
+    executor = HeldExecutor(random.Random(2))
+    lab = BrokerLab({"transaction.state.log.num.partitions": "3"}, executor=executor)
+    lab.create("t", 2)
+    producer = PackingProducer(lab)
+    assert producer.begin() is ErrorCode.NONE
+    sent = [producer.send("t", sequence, value=b"\0") for sequence in range(3)]
+    assert not any(each.is_answered for each in sent)
+    executor.finish()
+    assert [results(each)[0].error_code for each in sent] == [ErrorCode.NONE] * 3
+    assert [results(each)[0].base_offset for each in sent] == [0, 1, 2]

@@ -28,6 +28,7 @@ from headwater.model.failures import (
     ProtocolError,
     RecordsRefused,
     SequenceRefused,
+    ValidationDeferred,
 )
 from headwater.model.ids import TopicId
 from headwater.model.requester import Requester
@@ -99,7 +100,10 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
         return None
     try:
         appended = log.append_as_leader(
-            records, leader_epoch=hosted.state.leader_epoch, now_ms=broker.clock.now_ms()
+            records,
+            leader_epoch=hosted.state.leader_epoch,
+            now_ms=broker.clock.now_ms(),
+            may_defer=True,
         )
     except HeadwaterError:
         return None
@@ -223,7 +227,12 @@ def _put(
     elif hosted.waiting or log.needs_preparation(records):
         _put_in_turn(broker, hosted, log, data.index, records, answers, answers.place())
     else:
-        answers.put(_append(hosted, log, data.index, records, answers, now_ms))
+        try:
+            answer = _append(hosted, log, data.index, records, answers, now_ms, may_defer=True)
+        except ValidationDeferred:
+            _put_in_turn(broker, hosted, log, data.index, records, answers, answers.place())
+        else:
+            answers.put(answer)
 
 
 def _put_transactional(
@@ -242,8 +251,12 @@ def _put_transactional(
             _put_in_turn(broker, hosted, log, index, records, answers, place, batch)
             return
         now_ms = broker.clock.now_ms()
-        ready = _append_ready(hosted, index, records, answers, now_ms, batch)
-        answers.fill(place, ready)
+        try:
+            ready = _append_ready(hosted, index, records, answers, now_ms, batch, may_defer=True)
+        except ValidationDeferred:
+            _put_in_turn(broker, hosted, log, index, records, answers, place, batch)
+        else:
+            answers.fill(place, ready)
 
     def refuse_batch(code: ErrorCode) -> None:
         answers.fill(place, answers.refused(index, code, _UNVERIFIED.get(code)))
@@ -275,7 +288,7 @@ def _put_in_turn(
         hosted,
         log,
         bytearray(records),
-        executor=broker.executor,
+        executor=broker.validation_executor,
         now_ms=broker.clock.now_ms(),
         then=append,
     )
@@ -288,6 +301,8 @@ def _append_ready(
     answers: ProduceAnswers,
     now_ms: int,
     batch: TransactionalBatch | None,
+    *,
+    may_defer: bool = False,
 ) -> PartitionProduceResponse:
     """Append a batch that has waited: meanwhile its partition may have gone, or its leadership."""
     log, refusal = hosted.log, hosted.refuse()
@@ -299,7 +314,7 @@ def _append_ready(
         return _refused(ready, log, index, answers)
     if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
         return answers.refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
-    return _append(hosted, log, index, ready, answers, now_ms, batch)
+    return _append(hosted, log, index, ready, answers, now_ms, batch, may_defer=may_defer)
 
 
 def _append(
@@ -310,7 +325,10 @@ def _append(
     answers: ProduceAnswers,
     now_ms: int,
     transactional: TransactionalBatch | None = None,
+    *,
+    may_defer: bool = False,
 ) -> PartitionProduceResponse:
+    """Append a batch. With `may_defer`, `ValidationDeferred` if a thread has to validate it."""
     epoch = hosted.leader_epoch
     try:
         if transactional is not None:
@@ -319,8 +337,12 @@ def _append(
             appended = log.append_prepared(batch, leader_epoch=epoch, now_ms=now_ms)
             size_bytes = batch.header.size_bytes
         else:
-            appended = log.append_as_leader(batch, leader_epoch=epoch, now_ms=now_ms)
+            appended = log.append_as_leader(
+                batch, leader_epoch=epoch, now_ms=now_ms, may_defer=may_defer
+            )
             size_bytes = len(batch)
+    except ValidationDeferred:
+        raise
     except HeadwaterError as error:
         return _refused(error, log, index, answers)
     answer = PartitionProduceResponse(

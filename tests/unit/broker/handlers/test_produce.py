@@ -238,7 +238,7 @@ def test_one_batch_is_answered_alike_by_the_short_way_and_by_the_long_one(
         {"base_offset": 1},
         {"record_count": 2},
         {"attributes": 0x20},
-        {"max_timestamp": START_MS * 2},
+        {"base_timestamp": START_MS * 2},
         {"magic": 1},
     ],
 )
