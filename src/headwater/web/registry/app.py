@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headwater.web.registry.refusals import INVALID_VERSION, Refusal
+from headwater.web.registry.refusals import Refusal, invalid_version
 from headwater.web.registry.store import SchemaStore
 from headwater.web.requests import (
     BodyBrokeOff,
@@ -33,6 +34,8 @@ _JSON_TYPES: Final = (V1, "application/vnd.schemaregistry+json", "application/js
 _GENERIC: Final = "application/octet-stream"
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 _INT_MAX: Final = 2**31 - 1
+_DIGITS_MAX: Final = 20
+_ACCEPT_MORE: Final = "confluent-accept-unknown-properties"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +44,10 @@ class Call:
 
     store: SchemaStore
     parts: Sequence[str]
-    query: dict[str, str]
+    query: QueryParams
     body: Any
+    accepts_more: bool = False
+    """Whether the client accepts properties that older clients do not know, such as GUIDs."""
 
     def is_set(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
@@ -55,14 +60,13 @@ class Call:
 
     def version(self, text: str) -> int:
         """A version's number; -1 for the latest."""
-        if text.strip().lower() in ("latest", "-1"):
+        stripped = text.strip()
+        if stripped.lower() in ("latest", "-1"):
             return -1
-        if not text.strip().isdecimal() or not 1 <= int(text) <= _INT_MAX:
-            raise Refusal(
-                INVALID_VERSION,
-                f"'{text}' is no version: that is a number from 1 on, or latest",
-            )
-        return int(text)
+        number = read_number(stripped)
+        if not number:
+            raise invalid_version(text)
+        return number
 
     def page(self, found: Sequence[Any]) -> Sequence[Any]:
         """The part of a list that `offset` and `limit` ask for."""
@@ -78,6 +82,13 @@ class Call:
             return max(int(text), -1) if name == "limit" else max(int(text), 0)
         except ValueError:
             raise Refusal(404, "HTTP 404 Not Found") from None
+
+
+def read_number(text: str) -> int | None:
+    """A number as the interface has them, up to 2^31-1; None for all else."""
+    if not text.isdecimal() or len(text) > _DIGITS_MAX or int(text) > _INT_MAX:
+        return None
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +150,14 @@ class _Door:
             if handler is None:
                 raise Refusal(405, "HTTP 405 Method Not Allowed")
             body = await _body(request) if method in ("POST", "PUT") else None
-            query = dict(request.query_params)
-            return await handler(Call(store=self._store, parts=parts, query=query, body=body))
+            call = Call(
+                store=self._store,
+                parts=parts,
+                query=request.query_params,
+                body=body,
+                accepts_more=request.headers.get(_ACCEPT_MORE, "").lower() == "true",
+            )
+            return await handler(call)
         raise Refusal(404, "HTTP 404 Not Found")
 
 
