@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headwater.web.guard import HEADERS, Forbidden, Guard
 from headwater.web.registry.refusals import Refusal, invalid_version
 from headwater.web.registry.store import SchemaStore
 from headwater.web.requests import (
@@ -36,6 +37,7 @@ _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 _INT_MAX: Final = 2**31 - 1
 _DIGITS_MAX: Final = 20
 _ACCEPT_MORE: Final = "confluent-accept-unknown-properties"
+_GUARD: Final = Guard(service="registry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +111,16 @@ class Path:
     handlers: dict[str, Handler]
 
 
-def application(store: SchemaStore, paths: Sequence[Path]) -> Starlette:
+def application(store: SchemaStore, paths: Sequence[Path], guard: Guard = _GUARD) -> Starlette:
     """An ASGI application that answers from a store."""
-    door = _Door(store, paths)
+    door = _Door(store, paths, guard)
     return Starlette(routes=[Route("/{path:path}", door.answer, methods=[*_METHODS, "HEAD"])])
 
 
 class _Door:
-    def __init__(self, store: SchemaStore, paths: Sequence[Path]) -> None:
+    def __init__(self, store: SchemaStore, paths: Sequence[Path], guard: Guard) -> None:
         self._store = store
+        self._guard = guard
         self._paths = paths
         self._under_way = 0
 
@@ -125,6 +128,7 @@ class _Door:
         accepted = _answer_type(request.headers.get("accept"))
         media_type = accepted or V1
         try:
+            self._check_source(request)
             if accepted is None:
                 raise Refusal(406, "HTTP 406 Not Acceptable")
             if self._under_way >= REQUESTS_MAX:
@@ -138,6 +142,16 @@ class _Door:
         except Refusal as refusal:
             told = {"error_code": refusal.error_code, "message": refusal.message}
             return _response(refusal.status, told, media_type)
+
+    def _check_source(self, request: Request) -> None:
+        """Refuse what a page of another site asks for."""
+        try:
+            self._guard.check_host(request.headers.get("host"))
+            self._guard.check_reader(request.headers)
+            if request.method not in ("GET", "HEAD"):
+                self._guard.check_origin(request.headers)
+        except Forbidden as error:
+            raise Refusal(403, str(error)) from None
 
     async def _answered(self, request: Request) -> Any:
         given = path_parts(request)
@@ -173,7 +187,8 @@ def _answer_type(accepted: str | None) -> str | None:
 
 
 async def _body(request: Request) -> Any:
-    kind = request.headers.get("content-type", V1).partition(";")[0].strip().lower()
+    # Pages of other sites can send a body without a type, but none of these types.
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (*_JSON_TYPES, _GENERIC):
         raise Refusal(415, "HTTP 415 Unsupported Media Type")
     try:
@@ -198,4 +213,4 @@ def _response(status: int, answer: Any, media_type: str) -> Response:
     else:
         content = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
     # Names with half a surrogate pair can be sent as JSON, but are no UTF-8.
-    return Response(content.encode("utf-8", "replace"), status, media_type=media_type)
+    return Response(content.encode("utf-8", "replace"), status, HEADERS, media_type)
