@@ -69,6 +69,11 @@ class Judge:
     def reads(self, reader: Any, writer: Any) -> str:
         return self._ask("reads", _line(reader), _line(writer))
 
+    def reasons(self, reader: Any, writer: Any) -> list[str]:
+        return [
+            each for each in self._ask("reasons", _line(reader), _line(writer)).split(";") if each
+        ]
+
     def _ask(self, *parts: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -122,3 +127,17 @@ def test_who_reads_whose_records_is_judged_alike(judge: Judge, pair: tuple[Any, 
         return
     found = unreadable(reader=parse(reader).root, writer=parse(writer).root)
     assert ("INCOMPATIBLE" if found else "COMPATIBLE") == judge.reads(reader, writer), found
+
+
+@_ONE_JUDGE
+@given(pair=schemas.flatmap(lambda schema: st.tuples(st.just(schema), edited(schema))))
+def test_why_one_cannot_read_another_is_told_in_the_same_words(
+    judge: Judge, pair: tuple[Any, Any]
+) -> None:
+    """As sets: Avro for Java tells it again where the same types meet twice."""
+    writer, reader = map(json.dumps, pair)
+    if "refused" in (_ours(writer), _ours(reader)):
+        return
+    found = unreadable(reader=parse(reader).root, writer=parse(writer).root)
+    ours = {f"{each.kind} {each.path} {each.reason}" for each in found}
+    assert ours == set(judge.reasons(reader, writer))

@@ -96,3 +96,30 @@ def _edited_fields(draw: st.DrawFn, fields: list[dict[str, Any]]) -> list[dict[s
                 kept.append({"name": name, "type": kind})
     added = {"name": "d", "type": "int", "default": 1}
     return [*kept, added] if draw(st.booleans()) else kept
+
+
+_NAMES = ("A", "B", "C", "D")
+
+
+@st.composite
+def unions_of_records(draw: st.DrawFn) -> Schema:
+    """A union of records that name each other, also in circles, and have aliases."""
+    names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
+    branches: list[Schema] = [_linked(draw, names, index) for index in range(len(names))]
+    if draw(st.booleans()):
+        branches.insert(draw(st.integers(0, len(branches))), draw(_primitives))
+    return branches
+
+
+def _linked(draw: st.DrawFn, names: list[str], index: int) -> Schema:
+    kinds: list[Schema] = [*draw(st.lists(_primitives, min_size=1, max_size=2))]
+    # Only what is defined by then can be named: records before this one, and itself.
+    defined = names[: index + 1]
+    kinds += [draw(st.sampled_from(defined)), ["null", draw(st.sampled_from(defined))]]
+    kinds.append(["null", *draw(st.lists(st.sampled_from(defined), max_size=3, unique=True))])
+    fields = [
+        _field(name, draw(st.sampled_from(kinds)), draw(st.booleans()))
+        for name in draw(st.lists(st.sampled_from("abc"), max_size=3, unique=True))
+    ]
+    aliases = draw(st.lists(st.sampled_from(_NAMES), max_size=2, unique=True))
+    return {"type": "record", "name": names[index], "aliases": aliases, "fields": fields}

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from headwater.web.registry.avro_compatibility import unreadable
 from headwater.web.registry.avro_schema import parse
 from headwater.web.registry.avro_text import canonical, normalized
-from tests.property.avro_schemas import Schema, edited, schemas
+from tests.property.avro_reference import reads
+from tests.property.avro_schemas import Schema, edited, schemas, unions_of_records
 
 
 @settings(max_examples=300, deadline=None)
@@ -34,6 +35,21 @@ def test_what_is_called_compatible_is_read(pair: tuple[Schema, Schema]) -> None:
         with suppress(UnicodeDecodeError):
             fastavro.schemaless_reader(data, written, wanted)
             assert not data.read()
+
+
+_pairs_of_unions = st.tuples(unions_of_records(), unions_of_records())
+_edited_pairs = schemas.flatmap(lambda schema: st.tuples(st.just(schema), edited(schema)))
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(_pairs_of_unions | _edited_pairs)
+def test_the_verdict_is_that_of_the_plainest_form_of_the_rules(pair: tuple[Schema, Schema]) -> None:
+    reader, writer = (_parsed(each) for each in pair)
+    assume(reader is not None and writer is not None)
+    found = unreadable(reader=reader.root, writer=writer.root)
+    expected = reads(reader.root, writer.root)
+    event("readable" if expected else "unreadable")
+    assert (not found) == expected, found
 
 
 @settings(max_examples=200, deadline=None)

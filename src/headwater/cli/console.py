@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from headwater.cli.door import DoorConfig, Listen, door_of
+from headwater.cli.door import DoorConfig, Hosts, Listen, door_of
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -50,10 +50,7 @@ def start(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A name that it goes by, such as that of a proxy."),
-    ] = None,
+    host: Hosts = None,
     command_config: CommandConfig = None,
     option: Annotated[
         list[str] | None,
@@ -79,11 +76,10 @@ def start(
         told = registry_settings(command_config)
         options = ConsoleOptions(
             bootstrap=bootstrap,
-            door=door_of(settings_in(config), listen, DEFAULT_LISTEN),
+            door=door_of(settings_in(config), listen, DEFAULT_LISTEN, hosts=host or ()),
             registry_url=registry or told.get(URL),
             registry_settings=told,
             metrics=tuple(metrics or ()),
-            hosts=tuple(host or ()),
             allows_changes=changes,
             client_settings={
                 # What a file says to producers only is of no use here.

@@ -25,6 +25,16 @@ DoorConfig = Annotated[
     ),
 ]
 
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host",
+        metavar="NAME",
+        help="A name with a dot that clients reach it by, such as that of a proxy, or *.example. "
+        "May be repeated.",
+    ),
+]
+
 
 def door_of(
     settings: Mapping[str, str],
@@ -32,12 +42,13 @@ def door_of(
     default: str,
     *,
     others_known: Collection[str] = (),
+    hosts: Collection[str] = (),
 ) -> "Door":
     """The port that was asked for. `InvalidSetting` says what is wrong."""
     from headwater.web.door_settings import Door, read_door_settings
 
     chosen, others = read_door_settings(settings)
-    door = Door.of(chosen, listen, default)
+    door = Door.of(chosen, listen, default, hosts)
     for name in others:
         if name not in others_known:
             typer.echo(f"headwater: {name} is ignored: it is of no use here", err=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headwater.cli.door import DoorConfig, Listen, door_of
+from headwater.cli.door import DoorConfig, Hosts, Listen, door_of
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -85,6 +85,7 @@ def start(
     bootstrap: Brokers = None,
     listen: Listen = None,
     config: DoorConfig = None,
+    host: Hosts = None,
     command_config: CommandConfig = None,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="How long a write may take.")
@@ -101,7 +102,7 @@ def start(
         given = settings_in(config)
         client = _client(given, bootstrap, command_config)
         known = [name for name in given if name.removeprefix(_KAFKASTORE) in client]
-        door = door_of(given, listen, DEFAULT_LISTEN, others_known=known)
+        door = door_of(given, listen, DEFAULT_LISTEN, others_known=known, hosts=host or ())
         asyncio.run(_run(client, door, timeout))
     except ImportError as error:
         _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")

@@ -9,7 +9,7 @@ What a reader would get wrong: an address without a scheme is `https` as soon as
 store. Whoever has set one does not mean to be read on the way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
@@ -42,6 +42,8 @@ class DoorSettings(ListenerSslSettings):
     authentication_realm: str = setting(text(), "headwater")
     authentication_roles: tuple[str, ...] = setting(names(), (ANY_ROLE,))
     headwater_authentication_users_file: str | None = setting(optional(text()), None)
+    host_name: str | None = setting(optional(text()), None)
+    headwater_allowed_hosts: tuple[str, ...] = setting(names(), ())
 
     @property
     def has_key(self) -> bool:
@@ -84,9 +86,17 @@ class Door:
     # None asks nobody who they are.
     users: Users | None = None
     realm: str = "headwater"
+    hosts: frozenset[str] = frozenset()
+    """Names that clients may reach it by, beside addresses and names without a dot."""
 
     @classmethod
-    def of(cls, settings: DoorSettings, listen: str | None, default: str) -> Self:
+    def of(
+        cls,
+        settings: DoorSettings,
+        listen: str | None,
+        default: str,
+        hosts: Collection[str] = (),
+    ) -> Self:
         """Reads stores and users. `InvalidSetting` says what is wrong."""
         is_tls, address = settings.address(listen, default)
         return cls(
@@ -94,6 +104,16 @@ class Door:
             context=listener_context(settings) if is_tls else None,
             users=_users(settings),
             realm=settings.authentication_realm,
+            hosts=frozenset(
+                name.strip().lower().rstrip(".")
+                for name in (
+                    *hosts,
+                    *settings.headwater_allowed_hosts,
+                    settings.host_name or "",
+                    address.rpartition(":")[0],
+                )
+                if name.strip()
+            ),
         )
 
     @property

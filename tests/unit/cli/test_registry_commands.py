@@ -43,7 +43,7 @@ def test_schemas_are_registered_listed_shown_checked_and_deleted(url: str, tmp_p
     file.write_text(PRICED, encoding="utf-8")
     checked = run(url, "check", "tea-value", str(file))
     assert checked.exit_code == 1
-    assert "no field price" in checked.stdout
+    assert "The field 'price' at path '/fields/1'" in checked.stdout
     refused = run(url, "register", "tea-value", str(file))
     assert refused.exit_code == 1
     assert "40901" in refused.stderr
@@ -74,7 +74,7 @@ def test_json_schemas_are_registered_and_checked_with_their_type(url: str, tmp_p
     checked = run(url, "check", "json-value", str(file), "--type", "json")
     assert checked.exit_code == 1
     assert "TYPE_CHANGED" in checked.stdout
-    assert "AVRO" in run(url, "check", "json-value", "-", given=TEA).stdout
+    assert "different schema type" in run(url, "check", "json-value", "-", given=TEA).stdout
     wrong = run(url, "register", "json-value", str(file), "--reference", "leaf.json")
     assert wrong.exit_code == 2
     for subject in ("json-value", "leaf"):
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(url: str) -> None:
     result = run(url, "versions", "nothing")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        "headwater: There is no subject 'nothing' (error code 40401)"
+        "headwater: Subject 'nothing' not found. (error code 40401)"
     ]
 
 

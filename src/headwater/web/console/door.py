@@ -30,6 +30,7 @@ from headwater.web.console.pages.frame import Frame, failure_page
 from headwater.web.console.records import RawBytes
 from headwater.web.console.refusals import Refusal, bad_request, refusal_for
 from headwater.web.console.tailing import TailWish
+from headwater.web.guard import HEADERS, Guard
 from headwater.web.requests import (
     BodyBrokeOff,
     BodyTooLarge,
@@ -91,29 +92,30 @@ class _Door:
         self._console = console
         self._paths = paths
         self._assets = assets
+        self._guard = Guard(service="console", hosts=console.hosts)
         self._under_way = 0
 
     async def answer(self, request: Request) -> Response:
         given = path_parts(request)
         is_api = given[0] == API
         try:
-            guard.check_host(request.headers.get("host"), self._console.hosts)
+            self._guard.check_host(request.headers.get("host"))
             if given[0] == "assets" and request.method in ("GET", "HEAD"):
                 return self._assets.answer(given[1:], request.headers.get("if-none-match"))
             if given == ["healthz"]:
                 return Response("ok\n", media_type="text/plain")
-            guard.check_reader(request.headers)
+            self._guard.check_reader(request.headers)
             response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
         except HeadwaterError as error:
             response = self._refused(refusal_for(error), is_api=is_api)
-        response.headers.update({**guard.HEADERS, "Cache-Control": "no-store"})
+        response.headers.update({**HEADERS, "Cache-Control": "no-store"})
         return response
 
     async def answer_to_a_failure(self, request: Request, _: Exception) -> Response:
         """What no handler has foreseen is a fault of the console's; it says no more than that."""
         refusal = Refusal(500, "The console has failed at this. Its log says how.")
         response = self._refused(refusal, is_api=path_parts(request)[0] == API)
-        response.headers.update({**guard.HEADERS, "Cache-Control": "no-store"})
+        response.headers.update({**HEADERS, "Cache-Control": "no-store"})
         return response
 
     async def _within_bounds(self, request: Request, given: list[str], is_api: bool) -> Response:
@@ -172,7 +174,7 @@ class _Door:
         self, request: Request, parts: list[str], path: Path, is_api: bool
     ) -> Response:
         assert path.change is not None
-        guard.check_origin(request.headers)
+        self._guard.check_origin(request.headers)
         if self._console.is_read_only:
             raise Refusal(403, "This console only reads. Start it with --changes to change things.")
         call = await self._filled_call(request, parts, is_api=is_api)

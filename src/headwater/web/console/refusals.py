@@ -18,6 +18,7 @@ from headwater.client.errors import (
 from headwater.client.retrying import said_before
 from headwater.client.schema_registry import RegistryUnreachable, SchemaNotFound
 from headwater.model.failures import HeadwaterError
+from headwater.web.guard import Forbidden
 
 _GONE = (UnknownTopicOrPartition, GroupIdNotFound, SchemaNotFound)
 _FORBIDDEN = (
@@ -52,6 +53,8 @@ def refusal_for(error: HeadwaterError) -> Refusal:
     """What a client raised, as an answer over HTTP."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, Forbidden):
+        return Refusal(403, str(error))
     if isinstance(error, SomeFailed):
         return refusal_for(next(iter(error.errors.values())))
     if isinstance(error, _GONE):

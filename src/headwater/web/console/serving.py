@@ -12,13 +12,13 @@ from headwater.web.console.assets import Assets
 from headwater.web.console.connections import Connections
 from headwater.web.console.context import Console
 from headwater.web.console.door import REQUESTS_MAX, application
-from headwater.web.console.guard import is_loopback
 from headwater.web.console.paths import PATHS
 from headwater.web.console.record_search import RecordSearches
 from headwater.web.console.survey import FRESH_MS, Remembered, survey_of
 from headwater.web.console.tailing import TAILS_MAX, Tails
 from headwater.web.console.throughput import MetricsWatch
 from headwater.web.door_settings import Door
+from headwater.web.guard import is_loopback
 from headwater.web.serving import HttpPort
 
 _CONNECTIONS_MAX: Final = 4 * (REQUESTS_MAX + TAILS_MAX)
@@ -35,8 +35,6 @@ class ConsoleOptions:
     registry_url: str | None = None
     registry_settings: Mapping[str, object] = field(default_factory=dict)
     metrics: Sequence[str] = ()
-    hosts: Sequence[str] = ()
-    """Names that it goes by, beside its addresses."""
     allows_changes: bool | None = None
     """None: as long as only this machine reaches it."""
     client_settings: Mapping[str, object] = field(default_factory=dict)
@@ -75,7 +73,7 @@ async def serve(
             clock=clock,
             token=SystemDice().bytes(_TOKEN_BYTES).hex(),
             is_read_only=not allows_changes,
-            hosts=frozenset(each.lower() for each in options.hosts),
+            hosts=options.door.hosts,
         )
         watching = asyncio.create_task(watch.run())
         try:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headwater.web.registry.refusals import INVALID_VERSION, Refusal
+from headwater.web.guard import HEADERS, Forbidden, Guard
+from headwater.web.registry.refusals import Refusal, invalid_version
 from headwater.web.registry.store import SchemaStore
 from headwater.web.requests import (
     BodyBrokeOff,
@@ -33,6 +35,9 @@ _JSON_TYPES: Final = (V1, "application/vnd.schemaregistry+json", "application/js
 _GENERIC: Final = "application/octet-stream"
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 _INT_MAX: Final = 2**31 - 1
+_DIGITS_MAX: Final = 20
+_ACCEPT_MORE: Final = "confluent-accept-unknown-properties"
+_GUARD: Final = Guard(service="registry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +46,10 @@ class Call:
 
     store: SchemaStore
     parts: Sequence[str]
-    query: dict[str, str]
+    query: QueryParams
     body: Any
+    accepts_more: bool = False
+    """Whether the client accepts properties that older clients do not know, such as GUIDs."""
 
     def is_set(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
@@ -55,14 +62,13 @@ class Call:
 
     def version(self, text: str) -> int:
         """A version's number; -1 for the latest."""
-        if text.strip().lower() in ("latest", "-1"):
+        stripped = text.strip()
+        if stripped.lower() in ("latest", "-1"):
             return -1
-        if not text.strip().isdecimal() or not 1 <= int(text) <= _INT_MAX:
-            raise Refusal(
-                INVALID_VERSION,
-                f"'{text}' is no version: that is a number from 1 on, or latest",
-            )
-        return int(text)
+        number = read_number(stripped)
+        if not number:
+            raise invalid_version(text)
+        return number
 
     def page(self, found: Sequence[Any]) -> Sequence[Any]:
         """The part of a list that `offset` and `limit` ask for."""
@@ -78,6 +84,13 @@ class Call:
             return max(int(text), -1) if name == "limit" else max(int(text), 0)
         except ValueError:
             raise Refusal(404, "HTTP 404 Not Found") from None
+
+
+def read_number(text: str) -> int | None:
+    """A number as the interface has them, up to 2^31-1; None for all else."""
+    if not text.isdecimal() or len(text) > _DIGITS_MAX or int(text) > _INT_MAX:
+        return None
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +111,16 @@ class Path:
     handlers: dict[str, Handler]
 
 
-def application(store: SchemaStore, paths: Sequence[Path]) -> Starlette:
+def application(store: SchemaStore, paths: Sequence[Path], guard: Guard = _GUARD) -> Starlette:
     """An ASGI application that answers from a store."""
-    door = _Door(store, paths)
+    door = _Door(store, paths, guard)
     return Starlette(routes=[Route("/{path:path}", door.answer, methods=[*_METHODS, "HEAD"])])
 
 
 class _Door:
-    def __init__(self, store: SchemaStore, paths: Sequence[Path]) -> None:
+    def __init__(self, store: SchemaStore, paths: Sequence[Path], guard: Guard) -> None:
         self._store = store
+        self._guard = guard
         self._paths = paths
         self._under_way = 0
 
@@ -114,6 +128,7 @@ class _Door:
         accepted = _answer_type(request.headers.get("accept"))
         media_type = accepted or V1
         try:
+            self._check_source(request)
             if accepted is None:
                 raise Refusal(406, "HTTP 406 Not Acceptable")
             if self._under_way >= REQUESTS_MAX:
@@ -128,6 +143,16 @@ class _Door:
             told = {"error_code": refusal.error_code, "message": refusal.message}
             return _response(refusal.status, told, media_type)
 
+    def _check_source(self, request: Request) -> None:
+        """Refuse what a page of another site asks for."""
+        try:
+            self._guard.check_host(request.headers.get("host"))
+            self._guard.check_reader(request.headers)
+            if request.method not in ("GET", "HEAD"):
+                self._guard.check_origin(request.headers)
+        except Forbidden as error:
+            raise Refusal(403, str(error)) from None
+
     async def _answered(self, request: Request) -> Any:
         given = path_parts(request)
         method = "GET" if request.method == "HEAD" else request.method
@@ -139,8 +164,14 @@ class _Door:
             if handler is None:
                 raise Refusal(405, "HTTP 405 Method Not Allowed")
             body = await _body(request) if method in ("POST", "PUT") else None
-            query = dict(request.query_params)
-            return await handler(Call(store=self._store, parts=parts, query=query, body=body))
+            call = Call(
+                store=self._store,
+                parts=parts,
+                query=request.query_params,
+                body=body,
+                accepts_more=request.headers.get(_ACCEPT_MORE, "").lower() == "true",
+            )
+            return await handler(call)
         raise Refusal(404, "HTTP 404 Not Found")
 
 
@@ -156,7 +187,8 @@ def _answer_type(accepted: str | None) -> str | None:
 
 
 async def _body(request: Request) -> Any:
-    kind = request.headers.get("content-type", V1).partition(";")[0].strip().lower()
+    # Pages of other sites can send a body without a type, but none of these types.
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (*_JSON_TYPES, _GENERIC):
         raise Refusal(415, "HTTP 415 Unsupported Media Type")
     try:
@@ -181,4 +213,4 @@ def _response(status: int, answer: Any, media_type: str) -> Response:
     else:
         content = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
     # Names with half a surrogate pair can be sent as JSON, but are no UTF-8.
-    return Response(content.encode("utf-8", "replace"), status, media_type=media_type)
+    return Response(content.encode("utf-8", "replace"), status, HEADERS, media_type)

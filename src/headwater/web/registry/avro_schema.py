@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from headwater.web.registry.refusals import Refusal, invalid_schema
+from headwater.web.registry.refusals import Refusal, invalid_schema_of_type
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEPTH_MAX: Final = 100
+_DEFAULT_STEPS_MAX: Final = 1_000_000
 _ORDERS: Final = ("ascending", "descending", "ignore")
 _RESERVED: Final = frozenset(
     ["doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"]
@@ -103,13 +104,16 @@ class Record(Named):
 Avro = Primitive | Array | MapOf | Union | Fixed | Enum | Record
 
 
-def parse(text: str, known: Mapping[str, Named] | None = None) -> "Parsed":
-    """Read a schema. `known` has the types that it may name without defining them."""
+def parse(text: str, names: dict[str, Named] | None = None) -> "Parsed":
+    """Read a schema. `names` has the types that it may use without defining them, and gets its own.
+
+    One dict grows from schema to schema, as a copy for each of many references would take long.
+    """
     try:
         given = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise invalid_schema(f"Invalid schema, which is no JSON: {error}") from error
-    reading = _Reading(dict(known or {}))
+        raise _bad(f"not JSON: {error}") from error
+    reading = _Reading({} if names is None else names)
     root = reading.read(given, "", 0)
     return Parsed(root, reading.names)
 
@@ -131,6 +135,7 @@ class _Reading:
 
     def __init__(self, names: dict[str, Named]) -> None:
         self.names = names
+        self._default_steps = 0
 
     def read(self, given: Any, namespace: str, depth: int) -> Avro:
         if depth > _DEPTH_MAX:
@@ -253,8 +258,50 @@ class _Reading:
             record.fields.append(found)
         # Only now, because a default may be a value of the record itself.
         for each_field in record.fields:
-            _check_default(each_field, name)
+            self._check_default(each_field, name)
         return record
+
+    def _check_default(self, of: Field, record: Name) -> None:
+        if of.has_default and not self._fits(of.default, of.type):
+            what = f"{record}.{of.name} is no {type_name(of.type)}"
+            raise _bad(f"the default of {what}: {_shown(of.default)}")
+
+    def _fits(self, value: Any, kind: Avro) -> bool:
+        self._default_steps += 1
+        if self._default_steps > _DEFAULT_STEPS_MAX:
+            # Many small defaults of one large type would take as long as both multiplied.
+            raise _bad("the defaults are too large to be checked")
+        match kind:
+            case Primitive():
+                return _fits_primitive(value, kind.kind)
+            case Union():
+                return any(self._fits(value, branch) for branch in kind.branches)
+            case Array():
+                return isinstance(value, list) and all(
+                    self._fits(each, kind.items) for each in value
+                )
+            case MapOf():
+                return isinstance(value, dict) and all(
+                    self._fits(each, kind.values) for each in value.values()
+                )
+            case Enum():
+                return self._is_symbol(value, kind)
+            case Fixed():
+                return isinstance(value, str)
+            case Record():
+                return isinstance(value, dict) and all(
+                    self._is_filled(value, each) for each in kind.fields
+                )
+
+    def _is_filled(self, value: dict[str, Any], field: Field) -> bool:
+        if field.name in value:
+            return self._fits(value[field.name], field.type)
+        self._default_steps += 1
+        return field.has_default
+
+    def _is_symbol(self, value: Any, kind: Enum) -> bool:
+        self._default_steps += len(kind.symbols) // 100
+        return value in kind.symbols
 
     def _field(self, given: Any, namespace: str, depth: int) -> Field:
         if not isinstance(given, dict) or "type" not in given:
@@ -297,36 +344,6 @@ def type_name(kind: Avro) -> str:
             return "union"
         case _:
             return str(kind.name)
-
-
-def _check_default(of: Field, record: Name) -> None:
-    if of.has_default and not _fits(of.default, of.type):
-        raise _bad(
-            f"the default of {record}.{of.name} is no {type_name(of.type)}: {_shown(of.default)}"
-        )
-
-
-def _fits(value: Any, kind: Avro) -> bool:
-    match kind:
-        case Primitive():
-            return _fits_primitive(value, kind.kind)
-        case Union():
-            return any(_fits(value, branch) for branch in kind.branches)
-        case Array():
-            return isinstance(value, list) and all(_fits(each, kind.items) for each in value)
-        case MapOf():
-            return isinstance(value, dict) and all(
-                _fits(each, kind.values) for each in value.values()
-            )
-        case Enum():
-            return value in kind.symbols
-        case Fixed():
-            return isinstance(value, str)
-        case Record():
-            return isinstance(value, dict) and all(
-                _fits(value[each.name], each.type) if each.name in value else each.has_default
-                for each in kind.fields
-            )
 
 
 def _fits_primitive(value: Any, kind: str) -> bool:
@@ -397,4 +414,4 @@ def _shown(given: Any) -> str:
 
 
 def _bad(reason: str) -> Refusal:
-    return invalid_schema(f"Invalid schema: {reason}")
+    return invalid_schema_of_type("AVRO", reason)

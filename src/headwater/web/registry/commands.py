@@ -9,20 +9,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headwater.web.registry.refusals import (
-    INCOMPATIBLE_SCHEMA,
     INVALID_COMPATIBILITY,
     INVALID_MODE,
-    INVALID_SUBJECT,
-    REFERENCE_EXISTS,
-    SUBJECT_NOT_SOFT_DELETED,
-    SUBJECT_SOFT_DELETED,
-    VERSION_NOT_SOFT_DELETED,
-    VERSION_SOFT_DELETED,
     Refusal,
+    id_taken,
+    incompatible_schema,
+    invalid_compatibility,
+    invalid_mode,
     invalid_schema,
+    invalid_subject,
+    not_in_mode,
     not_permitted,
+    reference_exists,
     subject_not_found,
+    subject_not_soft_deleted,
+    subject_soft_deleted,
     version_not_found,
+    version_not_soft_deleted,
+    version_soft_deleted,
 )
 from headwater.web.registry.resolving import Resolved, Submitted, complaints, resolve
 from headwater.web.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, State, identity
@@ -59,8 +63,13 @@ class Decision:
     answer: Any
 
 
-def register(state: State, subject: str, given: Submitted, *, normalize: bool = False) -> Decision:
-    """A schema gets an id, and becomes the next version of a subject."""
+def register(
+    state: State, subject: str, given: Submitted, *, normalize: bool = False, force: bool = False
+) -> Decision:
+    """Give a schema an id and make it the next version of a subject.
+
+    `force` leaves the compatibility check out. The answer is the version as it is registered.
+    """
     _check_subject(subject)
     _check_register_mode(state, subject, given)
     resolved = resolve(state, given, normalize=normalize or state.normalizes(subject))
@@ -69,8 +78,8 @@ def register(state: State, subject: str, given: Submitted, *, normalize: bool = 
     if given.version == 0 and is_new:
         for each in reversed(state.versions(subject)):
             if identity(each) == resolved.identity:
-                return Decision((), {"id": each.id})
-    if state.mode_of(subject) != "IMPORT":
+                return Decision((), each)
+    if state.mode_of(subject) != "IMPORT" and not force:
         _check_compatible(state, subject, resolved)
     every = state.versions(subject, deleted=True)
     version = _version_to_give(state, subject, given, every)
@@ -95,7 +104,7 @@ def register(state: State, subject: str, given: Submitted, *, normalize: bool = 
         and each.version < version
         and not state.referrers(subject, each.version, deleted=True)
     ]
-    return Decision((*replaced, Entry(_key(value), value)), {"id": schema_id})
+    return Decision((*replaced, Entry(_key(value), value)), value)
 
 
 def _version_to_give(state: State, subject: str, given: Submitted, every: list[SchemaValue]) -> int:
@@ -103,7 +112,7 @@ def _version_to_give(state: State, subject: str, given: Submitted, every: list[S
     if given.version <= 0:
         return following
     if given.version != following and state.mode_of(subject) != "IMPORT":
-        raise invalid_schema(f"Version {given.version} is not the one that follows, {following}")
+        raise invalid_schema("Version is not one more than previous version")
     return given.version
 
 
@@ -111,59 +120,48 @@ def _check_subject(subject: str) -> None:
     has_control = any(ord(each) < 32 or ord(each) == 127 for each in subject)
     # What begins like this is a context of Confluent's, which is not served.
     if not subject.strip() or has_control or subject.startswith(":") or len(subject) > _SUBJECT_MAX:
-        raise Refusal(INVALID_SUBJECT, f"'{subject}' cannot be the name of a subject")
+        raise invalid_subject(subject)
 
 
 def _check_register_mode(state: State, subject: str, given: Submitted) -> None:
     _check_writable(state, subject)
     mode = state.mode_of(subject)
     if given.id >= 0 and mode != "IMPORT":
-        raise not_permitted(f"Only in mode IMPORT may an id be given, and {subject} is not")
+        raise not_in_mode(subject, "is not in import mode")
     if given.id < 0 and mode != "READWRITE":
-        raise not_permitted(f"In mode {mode}, {subject} takes no new schemas without an id")
+        raise not_in_mode(subject, "is not in read-write mode")
 
 
 def _check_writable(state: State, subject: str | None) -> None:
     if state.mode_of(subject).startswith("READONLY"):
-        what = "the registry" if subject is None else subject
-        raise not_permitted(f"Nothing of {what} can be changed, since its mode is read-only")
+        raise not_in_mode(subject, "is in read-only mode")
 
 
 def _check_compatible(state: State, subject: str, resolved: Resolved) -> None:
     found = complaints(state, resolved, state.versions(subject), state.level_of(subject))
     if found:
-        raise Refusal(
-            INCOMPATIBLE_SCHEMA,
-            f'The schema is incompatible with an earlier one of subject "{subject}", '
-            f"details: [{'; '.join(found)}]",
-        )
+        raise incompatible_schema(subject, found)
 
 
 def _check_id(state: State, schema_id: int, resolved: Resolved) -> None:
     known = state.schemas.get(schema_id)
     if known is not None and identity(known) != resolved.identity:
-        raise not_permitted(f"Another schema has the id {schema_id} already")
+        raise id_taken(schema_id)
 
 
 def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision:
     if not state.has(subject, deleted=True):
         raise subject_not_found(subject)
     if not permanent and not state.has(subject):
-        raise Refusal(
-            SUBJECT_SOFT_DELETED,
-            f"'{subject}' is deleted softly already; permanent=true deletes it for good",
-        )
+        raise subject_soft_deleted(subject)
     _check_writable(state, subject)
     versions = state.versions(subject, deleted=permanent)
     for each in versions:
         referrers = state.referrers(subject, each.version, deleted=permanent)
         if any(other.subject != subject for other in referrers):
-            raise _referred(each)
+            raise reference_exists(subject, each.version)
     if permanent and any(not each.is_deleted for each in versions):
-        raise Refusal(
-            SUBJECT_NOT_SOFT_DELETED,
-            f"'{subject}' must be deleted softly before it is deleted for good",
-        )
+        raise subject_not_soft_deleted(subject)
     numbers = [each.version for each in versions]
     if not permanent:
         value = {"subject": subject, "version": numbers[-1]}
@@ -180,23 +178,15 @@ def delete_version(state: State, subject: str, version: int, *, permanent: bool)
         if version == -1 and state.has(subject):
             found = state.versions(subject)[-1]
         if found.is_deleted:
-            raise Refusal(
-                VERSION_SOFT_DELETED,
-                f"Version {found.version} of '{subject}' is deleted softly already; "
-                "permanent=true deletes it for good",
-            )
+            raise version_soft_deleted(subject, found.version)
     _check_writable(state, subject)
     if state.referrers(subject, found.version, deleted=permanent):
-        raise _referred(found)
+        raise reference_exists(subject, found.version)
     if not permanent:
         deleted = replace(found, is_deleted=True)
         return Decision((Entry(_key(found), deleted),), found.version)
     if not found.is_deleted:
-        raise Refusal(
-            VERSION_NOT_SOFT_DELETED,
-            f"Version {found.version} of '{subject}' must be deleted softly before it is deleted "
-            "for good",
-        )
+        raise version_not_soft_deleted(subject, found.version)
     is_last = len(state.versions(subject, deleted=True)) == 1
     others = _without_settings(state, subject) if is_last else []
     return Decision((Entry(_key(found), None), *others), found.version)
@@ -213,13 +203,6 @@ def version_of(state: State, subject: str, version: int, *, deleted: bool = Fals
         if each.version == version:
             return each
     raise version_not_found(version)
-
-
-def _referred(version: SchemaValue) -> Refusal:
-    return Refusal(
-        REFERENCE_EXISTS,
-        f"Other schemas refer to version {version.version} of {version.subject}",
-    )
 
 
 def _without_settings(state: State, subject: str) -> list[Entry]:
@@ -243,7 +226,7 @@ def set_config(state: State, subject: str | None, body: dict[str, Any]) -> Decis
     if body.get("normalize") is not None:
         changed["normalize"] = body["normalize"] is True
     if not changed:
-        raise _invalid_level()
+        raise invalid_compatibility()
     _check_writable(state, subject)
     named = {} if subject is None else {"subject": subject}
     value = {**named, **state.configs.get(subject, {}), **changed}
@@ -256,13 +239,8 @@ def set_config(state: State, subject: str | None, body: dict[str, Any]) -> Decis
 def _level(given: Any) -> str:
     level = str(given).upper()
     if level not in LEVELS:
-        raise _invalid_level()
+        raise invalid_compatibility()
     return level
-
-
-def _invalid_level() -> Refusal:
-    known = ", ".join(level.lower() for level in LEVELS)
-    return Refusal(INVALID_COMPATIBILITY, f"A compatibility level is one of {known}")
 
 
 def delete_config(state: State, subject: str | None) -> Decision:
@@ -287,7 +265,9 @@ def set_mode(state: State, subject: str | None, body: dict[str, Any], *, force: 
         _check_subject(subject)
     mode = str(body.get("mode") or "").upper()
     if mode not in MODES:
-        raise Refusal(INVALID_MODE, f"A mode is one of {', '.join(MODES)}")
+        if mode == "FORWARD":
+            raise Refusal(INVALID_MODE, "Forward mode is not served here")
+        raise invalid_mode()
     named = {} if subject is None else {"subject": subject}
     entry = Entry(ModeKey(subject), {**named, "mode": mode})
     answer = {"mode": mode}
@@ -295,13 +275,11 @@ def set_mode(state: State, subject: str | None, body: dict[str, Any], *, force: 
         return Decision((entry,), answer)
     concerned = sorted(state.subjects) if subject is None else [subject]
     if any(state.has(each) for each in concerned):
-        raise not_permitted(
-            "Mode IMPORT begins only where there are no subjects; force=true insists"
-        )
+        raise not_permitted("Cannot import since found existing subjects")
     left = [each for name in concerned for each in state.versions(name, deleted=True)]
     for each in left:
         if state.referrers(each.subject, each.version, deleted=True):
-            raise _referred(each)
+            raise reference_exists(each.subject, each.version)
     gone = [Entry(_key(each), None) for each in left]
     clear = Entry(ClearSubjectKey(subject), named)
     return Decision((*gone, clear, entry), answer)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headwater.web.registry.json_arrays import check_arrays
+from headwater.web.registry.json_descriptions import description
 from headwater.web.registry.json_objects import check_objects
 from headwater.web.registry.json_schema import (
     Anything,
@@ -34,10 +35,12 @@ from headwater.web.registry.json_schema import (
     type_name,
 )
 from headwater.web.registry.json_values import check_numbers, check_texts, check_values
-from headwater.web.registry.refusals import invalid_schema
+from headwater.web.registry.refusals import invalid_schema_of_type
 
 COMPLAINTS_MAX: Final = 50
-_PAIRS_MAX: Final = 100_000
+STEPS_MAX: Final = 1_000_000
+# A pair that is compared for the first time; one that is only met again counts as one step.
+_PAIR_STEPS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,13 @@ class Incompatibility:
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.path}: {self.reason}"
+
+    def described(self, *, reader: str, writer: str) -> str:
+        """As Confluent's registry words it, and then our reason."""
+        text = description(self.kind, self.path, reader=reader, writer=writer) or self.reason
+        return (
+            f"{{errorType:\"{self.kind}\", description:\"{text}', additionalInfo:'{self.reason}'}}"
+        )
 
 
 def narrowed(*, old: Json, new: Json) -> list[Incompatibility]:
@@ -69,7 +79,7 @@ class _Tally:
     taken_for_good: set[tuple[int, int]] = field(default_factory=set)
     failed: dict[tuple[int, int], Sequence[Incompatibility]] = field(default_factory=dict)
     """With what failed first, and its place in the pair."""
-    pairs: int = 0
+    steps: int = 0
 
 
 @dataclass(slots=True)
@@ -88,12 +98,13 @@ class Comparing:
         told = len(self.found)
         if told >= (1 if self._is_trial else COMPLAINTS_MAX) or before is after:
             return
+        self.count(1)
         pair = (id(before), id(after))
         for each in self._tally.failed.get(pair, ()):
             self.say(each.kind, path + each.path, each.reason)
         if pair in self._tally.failed or pair in self._tally.taken_for_good:
             return
-        self._count()
+        self.count(_PAIR_STEPS)
         self._tally.taken_for_good.add(pair)
         self._added.append(pair)
         self._compare(before, after, path)
@@ -119,10 +130,12 @@ class Comparing:
     def say(self, kind: str, path: str, reason: str) -> None:
         self.found.append(Incompatibility(kind=kind, path=path, reason=reason))
 
-    def _count(self) -> None:
-        self._tally.pairs += 1
-        if self._tally.pairs > _PAIRS_MAX:
-            raise invalid_schema("Invalid schema: it has too many parts to compare them all")
+    def count(self, steps: int) -> None:
+        self._tally.steps += steps
+        if self._tally.steps > STEPS_MAX:
+            raise invalid_schema_of_type(
+                "JSON", "there are too many pairs of parts to compare with an earlier version"
+            )
 
     def _compare(self, old: Target, new: Target, path: str) -> None:
         if isinstance(old, Combined) or isinstance(new, Combined):
@@ -145,6 +158,7 @@ class Comparing:
             case Values(), Values():
                 check_values(self, old, new, path)
             case Object(), Object():
+                self.count(len(old.properties) + len(new.properties) + len(new.required))
                 check_objects(self, old, new, path)
             case Array(), Array():
                 check_arrays(self, old, new, path)
@@ -216,6 +230,7 @@ class Comparing:
 
     def _unmatched(self, old: Combined, new: Combined) -> str | None:
         """Why the parts do not match, if they do not."""
+        self.count(len(old.parts) * len(new.parts))
         edges = [[self.fits(before, after) for after in new.parts] for before in old.parts]
         partners = _matching(edges)
         if len(partners) == min(len(old.parts), len(new.parts)):

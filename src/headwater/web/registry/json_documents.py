@@ -4,6 +4,7 @@ What a reader would get wrong: nothing is ever fetched. A `$ref` leads into the 
 a schema of this registry that the request names as a reference; all else is a mistake.
 """
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -99,7 +100,7 @@ class Documents:
         return _pointed(resource, unquote(fragment))
 
     def _index(self, document: Place) -> None:
-        for place in _subschemas(document, 0):
+        for place in _subschemas(document):
             if place.base != document.base:
                 self._resources.setdefault(place.base, place)
             for anchor in _anchors_of(place):
@@ -121,18 +122,21 @@ def entered(place: Place, value: Any) -> Place:
     return _entered(value, place.base, place.draft)
 
 
-def _subschemas(place: Place, depth: int) -> Iterator[Place]:
-    if depth > _DEPTH_MAX:
-        raise RecursionError
-    if isinstance(place.value, dict):
-        here = entered(place, place.value)
-        yield here
-        for key, inner in place.value.items():
-            if key not in _DATA:
-                yield from _subschemas(entered(here, inner), depth + 1)
-    elif isinstance(place.value, list):
-        for inner in place.value:
-            yield from _subschemas(entered(place, inner), depth + 1)
+def _subschemas(document: Place) -> Iterator[Place]:
+    """All objects in a document, outer ones first, except those in data."""
+    waiting = [(document, 0)]
+    while waiting:
+        place, depth = waiting.pop()
+        if depth > _DEPTH_MAX:
+            raise RecursionError
+        inside: list[Any] = []
+        if isinstance(place.value, dict):
+            place = entered(place, place.value)
+            yield place
+            inside = [inner for key, inner in place.value.items() if key not in _DATA]
+        elif isinstance(place.value, list):
+            inside = place.value
+        waiting += [(entered(place, inner), depth + 1) for inner in reversed(inside)]
 
 
 def _anchors_of(place: Place) -> Iterator[str]:
@@ -152,13 +156,16 @@ def _pointed(resource: Place, pointer: str) -> Place | None:
         key = raw.replace("~1", "/").replace("~0", "~")
         inside = place.value
         if index == 0 and key == "$defs" and isinstance(inside, dict):
-            inside = {"$defs": {**_dict(inside, "definitions"), **_dict(inside, "$defs")}}
-        if isinstance(inside, dict) and key in inside:
+            # A view, since there can be as many pointers as definitions.
+            inside = {"$defs": ChainMap(_dict(inside, "$defs"), _dict(inside, "definitions"))}
+        if isinstance(inside, dict | ChainMap) and key in inside:
             place = entered(place, inside[key])
         elif isinstance(inside, list) and key.isdecimal() and int(key) < len(inside):
             place = entered(place, inside[int(key)])
         else:
             return None
+    if isinstance(place.value, ChainMap):
+        return entered(place, dict(place.value))
     return place
 
 

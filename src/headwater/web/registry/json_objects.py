@@ -6,6 +6,7 @@ values of it; only a closed object may get new properties, and only an open one 
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from headwater.web.registry.json_patterns import matches
 from headwater.web.registry.json_schema import (
@@ -18,6 +19,8 @@ from headwater.web.registry.json_schema import (
     type_name,
 )
 from headwater.web.registry.json_values import Complaining, check_bound
+
+_PATTERNS_MAX: Final = 200
 
 
 def check_objects(comparing: Complaining, old: Object, new: Object, path: str) -> None:
@@ -41,6 +44,7 @@ def check_objects(comparing: Complaining, old: Object, new: Object, path: str) -
 
 
 def _check_removed(comparing: Complaining, was: Json, new: Object, name: str, where: str) -> None:
+    comparing.count(len(new.patterns))
     if isinstance(meant(was), Nothing):
         return
     for each in _demands(new, name):
@@ -59,6 +63,7 @@ def _check_removed(comparing: Complaining, was: Json, new: Object, name: str, wh
 
 
 def _check_added(comparing: Complaining, old: Object, new: Object, name: str, where: str) -> None:
+    comparing.count(len(old.patterns))
     schema = new.properties[name].schema
     promises = _promises(old, name)
     if any(comparing.fits(each, schema) for each in promises):
@@ -88,6 +93,7 @@ def _check_required(comparing: Complaining, old: Object, new: Object, path: str)
         if name in old.required or (declared is not None and declared.has_default):
             continue
         if declared is not None and name not in old.properties:
+            comparing.count(len(old.patterns))
             is_open = all(isinstance(meant(each), Anything) for each in _promises(old, name))
             kind = "OPEN" if is_open else "UNOPEN"
             if is_open and not isinstance(meant(declared.schema), Anything):
@@ -112,6 +118,7 @@ def _check_patterns(comparing: Complaining, old: Object, new: Object, path: str)
             comparing.check(old.patterns[pattern], schema, where)
             continue
         # What had this name before, whatever allowed it.
+        comparing.count(len(old.properties) + len(old.patterns))
         named = [
             each.schema
             for name, each in old.properties.items()
@@ -162,7 +169,7 @@ def _check_names(comparing: Complaining, old: Json, new: Json, path: str) -> Non
 def _check_dependencies(comparing: Complaining, old: Object, new: Object, path: str) -> None:
     for name, needed in new.dependent_names.items():
         before = old.dependent_names.get(name)
-        missing = [each for each in needed if each not in (before or ())]
+        missing = [each for each in needed if each not in (before or {})]
         if not missing:
             continue
         if before is None:
@@ -198,6 +205,9 @@ def _promises(of: Object, name: str) -> list[Json]:
 
 
 def _told(patterns: Mapping[str, Json], name: str) -> dict[str, bool | None]:
+    if len(patterns) > _PATTERNS_MAX:
+        # Each would be tried with each name, so it is left open which of them match.
+        return dict.fromkeys(patterns)
     return {pattern: matches(pattern, name) for pattern in patterns}
 
 

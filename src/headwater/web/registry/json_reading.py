@@ -26,7 +26,7 @@ from headwater.web.registry.json_schema import (
 )
 from headwater.web.registry.json_text import Shapes
 from headwater.web.registry.json_words import Words, bad, shown
-from headwater.web.registry.refusals import invalid_schema
+from headwater.web.registry.refusals import invalid_schema_of_type
 
 _DEPTH_MAX: Final = 100
 _REFERRING: Final = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -37,7 +37,7 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise invalid_schema(f"Invalid schema, which is no JSON: {error}") from error
+        raise invalid_schema_of_type("JSON", f"not JSON: {error}") from error
 
 
 def _refuse_constant(text: str) -> None:
@@ -77,13 +77,15 @@ class _Reading:
         return self._end_of(root) if isinstance(root, Referral) else root
 
     def _end_of(self, referral: Referral) -> Target:
-        """Where a chain of `$ref`s ends."""
-        seen = set()
+        """Where a chain of `$ref`s ends. All of the chain is settled, so each link counts once."""
+        passed: dict[int, Referral] = {}
         while referral.target is None:
-            if id(referral) in seen:
+            if id(referral) in passed:
                 raise bad("#", "a $ref leads back to itself, and to nothing else")
-            seen.add(id(referral))
+            passed[id(referral)] = referral
             referral = self._chained[id(referral)][1]
+        for each in passed.values():
+            each.target = referral.target
         return referral.target
 
     def read(self, place: Place, path: str, depth: int) -> Json:

@@ -16,6 +16,10 @@ from typing import Final
 Number = int | Decimal
 
 
+Names = Mapping[str, None]
+"""Texts in the order in which they were written, each found at once: lists of them are long."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Anything:
     """Forbids nothing: `true`, or a schema without a word that counts."""
@@ -57,7 +61,7 @@ class Numeric:
 class Values:
     """`enum` and `const`: values, each in the one text that equal ones share."""
 
-    texts: tuple[str, ...]
+    texts: Names
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -91,7 +95,7 @@ class Property:
 class Object:
     is_typed: bool = True
     properties: Mapping[str, Property] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
+    required: Names = field(default_factory=dict)
     patterns: Mapping[str, "Json"] = field(default_factory=dict)
     rest: "Json"
     """What properties must be that are neither named nor match a pattern."""
@@ -99,7 +103,7 @@ class Object:
     names: "Json"
     min_properties: int | None = None
     max_properties: int | None = None
-    dependent_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dependent_names: Mapping[str, Names] = field(default_factory=dict)
     dependent_schemas: Mapping[str, "Json"] = field(default_factory=dict)
 
 

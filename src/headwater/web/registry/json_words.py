@@ -17,6 +17,7 @@ from headwater.web.registry.json_schema import (
     Combined,
     Conditional,
     Json,
+    Names,
     Negated,
     Number,
     Numeric,
@@ -27,7 +28,7 @@ from headwater.web.registry.json_schema import (
     Values,
 )
 from headwater.web.registry.json_text import value_text
-from headwater.web.registry.refusals import Refusal, invalid_schema
+from headwater.web.registry.refusals import Refusal, invalid_schema_of_type
 
 _TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "object")
 _TEXT_WORDS: Final = ("minLength", "maxLength", "pattern")
@@ -62,14 +63,14 @@ class Words:
         found: list[Json] = []
         if "enum" in self.given:
             values = self._list("enum")
-            found.append(Values(tuple(dict.fromkeys(value_text(each) for each in values))))
+            found.append(Values(dict.fromkeys(value_text(each) for each in values)))
         found += [
             self._combined(each) for each in ("allOf", "anyOf", "oneOf") if each in self.given
         ]
         if "not" in self.given:
             found.append(Negated(self._inner("not")))
         if "const" in self.given and self.draft.number > 4:
-            found.append(Values((value_text(self.given["const"]),)))
+            found.append(Values({value_text(self.given["const"]): None}))
         found += self._typed()
         if "if" in self.given and self.draft.number >= 7 and self._has("then", "else"):
             found.append(
@@ -181,8 +182,8 @@ class Words:
             dependent_schemas=schemas,
         )
 
-    def _dependencies(self) -> tuple[dict[str, tuple[str, ...]], dict[str, Json]]:
-        names: dict[str, tuple[str, ...]] = {}
+    def _dependencies(self) -> tuple[dict[str, Names], dict[str, Json]]:
+        names: dict[str, Names] = {}
         schemas: dict[str, Json] = {}
         for name, each in self._mapping("dependencies").items():
             if isinstance(each, list):
@@ -257,15 +258,15 @@ class Words:
             raise self._misshapen(keyword, "a list with something in it")
         return found
 
-    def _names(self, keyword: str) -> tuple[str, ...]:
+    def _names(self, keyword: str) -> Names:
         found = self.given.get(keyword, [])
         # In draft 3 a property said of itself that it is required, and many still write it so.
-        return () if isinstance(found, bool) else self._texts(found, keyword)
+        return {} if isinstance(found, bool) else self._texts(found, keyword)
 
-    def _texts(self, found: Any, keyword: str) -> tuple[str, ...]:
+    def _texts(self, found: Any, keyword: str) -> Names:
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
             raise self._misshapen(keyword, "a list of names")
-        return tuple(dict.fromkeys(found))
+        return dict.fromkeys(found)
 
     def _count(self, keyword: str) -> int | None:
         found = self._number(keyword)
@@ -297,4 +298,4 @@ def shown(given: Any) -> str:
 
 
 def bad(path: str, reason: str) -> Refusal:
-    return invalid_schema(f"Invalid schema: at {path}: {reason}")
+    return invalid_schema_of_type("JSON", f"at {path}: {reason}")

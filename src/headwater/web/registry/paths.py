@@ -3,15 +3,31 @@
 from functools import partial
 from typing import Any, Final
 
+import headwater
 from headwater.web.registry import commands, queries
-from headwater.web.registry.app import Call, Path, Raw
-from headwater.web.registry.refusals import Refusal
+from headwater.web.registry.app import Call, Path, Raw, read_number
+from headwater.web.registry.refusals import (
+    DELETE_CONFIG,
+    DELETE_MODE,
+    DELETE_SUBJECT,
+    DELETE_VERSION,
+    UPDATE_CONFIG,
+    UPDATE_MODE,
+    Refusal,
+)
 from headwater.web.registry.resolving import read_submitted
 from headwater.web.registry.schema_types import SCHEMA_TYPES
 from headwater.web.registry.stored import SchemaValue
 
 _EVERYWHERE: Final = ":*:"
 """How Confluent's clients say: in all contexts. There is only one here."""
+_DEFAULT_CONTEXT: Final = "."
+_IN_DEFAULT_CONTEXT: Final = ":.:"
+"""What may stand before the name of a subject in the default context."""
+_INTERFACE_VERSION: Final = "7.9.0"
+"""The version of Confluent's registry whose interface this is; clients may compare it."""
+_GROUP_ID: Final = "schema-registry"
+"""Confluent's default for what its instances have in common."""
 
 
 async def root(_call: Call) -> Any:
@@ -19,31 +35,40 @@ async def root(_call: Call) -> Any:
 
 
 async def list_subjects(call: Call) -> Any:
-    prefix = call.query.get("subjectPrefix", "").removeprefix(_EVERYWHERE)
     return call.page(
         queries.subjects(
             call.store.state,
-            prefix=prefix,
+            prefix=_prefix(call),
             deleted=call.is_set("deleted"),
-            deleted_only=call.is_set("deletedOnly"),
+            deleted_only=_is_deleted_only(call),
         )
     )
 
 
 async def look_up(call: Call) -> Any:
-    return queries.look_up(
-        call.store.state,
-        call.parts[0],
-        read_submitted(call.json_object),
+    question = partial(
+        queries.look_up,
+        subject=_subject(call),
+        given=read_submitted(call.json_object),
         normalize=call.is_set("normalize"),
         deleted=call.is_set("deleted"),
     )
+    return queries.described(await call.store.ask(question), with_guid=call.accepts_more)
+
+
+async def latest_with_metadata(call: Call) -> Any:
+    wanted = zip(call.query.getlist("key"), call.query.getlist("value"), strict=False)
+    found = queries.latest_with_metadata(
+        call.store.state, _subject(call), dict(wanted), deleted=call.is_set("deleted")
+    )
+    return queries.described(found, with_guid=call.accepts_more)
 
 
 async def delete_subject(call: Call) -> Any:
     permanent = call.is_set("permanent")
     return await call.store.execute(
-        partial(commands.delete_subject, subject=call.parts[0], permanent=permanent)
+        partial(commands.delete_subject, subject=_subject(call), permanent=permanent),
+        DELETE_SUBJECT,
     )
 
 
@@ -51,23 +76,27 @@ async def list_versions(call: Call) -> Any:
     return call.page(
         queries.version_numbers(
             call.store.state,
-            call.parts[0],
+            _subject(call),
             deleted=call.is_set("deleted"),
-            deleted_only=call.is_set("deletedOnly"),
+            deleted_only=_is_deleted_only(call),
+            deleted_as_negative=call.is_set("deletedAsNegative"),
         )
     )
 
 
 async def register(call: Call) -> Any:
-    given = read_submitted(call.json_object)
-    normalize = call.is_set("normalize")
-    return await call.store.execute(
-        partial(commands.register, subject=call.parts[0], given=given, normalize=normalize)
+    command = partial(
+        commands.register,
+        subject=_subject(call),
+        given=read_submitted(call.json_object),
+        normalize=call.is_set("normalize"),
+        force=call.is_set("force"),
     )
+    return queries.registered(await call.store.execute(command), with_guid=call.accepts_more)
 
 
 async def show_version(call: Call) -> Any:
-    return queries.described(_version(call))
+    return queries.described(_version(call), with_guid=call.accepts_more)
 
 
 async def show_version_schema(call: Call) -> Any:
@@ -75,32 +104,40 @@ async def show_version_schema(call: Call) -> Any:
 
 
 async def delete_version(call: Call) -> Any:
-    subject, text = call.parts
-    version = call.version(text)
+    subject, version = _subject(call), call.version(call.parts[1])
     permanent = call.is_set("permanent")
     return await call.store.execute(
-        partial(commands.delete_version, subject=subject, version=version, permanent=permanent)
+        partial(commands.delete_version, subject=subject, version=version, permanent=permanent),
+        DELETE_VERSION,
     )
 
 
 async def referenced_by(call: Call) -> Any:
-    subject, text = call.parts
-    return call.page(queries.referenced_by(call.store.state, subject, call.version(text)))
+    return call.page(
+        queries.referenced_by(
+            call.store.state,
+            _subject(call),
+            call.version(call.parts[1]),
+            deleted=call.is_set("deleted"),
+        )
+    )
 
 
 async def all_schemas(call: Call) -> Any:
     return call.page(
         queries.all_schemas(
             call.store.state,
-            prefix=call.query.get("subjectPrefix", "").removeprefix(_EVERYWHERE),
+            prefix=_prefix(call),
             deleted=call.is_set("deleted"),
             latest_only=call.is_set("latestOnly"),
+            with_guid=call.accepts_more,
         )
     )
 
 
 async def schema_of_id(call: Call) -> Any:
-    answer = queries.schema_part(queries.schema_by_id(call.store.state, _id(call)))
+    found = queries.schema_by_id(call.store.state, _id(call))
+    answer = queries.schema_part(found, with_guid=call.accepts_more)
     return answer | {"maxId": call.store.state.id_max} if call.is_set("fetchMaxId") else answer
 
 
@@ -118,58 +155,95 @@ async def subjects_of_id(call: Call) -> Any:
     return call.page(sorted({each.subject for each in _uses(call)}))
 
 
+async def schema_of_guid(call: Call) -> Any:
+    found = queries.schema_by_guid(call.store.state, call.parts[0])
+    return queries.schema_part(found, with_guid=True)
+
+
+async def ids_of_guid(call: Call) -> Any:
+    try:
+        found = queries.schema_by_guid(call.store.state, call.parts[0])
+    except Refusal:
+        return []
+    return [{"context": _DEFAULT_CONTEXT, "id": found.id}]
+
+
 async def schema_types(_call: Call) -> Any:
     return list(SCHEMA_TYPES)
 
 
+async def contexts(call: Call) -> Any:
+    prefix = call.query.get("contextPrefix", "")
+    return call.page([each for each in (_DEFAULT_CONTEXT,) if each.startswith(prefix)])
+
+
+async def metadata_id(call: Call) -> Any:
+    clusters = {"kafka-cluster": call.store.cluster_id, "schema-registry-cluster": _GROUP_ID}
+    return {"id": "", "scope": {"path": [], "clusters": clusters}}
+
+
+async def metadata_version(_call: Call) -> Any:
+    return {"version": f"{_INTERFACE_VERSION}-headwater-{headwater.__version__}"}
+
+
 async def check_version(call: Call) -> Any:
-    return _checked(call, call.version(call.parts[1]))
+    return await _checked(call, call.version(call.parts[1]))
 
 
 async def check_subject(call: Call) -> Any:
-    return _checked(call, None)
+    return await _checked(call, None)
 
 
 async def show_config(call: Call) -> Any:
-    return queries.config(
-        call.store.state, _subject(call), or_global=call.is_set("defaultToGlobal")
-    )
+    return queries.config(call.store.state, _scope(call), or_global=call.is_set("defaultToGlobal"))
 
 
 async def set_config(call: Call) -> Any:
     body = call.json_object
-    return await call.store.execute(partial(commands.set_config, subject=_subject(call), body=body))
+    return await call.store.execute(
+        partial(commands.set_config, subject=_scope(call), body=body), UPDATE_CONFIG
+    )
 
 
 async def delete_config(call: Call) -> Any:
-    return await call.store.execute(partial(commands.delete_config, subject=_subject(call)))
+    return await call.store.execute(
+        partial(commands.delete_config, subject=_scope(call)), DELETE_CONFIG
+    )
 
 
 async def show_mode(call: Call) -> Any:
-    return queries.mode(call.store.state, _subject(call), or_global=call.is_set("defaultToGlobal"))
+    return queries.mode(call.store.state, _scope(call), or_global=call.is_set("defaultToGlobal"))
 
 
 async def set_mode(call: Call) -> Any:
     body, force = call.json_object, call.is_set("force")
     return await call.store.execute(
-        partial(commands.set_mode, subject=_subject(call), body=body, force=force)
+        partial(commands.set_mode, subject=_scope(call), body=body, force=force), UPDATE_MODE
     )
 
 
 async def delete_mode(call: Call) -> Any:
-    return await call.store.execute(partial(commands.delete_mode, subject=_subject(call)))
+    return await call.store.execute(
+        partial(commands.delete_mode, subject=_scope(call)), DELETE_MODE
+    )
 
 
 PATHS: Final = (
     Path(("",), {"GET": root}),
+    Path(("contexts",), {"GET": contexts}),
+    Path(("v1", "metadata", "id"), {"GET": metadata_id}),
+    Path(("v1", "metadata", "version"), {"GET": metadata_version}),
     Path(("subjects",), {"GET": list_subjects}),
     Path(("subjects", None), {"POST": look_up, "DELETE": delete_subject}),
+    Path(("subjects", None, "metadata"), {"GET": latest_with_metadata}),
     Path(("subjects", None, "versions"), {"GET": list_versions, "POST": register}),
     Path(("subjects", None, "versions", None), {"GET": show_version, "DELETE": delete_version}),
     Path(("subjects", None, "versions", None, "schema"), {"GET": show_version_schema}),
     Path(("subjects", None, "versions", None, "referencedby"), {"GET": referenced_by}),
     Path(("schemas",), {"GET": all_schemas}),
     Path(("schemas", "types"), {"GET": schema_types}),
+    Path(("schemas", "guids", None), {"GET": schema_of_guid}),
+    Path(("schemas", "guids", None, "ids"), {"GET": ids_of_guid}),
     Path(("schemas", "ids", None), {"GET": schema_of_id}),
     Path(("schemas", "ids", None, "schema"), {"GET": raw_schema_of_id}),
     Path(("schemas", "ids", None, "versions"), {"GET": versions_of_id}),
@@ -183,21 +257,37 @@ PATHS: Final = (
 )
 
 
-def _subject(call: Call) -> str | None:
-    return call.parts[0] if call.parts else None
+def _subject(call: Call) -> str:
+    """The subject in a path, which may name the default context."""
+    return call.parts[0].removeprefix(_IN_DEFAULT_CONTEXT)
+
+
+def _scope(call: Call) -> str | None:
+    """What a config or mode is for: a subject, or all of them without one."""
+    return (_subject(call) or None) if call.parts and call.parts[0] else None
+
+
+def _prefix(call: Call) -> str:
+    given = call.query.get("subjectPrefix", "")
+    return given.removeprefix(_EVERYWHERE).removeprefix(_IN_DEFAULT_CONTEXT)
+
+
+def _is_deleted_only(call: Call) -> bool:
+    # confluent-kafka spells it the second way, which Confluent's own registry passes over.
+    return call.is_set("deletedOnly") or call.is_set("deleted_only")
 
 
 def _version(call: Call) -> SchemaValue:
-    subject, text = call.parts
+    version = call.version(call.parts[1])
     deleted = call.is_set("deleted")
-    return commands.version_of(call.store.state, subject, call.version(text), deleted=deleted)
+    return commands.version_of(call.store.state, _subject(call), version, deleted=deleted)
 
 
 def _id(call: Call) -> int:
-    text = call.parts[0]
-    if not text.isdecimal() or int(text) >= 2**31:
+    number = read_number(call.parts[0])
+    if number is None:
         raise Refusal(404, "HTTP 404 Not Found")
-    return int(text)
+    return number
 
 
 def _uses(call: Call) -> list[SchemaValue]:
@@ -211,12 +301,13 @@ def _raw(version: SchemaValue) -> Raw:
     return Raw(version.schema)
 
 
-def _checked(call: Call, version: int | None) -> Any:
-    return queries.told_compatibility(
-        call.store.state,
-        call.parts[0],
-        version,
-        read_submitted(call.json_object),
+async def _checked(call: Call, version: int | None) -> Any:
+    question = partial(
+        queries.told_compatibility,
+        subject=_subject(call),
+        version=version,
+        given=read_submitted(call.json_object),
         normalize=call.is_set("normalize"),
         verbose=call.is_set("verbose"),
     )
+    return await call.store.ask(question)

@@ -1,34 +1,50 @@
 """What the registry tells without writing: answers as JSON values, from the state alone."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from headwater.web.registry.commands import config_answer, version_of
 from headwater.web.registry.refusals import (
     INVALID_SCHEMA,
-    NO_CONFIG_OF_SUBJECT,
-    NO_MODE_OF_SUBJECT,
     Refusal,
+    no_config_of_subject,
+    no_mode_of_subject,
     schema_not_found,
     subject_not_found,
     version_not_found,
 )
 from headwater.web.registry.resolving import Submitted, complaints, resolve
-from headwater.web.registry.state import State, identity
+from headwater.web.registry.state import State, guid_of, identity
 from headwater.web.registry.stored import SchemaValue
 
 
-def described(version: SchemaValue) -> dict[str, Any]:
-    """A version as clients see it; the type of an Avro schema is left out, as it always was."""
+def described(version: SchemaValue, *, with_guid: bool = False) -> dict[str, Any]:
+    """A version as clients see it; the type of an Avro schema is left out, as it always was.
+
+    `with_guid` is for clients that accept properties which older ones do not know.
+    """
     written: dict[str, Any] = {
         "subject": version.subject,
         "version": version.version,
         "id": version.id,
     }
-    return written | schema_part(version)
+    return written | schema_part(version, with_guid=with_guid)
 
 
-def schema_part(version: SchemaValue) -> dict[str, Any]:
+def registered(version: SchemaValue, *, with_guid: bool) -> dict[str, Any]:
+    """The answer to who registers a schema: its id, and all of it for newer clients."""
+    if not with_guid:
+        return {"id": version.id}
+    answer = described(version, with_guid=True)
+    del answer["subject"]
+    return answer
+
+
+def schema_part(version: SchemaValue, *, with_guid: bool = False) -> dict[str, Any]:
     written: dict[str, Any] = {}
+    guid = guid_of(version) if with_guid else None
+    if guid is not None:
+        written["guid"] = guid
     if version.schema_type != "AVRO":
         written["schemaType"] = version.schema_type
     if version.references:
@@ -48,31 +64,42 @@ def subjects(state: State, *, prefix: str, deleted: bool, deleted_only: bool) ->
     return found
 
 
-def version_numbers(state: State, subject: str, *, deleted: bool, deleted_only: bool) -> list[int]:
+def version_numbers(
+    state: State,
+    subject: str,
+    *,
+    deleted: bool,
+    deleted_only: bool,
+    deleted_as_negative: bool = False,
+) -> list[int]:
     if not state.has(subject, deleted=deleted or deleted_only):
         raise subject_not_found(subject)
+    if deleted_as_negative:
+        every = state.versions(subject, deleted=True)
+        return [-each.version if each.is_deleted else each.version for each in every]
     versions = state.versions(subject, deleted=deleted or deleted_only)
     return [each.version for each in versions if each.is_deleted or not deleted_only]
 
 
 def all_schemas(
-    state: State, *, prefix: str, deleted: bool, latest_only: bool
+    state: State, *, prefix: str, deleted: bool, latest_only: bool, with_guid: bool = False
 ) -> list[dict[str, Any]]:
     found = []
     for subject in subjects(state, prefix=prefix, deleted=deleted, deleted_only=False):
         versions = state.versions(subject, deleted=deleted)
-        found += [described(each) for each in (versions[-1:] if latest_only else versions)]
+        chosen = versions[-1:] if latest_only else versions
+        found += [described(each, with_guid=with_guid) for each in chosen]
     return found
 
 
 def look_up(
     state: State, subject: str, given: Submitted, *, normalize: bool, deleted: bool
-) -> dict[str, Any]:
+) -> SchemaValue:
     """The version of a subject that has this schema."""
     resolved = resolve(state, given, normalize=normalize or state.normalizes(subject))
     for each in reversed(state.versions(subject, deleted=deleted)):
         if identity(each) == resolved.identity:
-            return described(each)
+            return each
     if not state.has(subject, deleted=deleted):
         raise subject_not_found(subject)
     raise schema_not_found()
@@ -85,15 +112,36 @@ def schema_by_id(state: State, schema_id: int) -> SchemaValue:
     return found
 
 
+def schema_by_guid(state: State, text: str) -> SchemaValue:
+    found = state.schemas.get(state.guids.get(text.lower(), -1))
+    if found is None:
+        raise schema_not_found(text)
+    return found
+
+
+def latest_with_metadata(
+    state: State, subject: str, properties: Mapping[str, str], *, deleted: bool
+) -> SchemaValue:
+    """The latest version whose metadata has all these properties; another registry wrote them."""
+    for each in reversed(state.versions(subject, deleted=deleted)):
+        metadata = each.others.get("metadata")
+        own = metadata.get("properties") if isinstance(metadata, dict) else None
+        if isinstance(own, dict) and properties.items() <= own.items():
+            return each
+    if not state.has(subject, deleted=deleted):
+        raise subject_not_found(subject)
+    raise schema_not_found()
+
+
 def versions_of_id(state: State, schema_id: int, *, deleted: bool) -> list[SchemaValue]:
     if schema_id not in state.schemas:
         raise schema_not_found()
     return state.uses(schema_id, deleted=deleted)
 
 
-def referenced_by(state: State, subject: str, version: int) -> list[int]:
-    found = version_of(state, subject, version)
-    return sorted({each.id for each in state.referrers(subject, found.version, deleted=False)})
+def referenced_by(state: State, subject: str, version: int, *, deleted: bool = False) -> list[int]:
+    found = version_of(state, subject, version, deleted=True)
+    return sorted({each.id for each in state.referrers(subject, found.version, deleted=deleted)})
 
 
 def compatibility(
@@ -135,15 +183,12 @@ def config(state: State, subject: str | None, *, or_global: bool) -> dict[str, A
     found = state.configs.get(subject)
     if found is None and subject is not None:
         if not or_global:
-            raise Refusal(
-                NO_CONFIG_OF_SUBJECT,
-                f"'{subject}' has no compatibility level of its own",
-            )
+            raise no_config_of_subject(subject)
         found = state.configs.get(None)
     return config_answer(found or {})
 
 
 def mode(state: State, subject: str | None, *, or_global: bool) -> dict[str, str]:
     if subject is not None and subject not in state.modes and not or_global:
-        raise Refusal(NO_MODE_OF_SUBJECT, f"'{subject}' has no mode of its own")
+        raise no_mode_of_subject(subject)
     return {"mode": state.mode_of(subject)}

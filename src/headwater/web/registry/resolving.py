@@ -5,14 +5,23 @@ with them, so also an old version is read with the references that it was regist
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from headwater.web.registry.refusals import INVALID_RULES, Refusal, invalid_schema
+from headwater.web.registry.refusals import (
+    INVALID_RULES,
+    Refusal,
+    invalid_schema,
+    invalid_schema_of_type,
+)
 from headwater.web.registry.schema_types import SCHEMA_TYPES, Read, Referred
 from headwater.web.registry.state import Identity, State
 from headwater.web.registry.stored import Reference, SchemaValue, read_references
 
-_UNSERVED = ("metadata", "ruleSet", "schemaTagsToAdd", "schemaTagsToRemove")
+_UNSERVED: Final = ("metadata", "ruleSet", "schemaTagsToAdd", "schemaTagsToRemove")
+_REFERRED_CHARS_MAX: Final = 10_000_000
+"""How much text a schema may refer to, since a small request must not cost much time."""
+_OLD_SCHEMA_CHARS: Final = 10 * 1024
+"""How much of an earlier schema a message quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +53,17 @@ def read_submitted(body: dict[str, Any]) -> Submitted:
     """Raises Refusal for what is no schema, or of a kind that is not served."""
     kind = body.get("schemaType") or "AVRO"
     if not isinstance(kind, str) or kind not in SCHEMA_TYPES:
-        served = " and ".join(SCHEMA_TYPES)
-        raise invalid_schema(f"Invalid schema: schemaType {kind} is not served here, {served} are")
+        raise invalid_schema(f"Invalid schema type {kind}")
     for name in _UNSERVED:
         if body.get(name):
             raise Refusal(INVALID_RULES, f"{name} of schemas is not served here")
     schema = body.get("schema")
     if not isinstance(schema, str) or not schema.strip():
-        raise invalid_schema("Invalid schema: there is none in the request")
+        raise invalid_schema("Empty schema")
     try:
         references = read_references(body.get("references"))
     except ValueError as error:
-        raise invalid_schema(f"Invalid schema: {error}") from error
+        raise invalid_schema_of_type(kind, str(error)) from error
     return Submitted(
         schema=schema,
         schema_type=kind,
@@ -70,7 +78,7 @@ def _number(body: dict[str, Any], name: str, default: int) -> int:
     if found is None:
         return default
     if not isinstance(found, int) or isinstance(found, bool) or not -1 <= found < 2**31:
-        raise invalid_schema(f"Invalid schema: {name} is no number of a schema")
+        raise invalid_schema(f"Invalid {name}: a number from 1 to 2^31-1 is expected")
     return found
 
 
@@ -80,7 +88,7 @@ def resolve(state: State, given: Submitted, *, normalize: bool) -> Resolved:
         found = _read(state, given.schema_type, given.schema, given.references)
         text = found.normalized() if normalize else found.canonical()
     except RecursionError as error:
-        raise _too_deep() from error
+        raise _too_deep(given.schema_type) from error
     references = given.references
     if normalize and SCHEMA_TYPES[given.schema_type].orders_references:
         references = tuple(sorted(set(references), key=_order))
@@ -96,6 +104,8 @@ def _order(reference: Reference) -> tuple[str, int, str]:
 def _read(state: State, kind: str, text: str, references: tuple[Reference, ...]) -> Read:
     referred: list[Referred] = []
     _add_referred(state, kind, references, referred, set())
+    if sum(len(each.text) for each in referred) > _REFERRED_CHARS_MAX:
+        raise invalid_schema_of_type(kind, "the schemas that it refers to are too large")
     return SCHEMA_TYPES[kind].read(text, referred)
 
 
@@ -107,11 +117,10 @@ def _add_referred(
     done: set[tuple[str, str, int]],
 ) -> None:
     for each in references:
-        found = _referred(state, each)
+        found = _referred(state, kind, each)
         if found.schema_type != kind:
-            raise invalid_schema(
-                f"Invalid schema: the reference {each.name} leads to a schema of the type "
-                f"{found.schema_type}, and this one is {kind}"
+            raise invalid_schema_of_type(
+                kind, f"the reference {each.name} leads to a schema of type {found.schema_type}"
             )
         place = (each.name, found.subject, found.version)
         if place in done:
@@ -121,16 +130,17 @@ def _add_referred(
         into.append(Referred(each.name, found.schema))
 
 
-def _referred(state: State, reference: Reference) -> SchemaValue:
+def _referred(state: State, kind: str, reference: Reference) -> SchemaValue:
     versions = state.versions(reference.subject, deleted=True)
     if reference.version == -1:
         versions = state.versions(reference.subject)[-1:]
     for each in versions:
         if reference.version in (-1, each.version):
             return each
-    raise invalid_schema(
-        f"Invalid schema: the reference {reference.name} leads nowhere, there is no "
-        f"subject {reference.subject} with version {reference.version}"
+    raise invalid_schema_of_type(
+        kind,
+        f'No schema reference found for subject "{reference.subject}" and version '
+        f"{reference.version}",
     )
 
 
@@ -140,7 +150,10 @@ def stored_root(state: State, version: SchemaValue) -> Any:
 
 
 def complaints(state: State, new: Resolved, versions: list[SchemaValue], level: str) -> list[str]:
-    """Why a schema may not follow these versions, oldest first; nothing if it may."""
+    """Why a schema may not follow these versions, oldest first; empty if it may.
+
+    In Confluent's words: what is wrong, then the earlier version and the level in force.
+    """
     if level == "NONE" or not versions:
         return []
     chosen = versions if level.endswith("_TRANSITIVE") else versions[-1:]
@@ -153,35 +166,35 @@ def complaints(state: State, new: Resolved, versions: list[SchemaValue], level: 
                 # One version tells enough; more of them would say the same again.
                 break
     except RecursionError as error:
-        raise _too_deep() from error
-    return [*found, f"compatibility: {level}"] if found else []
+        raise _too_deep(new.schema_type) from error
+    return [*found, f"{{validateFields: 'false', compatibility: '{level}'}}"] if found else []
 
 
 def _complaints_of(state: State, new: Resolved, old: SchemaValue, direction: str) -> list[str]:
     if old.schema_type != new.schema_type:
-        return [
-            f"version {old.version} is of the type {old.schema_type}, "
-            f"and this one is {new.schema_type}"
-        ]
+        return ["Incompatible because of different schema type"]
     try:
         former = stored_root(state, old)
     except Refusal as refusal:
         # Another registry has taken it, which is less strict.
-        return [f"version {old.version} cannot be read here: {refusal.message}"]
+        return [f"Version {old.version} cannot be read: {refusal.message}"]
     unreadable = SCHEMA_TYPES[new.schema_type].unreadable
-    found = []
-    if direction in ("BACKWARD", "FULL"):
-        found += [
-            f"the new schema cannot read data of version {old.version}: {each}"
-            for each in unreadable(new.root, former)
-        ]
+    found: list[str] = []
     if direction in ("FORWARD", "FULL"):
         found += [
-            f"version {old.version} cannot read data of the new schema: {each}"
-            for each in unreadable(former, new.root)
+            each.described(reader="old", writer="new") for each in unreadable(former, new.root)
         ]
-    return found
+    if direction in ("BACKWARD", "FULL"):
+        found += [
+            each.described(reader="new", writer="old") for each in unreadable(new.root, former)
+        ]
+    if not found:
+        return []
+    quoted = old.schema[:_OLD_SCHEMA_CHARS]
+    is_whole = len(quoted) == len(old.schema)
+    text = f"'{quoted}'" if is_whole else f"<truncated> '{quoted}...'"
+    return [*found, f"{{oldSchemaVersion: {old.version}}}", f"{{oldSchema: {text}}}"]
 
 
-def _too_deep() -> Refusal:
-    return invalid_schema("Invalid schema: its types refer to each other too many levels deep")
+def _too_deep(schema_type: str) -> Refusal:
+    return invalid_schema_of_type(schema_type, "its types refer to each other too many levels deep")

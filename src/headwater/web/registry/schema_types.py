@@ -6,13 +6,19 @@ places: can this reader read all that this writer may have written?
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from headwater.web.registry import avro_text, json_text
 from headwater.web.registry.avro_compatibility import unreadable
 from headwater.web.registry.avro_schema import Named, Parsed, parse
 from headwater.web.registry.json_compatibility import narrowed
 from headwater.web.registry.json_reading import parse_json, read_tree
+
+
+class Described(Protocol):
+    """An incompatibility, whose sides are called "new" and "old" once they are known."""
+
+    def described(self, *, reader: str, writer: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class SchemaType:
 
     read: Callable[[str, Sequence[Referred]], Read]
     """Raises `Refusal` for what is no schema of the type."""
-    unreadable: Callable[[Any, Any], Sequence[object]]
+    unreadable: Callable[[Any, Any], Sequence[Described]]
     """What keeps a reader, given first, from the data of a writer."""
     orders_references: bool = False
     """Whether a normalised schema has its references in order, too."""
@@ -48,9 +54,9 @@ def _read_avro(text: str, referred: Sequence[Referred]) -> Read:
     names: dict[str, Named] = {}
     # Once, also if two names lead to it, or its types would be defined twice.
     for each in dict.fromkeys(each.text for each in referred):
-        names |= parse(each, names).names
-    parsed: Parsed = parse(text, names)
+        parse(each, names)
     defined = frozenset(names)
+    parsed: Parsed = parse(text, names)
     return Read(
         canonical=lambda: avro_text.canonical(parsed, defined),
         normalized=lambda: avro_text.normalized(parsed, defined),

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from headwater.web.door_settings import Door
+from headwater.web.guard import ANY_HOST, Guard
 from headwater.web.registry.app import REQUESTS_MAX, V1, application
 from headwater.web.registry.paths import PATHS
 from headwater.web.registry.store import SchemaStore
@@ -17,6 +18,12 @@ from headwater.web.serving import HttpPort
 
 _CONNECTIONS_MAX: Final = 4 * REQUESTS_MAX
 _STRANGERS: Final = b'{"error_code":401,"message":"Unauthorized: user and password are needed"}'
+
+
+def _guard(door: Door) -> Guard:
+    """Under TLS any name is served: a browser takes no certificate of ours for another name."""
+    hosts = door.hosts if door.context is None else frozenset({ANY_HOST})
+    return Guard(service="registry", hosts=hosts)
 
 
 async def serve(
@@ -44,7 +51,7 @@ async def serve(
                 await asyncio.wait((starting,))
                 return
             await starting
-            app = application(store, PATHS)
+            app = application(store, PATHS, _guard(door))
             serving = asyncio.create_task(port.serve(app, ended, connections_max=_CONNECTIONS_MAX))
             ready(port.url)
             await serving

@@ -12,9 +12,10 @@ has come back through the consumer, as everybody else's does.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from headwater.client.admin.descriptions import ConfigResource
 from headwater.client.aio import Admin, Consumer, Producer
@@ -32,11 +33,11 @@ from headwater.model.ids import TopicPartition
 from headwater.records.consumed import ConsumedRecord
 from headwater.web.registry.commands import Decision
 from headwater.web.registry.refusals import (
-    FORWARDING_FAILED,
-    SCHEMA_TOO_LARGE,
+    REGISTER,
     STORE_FAILED,
-    TIMED_OUT,
+    Operation,
     Refusal,
+    schema_too_large,
 )
 from headwater.web.registry.state import State
 from headwater.web.registry.stored import TOPIC, Entry, key_bytes, read_entry, value_bytes
@@ -54,6 +55,12 @@ _CLIENT_ID: Final = "headwater-schema-registry"
 # was. Nothing of it is in force, so it is decided again, after what the other one wrote.
 _OVERTAKEN: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, TransactionAbortable)
 
+# Checks hold the interpreter lock and so do not get faster with more threads; with more than one, a
+# short check does not wait for a long one.
+_THREADS: Final = 4
+
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
@@ -66,8 +73,12 @@ class SchemaStore:
         *,
         timeout_s: float = 10.0,
         client_settings: Mapping[str, object] = MappingProxyType({}),
+        executor: Executor | None = None,
     ) -> None:
-        """`timeout_s` bounds each write. `client_settings` are those that all clients have."""
+        """`timeout_s` bounds each write. `client_settings` are those that all clients have.
+
+        `executor` runs what takes time; it is shut down by `close`.
+        """
         self._client: dict[str, object] = {
             "client.id": _CLIENT_ID,
             **client_settings,
@@ -81,6 +92,9 @@ class SchemaStore:
         self._following: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
         self._is_loaded = False
+        self._snapshot: State | None = None
+        self._executor = executor or ThreadPoolExecutor(_THREADS, "schema-registry")
+        self.cluster_id = ""
 
     @property
     def state(self) -> State:
@@ -88,6 +102,16 @@ class SchemaStore:
         if not self._is_loaded:
             raise Refusal(STORE_FAILED, "The topic _schemas is being read; try again soon")
         return self._known
+
+    async def ask(self, question: Callable[[State], T]) -> T:
+        """Answer a question that may take long, on another thread. Raises `Refusal`.
+
+        Other requests are answered meanwhile. The state that the question sees does not change.
+        """
+        if self._snapshot is None:
+            self._snapshot = self.state.snapshot()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, question, self._snapshot)
 
     async def start(self) -> None:
         """Return when all that the topic has is known."""
@@ -111,9 +135,12 @@ class SchemaStore:
         for consumer in (self._consumer, self._scout):
             if consumer is not None:
                 await consumer.close(0)
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def execute(self, decide: Callable[[State], Decision]) -> Any:
-        """Decide, write, read back; the answer. Raises `Refusal`."""
+    async def execute(
+        self, decide: Callable[[State], Decision], operation: Operation = REGISTER
+    ) -> Any:
+        """Decide, write, read back; the answer. Raises `Refusal`, in the words of `operation`."""
         try:
             async with asyncio.timeout(self._timeout_s), self._writing:
                 for _ in range(_ATTEMPTS_MAX):
@@ -122,19 +149,21 @@ class SchemaStore:
                     except _OVERTAKEN:
                         log.info("another instance has written meanwhile; deciding again")
         except TimeoutError as error:
-            raise Refusal(TIMED_OUT, "The topic _schemas was not written in time") from error
+            raise operation.has_timed_out() from error
         except MessageTooLarge as error:
-            raise Refusal(SCHEMA_TOO_LARGE, "The schema is too large for its topic") from error
+            raise schema_too_large() from error
         except KafkaError as error:
-            raise Refusal(STORE_FAILED, f"The topic _schemas was not written: {error}") from error
-        raise Refusal(FORWARDING_FAILED, "Other instances of the registry were faster each time")
+            log.warning("The topic %s was not written: %s", TOPIC, error)
+            raise operation.store_failed() from error
+        log.warning("Other instances have written before this one each time: %s", TOPIC)
+        raise operation.forwarding_failed()
 
     async def _attempt(self, decide: Callable[[State], Decision]) -> Any:
         is_sound = False
         try:
             producer = await self._own_producer()
             await self._catch_up()
-            decision = decide(self.state)
+            decision = await self.ask(decide)
             if decision.entries:
                 await self._until(await self._write(producer, decision) + 1)
             is_sound = True
@@ -183,12 +212,13 @@ class SchemaStore:
 
     async def _make_topic(self) -> None:
         async with Admin(self._client) as admin:
-            brokers = (await admin.describe_cluster()).brokers
+            cluster = await admin.describe_cluster()
+            self.cluster_id = cluster.cluster_id
             with suppress(TopicAlreadyExists):
                 await admin.create_topic(
                     TOPIC,
                     partitions=1,
-                    replication_factor=min(len(brokers), _REPLICAS_MAX),
+                    replication_factor=min(len(cluster.brokers), _REPLICAS_MAX),
                     configs={"cleanup.policy": "compact"},
                 )
             described = (await admin.describe_topics([TOPIC]))[TOPIC]
@@ -232,6 +262,7 @@ class SchemaStore:
         """The topic is another one, or was cut: what is known is worth nothing."""
         self._is_loaded = False
         self._known = State()
+        self._snapshot = None
         consumer.seek_to_beginning()
 
     async def _look_whether_loaded(self, consumer: Consumer) -> None:
@@ -247,6 +278,7 @@ class SchemaStore:
             log.warning("%s, offset %d: left out, since %s", TOPIC, record.offset, error)
             return
         if entry is not None:
+            self._snapshot = None
             self._known.apply(entry, record.key)
 
     async def _catch_up(self) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from headwater.net.system import SystemClock
-from headwater.web.console import guard
 from headwater.web.console.assets import Assets
 from headwater.web.console.connections import Connections
 from headwater.web.console.context import Call, Console
@@ -16,6 +15,7 @@ from headwater.web.console.record_search import RecordSearches
 from headwater.web.console.survey import Remembered, Survey
 from headwater.web.console.tailing import Tails
 from headwater.web.console.throughput import MetricsWatch
+from headwater.web.guard import HEADERS
 
 
 async def broken(call: Call) -> object:
@@ -69,7 +69,7 @@ async def answered(path: str) -> tuple[int, dict[str, str], str]:
 def test_what_breaks_is_told_as_carefully_as_all_else(path: str) -> None:
     status, headers, text = asyncio.run(answered(path))
     assert status == 500
-    for name, value in guard.HEADERS.items():
+    for name, value in HEADERS.items():
         assert headers[name.lower()] == value
     assert "The console has failed at this." in text
     assert "ZeroDivisionError" not in text

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from headwater.client.admin.descriptions import ProducerDescription, TransactionDescription
 from headwater.model.ids import TopicPartition
-from headwater.web.console import guard
 from headwater.web.console.group_resets import Log, planned_rows, read_plan, write_plan
 from headwater.web.console.paging import page_of
 from headwater.web.console.refusals import Refusal
@@ -99,40 +98,6 @@ def test_what_no_coordinator_will_end_hangs_once_it_is_old(
     open_ones = [(TEA, producer(NOW_MS - age_ms))]
     [row] = judged(open_ones, known=known, running=running, now_ms=NOW_MS)
     assert row.hangs is hangs
-
-
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:8080", "localhost", "localhost:1", "[::1]:8080", "10.0.0.7", "tea.example"]
-)
-def test_addresses_and_names_that_were_given_are_served(host: str) -> None:
-    guard.check_host(host, frozenset({"tea.example"}))
-
-
-@pytest.mark.parametrize("host", [None, "", "evil.example", "127.0.0.1.evil.example:8080"])
-def test_other_names_are_refused(host: str | None) -> None:
-    """DNS rebinding: a page of elsewhere whose name points to this machine."""
-    with pytest.raises(Refusal):
-        guard.check_host(host, frozenset({"tea.example"}))
-
-
-def test_changes_come_from_our_own_pages_or_from_programs() -> None:
-    guard.check_origin({"host": "localhost:8080"})
-    guard.check_origin({"host": "localhost:8080", "origin": "http://localhost:8080"})
-    guard.check_origin({"host": "tea.example", "origin": "https://tea.example"})
-    for headers in (
-        {"host": "localhost:8080", "origin": "http://evil.example"},
-        {"host": "localhost:8080", "origin": "http://localhost:9999"},
-        {"host": "localhost:8080", "origin": "null"},
-        {"host": "localhost:8080", "sec-fetch-site": "cross-site"},
-        {"host": "localhost:8080", "sec-fetch-site": "same-site"},
-    ):
-        with pytest.raises(Refusal):
-            guard.check_origin(headers)
-
-
-def test_only_this_machine_reaches_a_loopback_address() -> None:
-    assert all(map(guard.is_loopback, ("localhost", "127.0.0.1", "127.9.9.9", "::1")))
-    assert not any(map(guard.is_loopback, ("", "0.0.0.0", "::", "10.0.0.1", "tea.example")))
 
 
 def test_counters_are_summed_over_topics_and_not_counted_twice() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headwater.web.registry import json_compatibility, json_objects, json_words
 from headwater.web.registry.json_compatibility import narrowed
 from headwater.web.registry.json_patterns import matches
 from headwater.web.registry.json_reading import parse_json, read_tree
@@ -500,7 +501,7 @@ def test_definitions_that_all_refer_to_each_other_do_not_take_for_ever() -> None
 def test_schemas_with_more_parts_than_can_be_compared_are_refused() -> None:
     old = of("oneOf", *({"const": index} for index in range(600)))
     new = of("oneOf", *({"const": -index - 1} for index in range(600)))
-    with pytest.raises(Refusal, match="too many parts"):
+    with pytest.raises(Refusal, match="too many pairs of parts"):
         found(old, new)
 
 
@@ -527,3 +528,59 @@ def test_a_pattern_that_would_take_years_is_not_tried(pattern: str) -> None:
 )
 def test_simple_patterns_are_tried(pattern: str, name: str, is_match: bool | None) -> None:
     assert matches(pattern, name) is is_match
+
+
+class Counted(str):
+    """A text that counts how often it is compared with another one."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("keyword", ["enum", "required", "dependentRequired"])
+def test_long_lists_of_names_are_not_compared_each_with_each(
+    keyword: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def schema() -> Target:
+        names = [Counted(f"a{each}") for each in range(2_000)]
+        return read_tree({keyword: {"b": names} if keyword == "dependentRequired" else names}, {})
+
+    # Values of an enum are compared by their texts, which are written here.
+    monkeypatch.setattr(json_words, "value_text", Counted)
+    old, new = schema(), schema()
+    Counted.compared = 0
+    assert narrowed(old=old, new=new) == []
+    assert Counted.compared < 20_000
+
+
+def test_an_object_with_very_many_patterns_does_not_try_each_with_each_name() -> None:
+    patterns = {f"^p{each}$": {"type": "string"} for each in range(300)}
+    closed = {"additionalProperties": False, "patternProperties": patterns}
+    names = {f"n{each}": {"type": "string"} for each in range(300)}
+    tried: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_objects, "matches", lambda pattern, _: tried.append(pattern))
+        found(closed, {**closed, "properties": names})
+    assert tried == []
+
+
+def test_more_work_than_a_registry_has_time_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_compatibility, "STEPS_MAX", 1_000)
+    small = {"enum": [f"a{each}" for each in range(400)]}
+    large = {"enum": [f"a{each}" for each in range(600)]}
+    assert found(small, {"enum": [*small["enum"], "b"]}) == []
+    with pytest.raises(Refusal, match="too many pairs of parts to compare"):
+        found(large, {"enum": [*large["enum"], "b"]})
+
+
+def test_a_long_chain_of_references_ends_where_it_ends() -> None:
+    links = {f"d{each}": {"$ref": f"#/$defs/d{each + 1}"} for each in range(3_000)}
+    definitions = {**links, "d3000": {"type": "integer"}}
+    chain = {"$defs": definitions, "properties": {"a": {"$ref": "#/$defs/d0"}}}
+    assert found(chain, {"properties": {"a": {"type": "number"}}}) == []

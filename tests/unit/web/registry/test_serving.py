@@ -354,3 +354,66 @@ def test_a_taken_port_or_no_broker_is_one_line_and_exit_code_2(
         assert ended.stdout == ""
         [line] = ended.stderr.splitlines()
         assert line.startswith("headwater: ")
+
+
+REGISTER = "/subjects/guarded/versions"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site", "Origin": "http://other.localhost"},
+    ],
+)
+def test_what_a_page_of_another_site_sends_changes_nothing(
+    registry: EmbeddedRegistry, headers: dict[str, str]
+) -> None:
+    answer = ask(registry, "POST", REGISTER, {"schema": KIND}, **headers)
+    assert error_code(answer) == (403, 403)
+    assert ask(registry, "GET", REGISTER)[2]["error_code"] == 40401
+
+
+def test_a_name_of_another_site_reads_nothing_either(registry: EmbeddedRegistry) -> None:
+    """DNS rebinding: the browser takes both for one site and sends no other sign of it."""
+    answer = ask(registry, "GET", "/subjects", Host="evil.example:8081")
+    assert error_code(answer) == (403, 403)
+    assert "--host evil.example" in answer[2]["message"]
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_of_a_type_that_pages_of_other_sites_can_send_is_refused(
+    registry: EmbeddedRegistry, kind: str
+) -> None:
+    answer = ask(registry, "POST", REGISTER, {"schema": KIND}, Content_Type=kind)
+    assert error_code(answer) == (415, 415)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        V1,
+        "application/vnd.schemaregistry.v1+json; charset=utf-8",
+        "application/vnd.schemaregistry+json; qs=0.9",
+        "application/json",
+        "application/octet-stream",
+    ],
+)
+@pytest.mark.parametrize("host", ["localhost", "schema-registry:8081", "10.1.2.3"])
+def test_clients_are_served_under_addresses_and_names_of_a_private_network(
+    registry: EmbeddedRegistry, kind: str, host: str
+) -> None:
+    path = "/compatibility/subjects/guarded/versions"
+    answer = ask(registry, "POST", path, {"schema": KIND}, Content_Type=kind, Host=host)
+    assert answer[0] == 200, answer
+
+
+def test_names_that_were_allowed_are_served(broker: EmbeddedBroker) -> None:
+    settings = {"headwater.allowed.hosts": "registry.example"}
+    with EmbeddedRegistry(broker.bootstrap_servers, settings) as registry:
+        assert ask(registry, "GET", "/subjects", Host="registry.example")[0] == 200
+        assert ask(registry, "GET", "/subjects", Host="other.example")[0] == 403

@@ -11,6 +11,7 @@ from headwater.testing import EmbeddedBroker
 from headwater.web.registry.commands import Decision, register
 from headwater.web.registry.state import State
 from headwater.web.registry.store import SchemaStore
+from headwater.web.registry.stored import SchemaValue
 from tests.unit.web.registry.schemas import record, submitted
 
 
@@ -33,7 +34,8 @@ async def opened(broker: EmbeddedBroker) -> AsyncIterator[SchemaStore]:
 async def write(store: SchemaStore, subject: str) -> int:
     given = submitted(record(name=f"R_{subject}"))
     answer = await store.execute(lambda state: register(state, subject, given))
-    return int(answer["id"])
+    assert isinstance(answer, SchemaValue)
+    return answer.id
 
 
 def test_what_was_answered_is_known_at_that_moment(broker: EmbeddedBroker) -> None:

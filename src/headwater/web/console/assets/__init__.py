@@ -9,8 +9,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from headwater.web.console import guard
 from headwater.web.console.refusals import not_found
+from headwater.web.guard import HEADERS
 
 _TYPES: Final = {
     "console.css": "text/css",
@@ -32,7 +32,7 @@ class Assets:
         if name not in self._contents:
             raise not_found("There is no such asset.")
         headers = {
-            **guard.HEADERS,
+            **HEADERS,
             "ETag": f'"{self.version}"',
             "Cache-Control": "public, max-age=31536000, immutable",
         }
