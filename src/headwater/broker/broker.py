@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwater.broker.call import Call
+from headwater.broker.deleted_topics import DeletedTopics
 from headwater.broker.group_coordinator import GroupCoordinator
 from headwater.broker.log_limit import LogLimit
 from headwater.broker.marker_writing import MarkerWriting
@@ -65,6 +66,7 @@ class Broker:
     soon: Callable[[Callable[[], None]], object]
     # None as long as nobody has one, which is all that most brokers ever ask.
     quotas: Throttling | None = None
+    deleted_topics: DeletedTopics = field(default_factory=DeletedTopics)
     coordinator_warnings: LogLimit = field(default_factory=LogLimit)
 
     @property
