@@ -184,3 +184,16 @@ def test_a_directory_of_a_lone_broker_is_not_taken_into_a_cluster(tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 2
     assert "belongs to a broker that was alone" in done.stderr
+
+
+def test_a_strict_cluster_refuses_an_unknown_setting(tmp_path: Path) -> None:
+    reason = absence()
+    if reason is not None:
+        pytest.skip(reason)
+    command = [*HEADWATER, "cluster", "start", "--brokers", "1", "--dir", str(tmp_path)]
+    command += ["--base-port", str(consecutive_ports(1)), "--strict", "-o", "num.partitons=3"]
+    with running(command) as process:
+        _, complaints = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
+    assert "broker 0 did not start" in complaints
+    assert "did you mean num.partitions? (--strict)" in (tmp_path / "broker-0.log").read_text()

@@ -147,6 +147,18 @@ def test_a_topic_made_anew_under_its_name_is_empty_and_takes_records(
         assert [each.value for each in read(client, servers, topic, 1)] == [b"new"]
 
 
+def test_a_deleted_topic_is_created_again_on_first_use(
+    servers: str, topic: str, client: Client
+) -> None:
+    """It is unknown in the first answer, as in Kafka, and the client asks again."""
+    create_topic(servers, topic)
+    write(client, servers, topic, numbered(5))
+    with closing(ConfluentAdmin(servers)) as admin:
+        admin.delete([topic])
+    assert write(client, servers, topic, numbered(1)) == [(0, 0)]
+    assert [each.value for each in read(client, servers, topic, 1)] == [b"0"]
+
+
 def test_a_reader_goes_on_in_the_topic_that_was_made_anew(
     servers: str, topic: str, client: Client
 ) -> None:

@@ -43,6 +43,7 @@ _NOT_HERE: Final = "Not here"
 _ELIGIBLE: Final = "No eligible leader replicas"
 _NOTHING_LEFT: Final = "A group of which nothing is left is gone"
 _GONE: Final = "Deleted records are not found"
+_PATTERNS: Final = "Patterns of consumer groups are matched at once"
 
 _TOPIC_CREATIONS: Final = (
     "topics-creation-in-every-version",
@@ -181,6 +182,11 @@ _ABOUT_GROUPS: Final = (
         reason=_NOTHING_LEFT,
         scenario="groups-deleted-offsets",
         path=r"delete the group\.results\[0\]\.error_code",
+    ),
+    Intended(
+        reason=_PATTERNS,
+        scenario="groups-subscription-by-names-and-pattern",
+        path=r"at first.*",
     ),
 )
 

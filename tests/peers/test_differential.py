@@ -7,11 +7,14 @@ import os
 
 import pytest
 
-from tests.peers.apache_kafka import ApacheKafka
+from headwater.model.server_properties import served_properties
+from headwater.wire.messages.describe_configs import DescribeConfigsResponse
+from tests.peers.apache_kafka import NODE_ID, ApacheKafka
 from tests.peers.headwater_broker import HeadwaterBroker
 from tests.peers.intended import INTENDED, Intended
 from tests.peers.lab import Lab
 from tests.peers.scenarios.catalog import SCENARIOS
+from tests.peers.scenarios.configs import BROKER, describe
 from tests.peers.transcript import Difference, Plain, differences
 
 
@@ -47,3 +50,17 @@ def test_headwater_answers_as_kafka_does(
     without, stale = unexplained(scenario, list(differences(kafka, ours)))
     assert not without, os.linesep.join(map(str, without))
     assert not stale, f"these differ no more: {stale}"
+
+
+def test_every_broker_setting_of_kafka_is_known(apache_kafka: ApacheKafka) -> None:
+    """A file for Kafka starts a broker here, and a warning of an unknown name is always right."""
+    lab = Lab("every-broker-setting", apache_kafka.bootstrap_servers)
+    try:
+        answer = lab.get(describe(BROKER, str(NODE_ID)), DescribeConfigsResponse)
+    finally:
+        lab.client.close()
+    names = [each.name for each in answer.results[0].configs]
+    assert len(names) > 300
+    # Without values, so that none stops the start.
+    texts = dict.fromkeys(names, "") | {"process.roles": "broker,controller"}
+    assert served_properties(texts).unknown == {}

@@ -347,6 +347,7 @@ class BrokerLab:
 
     def _changed(self, image: ClusterImage, facts: Iterable[Fact]) -> None:
         obey_acls(self.broker.authorizer, list(facts))
+        self.broker.deleted_topics.changed(facts)
         self.broker.partitions.changed(image, list(facts))
         self.broker.groups.changed(image, list(facts))
         self.broker.transactions.changed(image)

@@ -358,6 +358,7 @@ class MemberNode:
 
     def _told(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         obey_acls(self.broker.authorizer, facts)
+        self.broker.deleted_topics.changed(facts)
         self.partitions.changed(image, facts)
         self.coordinators.groups.changed(image, facts)
         self.coordinators.transactions.changed(image)

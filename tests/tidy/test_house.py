@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from headwater.cli.main import app
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.producer.producer_settings import ProducerSettings
+from headwater.model.broker_properties import known_settings
 from headwater.model.broker_settings import BrokerSettings
 from headwater.model.group_settings import GroupSettings
 from headwater.model.oauth_settings import ListenerOAuthSettings
@@ -170,6 +171,11 @@ def test_the_settings_page_says_truly_which_settings_are_obeyed() -> None:
         if not claimed <= users or (users and not claimed):
             untrue.append(f"{name}: used in {sorted(map(named, users))}, written: {obeyed}")
     assert not untrue, "docs/SETTINGS.md is behind:\n" + "\n".join(untrue)
+
+
+def test_the_settings_page_marks_what_has_no_effect() -> None:
+    marked = {name for name, (_, obeyed) in written_settings().items() if obeyed == "no effect"}
+    assert marked == {name for name, each in known_settings().items() if not each.has_effect}
 
 
 PRODUCER_PLUGINS = {

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwater.broker.call import Call
+from headwater.broker.deleted_topics import DeletedTopics
 from headwater.broker.group_coordinator import GroupCoordinator
+from headwater.broker.log_limit import LogLimit
 from headwater.broker.marker_writing import MarkerWriting
 from headwater.broker.metadata_answers import MetadataAnswers
 from headwater.broker.producer_id_block import ProducerIdBlock
@@ -66,6 +68,8 @@ class Broker:
     soon: Callable[[Callable[[], None]], object]
     # None as long as nobody has one, which is all that most brokers ever ask.
     quotas: Throttling | None = None
+    deleted_topics: DeletedTopics = field(default_factory=DeletedTopics)
+    coordinator_warnings: LogLimit = field(default_factory=LogLimit)
 
     @property
     def image(self) -> ClusterImage:

@@ -345,6 +345,7 @@ class Node(ABC):
     def _changed(self, image: ClusterImage, facts: Sequence[Fact]) -> None:
         """The cluster has agreed on something."""
         obey_acls(self._authorizer, facts)
+        self.broker.deleted_topics.changed(facts)
         self._partitions.changed(image, facts)
         self._coordinators.groups.changed(image, facts)
         self._coordinators.transactions.changed(image)

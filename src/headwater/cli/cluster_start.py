@@ -47,6 +47,9 @@ def start(
         list[str] | None,
         typer.Option("-o", metavar="KEY=VALUE", help="A setting of all brokers; may be repeated."),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse to start with unknown settings.")
+    ] = False,
 ) -> None:
     """Start a ZooKeeper and brokers as child processes, and serve until Ctrl-C."""
     from headwater.model.failures import HeadwaterError
@@ -58,6 +61,7 @@ def start(
         first_id=first_id,
         zookeeper=zookeeper,
         options=option or [],
+        is_strict=strict,
     )
     try:
         code = asyncio.run(_run(plan))
@@ -79,6 +83,7 @@ class _Plan:
         first_id: int,
         zookeeper: str | None,
         options: list[str],
+        is_strict: bool,
     ) -> None:
         self.directory = directory
         self.host = host
@@ -86,6 +91,7 @@ class _Plan:
         self.first_id = first_id
         self.zookeeper = zookeeper
         self.options = options
+        self.is_strict = is_strict
 
     def log_of(self, node_id: int) -> Path:
         return self.directory / f"broker-{node_id}.log"
@@ -105,6 +111,8 @@ class _Plan:
             command += ["-o", f"broker.rack={own_host_name()}"]
         for each in self.options:
             command += ["-o", each]
+        if self.is_strict:
+            command += ["--strict"]
         return command
 
 

@@ -32,7 +32,7 @@ from headwater.model.failures import (
     WrongLogDirectory,
 )
 from headwater.model.java_properties import parse_properties
-from headwater.model.server_properties import layered, served_properties
+from headwater.model.server_properties import ServerProperties, layered, served_properties
 from headwater.net.endpoint import parse_address
 
 CANNOT_START = 2
@@ -75,8 +75,7 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
     try:
         properties = served_properties(texts_of(options))
         static = StaticConfig.parse(properties.texts)
-        for name, reason in properties.put_aside.items():
-            _log.warning("%s is ignored: %s", name, reason)
+        _report(properties, is_strict=options.strict)
         run_broker(static, lambda serving: _announce(serving, static))
     except tuple(_HINTS) as error:
         return _complain(error)
@@ -84,6 +83,16 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
         # Before the broker has begun to listen to it.
         return INTERRUPTED
     return 0
+
+
+def _report(properties: ServerProperties, *, is_strict: bool) -> None:
+    """Warn of settings that change nothing; `InvalidSetting` for unknown ones with --strict."""
+    if is_strict and properties.unknown:
+        raise InvalidSetting(f"{'; '.join(properties.unknown.values())} (--strict)")
+    for name, reason in properties.unknown.items():
+        _log.warning("Setting ignored: name=%s reason=%s", name, reason)
+    for name, reason in properties.without_effect.items():
+        _log.warning("Setting has no effect: name=%s reason=%s", name, reason)
 
 
 def texts_of(options: argparse.Namespace) -> dict[str, str]:
@@ -136,6 +145,11 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="KEY=VALUE",
         help="any one setting; may be given several times",
+    )
+    add(
+        "--strict",
+        action="store_true",
+        help="refuse to start with unknown settings, which are only warned of otherwise",
     )
     add(
         "--metrics",

@@ -7,6 +7,7 @@ does not stand in line behind a fetch that waits for records.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
@@ -39,6 +40,13 @@ from headwater.wire.messages.metadata import MetadataResponse
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+
+_KINDS: Final = {GROUP: "group", TRANSACTION: "transactional.id"}
+# A new cluster may need a moment to create the coordinators' topics.
+_COORDINATOR_PATIENCE_MS: Final = 3_000
+_COORDINATOR_WARNING_INTERVAL_MS: Final = 30_000
+
+_log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Message)
 
@@ -84,6 +92,8 @@ class ClusterClient:
             for index, address in enumerate(parse_bootstrap(settings.bootstrap_servers))
         }
         self._coordinators: dict[tuple[int, str], BrokerNode] = {}
+        # By kind of coordinator: when to warn that none is available.
+        self._warn_at_ms: dict[int, int] = {}
         self._listeners: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -363,10 +373,22 @@ class ClusterClient:
             raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "no coordinator in the answer")
         found = response.coordinators[0]
         if found.error_code is not ErrorCode.NONE:
-            raise error_for(found.error_code, found.error_message)
+            error = error_for(found.error_code, found.error_message)
+            if found.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                self._warn_of_no_coordinator(kind, key, error)
+            raise error
+        self._warn_at_ms.pop(kind, None)
         node = BrokerNode(node_id=found.node_id, address=Address(found.host, found.port))
         self._coordinators[kind, key] = node
         return node
+
+    def _warn_of_no_coordinator(self, kind: int, key: str, error: KafkaError) -> None:
+        """Log why there is no coordinator, if that has lasted: callers go on trying in silence."""
+        now_ms = self.clock.steady_ms()
+        if now_ms < self._warn_at_ms.setdefault(kind, now_ms + _COORDINATOR_PATIENCE_MS):
+            return
+        self._warn_at_ms[kind] = now_ms + _COORDINATOR_WARNING_INTERVAL_MS
+        _log.warning("Coordinator not available: %s=%s reason=%s", _KINDS[kind], key, error)
 
     # The end.
 

@@ -1,11 +1,11 @@
-"""A broker's settings from the texts of its `server.properties`, or of single options.
+"""Parse a broker's settings from the texts of its `server.properties`, or of single options.
 
-What cannot be obeyed is refused and never ignored: a name that nobody knows, and everything about
-security that is not built yet.
+Names that are not settings of this broker raise `UnknownSetting`. `server_properties` takes them
+out before a start; a client that alters a config is told.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from headwater.model.broker_settings import BrokerSettings, settings_of_brokers
@@ -17,27 +17,8 @@ from headwater.model.security_protocol import SecurityProtocol
 from headwater.model.setting_kinds import Value
 from headwater.model.topic_settings import TopicSettings
 from headwater.model.topic_synonyms import TOPIC_SETTINGS, all_broker_settings, in_topic_text
+from headwater.model.unserved_settings import unserved_names, why_unserved
 
-_NOT_YET = (
-    "authorizer.",
-    "connections.max.reauth.ms",
-    "delegation.token.",
-    "listener.name.",
-    "password.encoder.",
-    "principal.builder.",
-    "sasl.",
-    "security.",
-    "ssl.",
-    "zookeeper.set.acl",
-    "zookeeper.ssl.",
-)
-# Rules that the operator wrote as a class for the Java machine.
-_RULES = (
-    "alter.config.policy.class.name",
-    "client.quota.callback.class",
-    "create.topic.policy.class.name",
-)
-_NO_QUORUM = ("controller.listener.", "controller.quorum.", "metadata.log.", "process.roles")
 _SECURITY_PROTOCOLS = tuple(SecurityProtocol)
 
 
@@ -52,16 +33,11 @@ def known_setting(name: str) -> BrokerSetting | None:
     return known_settings().get(name) or scoped_setting(name)
 
 
-def is_about_security(name: str) -> bool:
-    """Whether a setting is about who may do what, which is never left aside."""
-    return known_setting(name) is None and name.startswith(_NOT_YET + _RULES)
-
-
 def parse_broker_value(name: str, text: str) -> Value | None:
     """One value from its text, or `InvalidSetting` that says what would be right."""
     setting = known_setting(name)
     if setting is None:
-        raise UnknownSetting(_why_unknown(name))
+        raise UnknownSetting(why_unknown(name))
     try:
         return setting.kind.parse(text.strip())
     except ValueError as error:
@@ -167,17 +143,25 @@ def protocols_by_listener(settings: BrokerSettings) -> dict[str, SecurityProtoco
     return protocols
 
 
-def _why_unknown(name: str) -> str:
+def why_unknown(name: str) -> str:
+    """What to say of a name that is no setting of this broker, with the nearest that is one."""
+    reason = why_unserved(name)
+    if reason is not None:
+        return f"{name} is not served: {reason}"
     if name != name.lower() and known_setting(name.lower()) is not None:
-        return f"{name}: write it in small letters, {name.lower()}"
-    if name.startswith("listener.name."):
-        return f"{name}: no listener can have this for itself, or not yet"
-    if name.startswith(_NOT_YET):
-        return f"{name}: this part of security is not built yet"
-    if name in _RULES:
-        return f"{name}: rules that are written for the Java machine cannot be obeyed here"
-    if name.startswith(_NO_QUORUM):
-        return f"{name}: there is no quorum of controllers here, leave it out"
-    near = difflib.get_close_matches(name, known_settings(), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+        return f"unknown broker setting {name}; did you mean {name.lower()}, in small letters?"
+    near = _nearest(name)
+    hint = "" if near is None else f"; did you mean {near}?"
     return f"unknown broker setting {name}{hint}"
+
+
+def _nearest(name: str) -> str | None:
+    """The known name that is most like this one; of a listener's own settings, after its prefix."""
+    prefix, setting = "", name
+    known: Iterable[str] = (*known_settings(), *unserved_names())
+    match name.split(".", maxsplit=3):
+        case ["listener", "name", listener, setting]:
+            prefix = f"listener.name.{listener.lower()}."
+            known = scoped_settings()
+    near = difflib.get_close_matches(setting, known, n=1)
+    return f"{prefix}{near[0]}" if near else None

@@ -99,9 +99,11 @@ class BrokerSettings:
 
     # Network.
     num_network_threads: int = _setting(
-        integer(1), 3, "Taken for compatibility; one loop serves all."
+        integer(1), 3, "Taken for compatibility; one loop serves all.", has_effect=False
     )
-    num_io_threads: int = _setting(integer(1), 8, "Taken for compatibility; one loop serves all.")
+    num_io_threads: int = _setting(
+        integer(1), 8, "Taken for compatibility; one loop serves all.", has_effect=False
+    )
     background_threads: int = _setting(integer(1), 10, "Threads for work that may block.")
     headwater_record_validation_threads: int = _setting(
         integer(1), 2, "Threads that validate or recompress large batches before an append."
@@ -183,13 +185,13 @@ class BrokerSettings:
         optional(names()), None, "The directories where logs lie, parted by commas."
     )
     num_recovery_threads_per_data_dir: int = _setting(
-        integer(1), 2, "Threads that check the logs of one directory at a start."
+        integer(1), 2, "Threads that check the logs of one directory at a start.", has_effect=False
     )
     log_retention_check_interval_ms: int = _setting(
         long(1), 300_000, "How often logs are searched for segments past their limits."
     )
     log_initial_task_delay_ms: int = _setting(
-        long(0), 30_000, "How long background work waits after a start."
+        long(0), 30_000, "How long background work waits after a start.", has_effect=False
     )
     log_flush_scheduler_interval_ms: int = _setting(
         long(0), LONG_MAX, "How often logs are searched for those whose flush.ms is over."
@@ -211,7 +213,7 @@ class BrokerSettings:
     )
     log_cleaner_enable: bool = _setting(boolean(), True, "Whether logs are compacted at all.")
     log_cleaner_threads: int = _setting(
-        integer(0), 1, "Taken for compatibility; one child process compacts."
+        integer(0), 1, "Taken for compatibility; one child process compacts.", has_effect=False
     )
     log_cleaner_backoff_ms: int = _wide(
         long(0), 15_000, "How long the cleaner rests when no log is due."
@@ -273,10 +275,13 @@ class BrokerSettings:
         "Protocols that groups may speak; only classic and consumer are served.",
     )
     group_coordinator_threads: int = _setting(
-        integer(1), 4, "Taken for compatibility; one loop serves all."
+        integer(1), 4, "Taken for compatibility; one loop serves all.", has_effect=False
     )
     group_coordinator_append_linger_ms: int = _setting(
-        integer(0), 5, "Taken for compatibility; a coordinator's records are written at once."
+        integer(0),
+        5,
+        "Taken for compatibility; a coordinator's records are written at once.",
+        has_effect=False,
     )
     group_consumer_session_timeout_ms: int = _setting(
         integer(1), 45_000, "After which silence a member of a consumer group is removed."
@@ -369,7 +374,10 @@ class BrokerSettings:
         integer(1), 30_000, "How long a follower waits for an answer."
     )
     num_replica_fetchers: int = _setting(
-        integer(1), 1, "Taken for compatibility; one connection fetches all of a leader's."
+        integer(1),
+        1,
+        "Taken for compatibility; one connection fetches all of a leader's.",
+        has_effect=False,
     )
     replica_selector_class: str | None = _setting(
         optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR)),

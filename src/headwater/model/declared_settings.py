@@ -36,10 +36,26 @@ class BrokerSetting:
     default: Value | None
     reach: Reach
     doc: str
+    has_effect: bool = True
 
 
-def setting(kind: SettingKind[T], default: T, doc: str, reach: Reach = Reach.READ_ONLY) -> T:
-    return field(default=default, metadata={"kind": kind, "doc": doc, "reach": reach})
+def setting(
+    kind: SettingKind[T],
+    default: T,
+    doc: str,
+    reach: Reach = Reach.READ_ONLY,
+    *,
+    has_effect: bool = True,
+) -> T:
+    """Declare a field as a setting.
+
+    `has_effect=False` marks a setting of Kafka's that is checked and stored but changes nothing;
+    a broker that is started with it logs a warning.
+    """
+    return field(
+        default=default,
+        metadata={"kind": kind, "doc": doc, "reach": reach, "has_effect": has_effect},
+    )
 
 
 def declared_fields(cls: "type[DataclassInstance]") -> Mapping[str, Field[Any]]:
@@ -56,6 +72,7 @@ def settings_in(cls: "type[DataclassInstance]") -> dict[str, BrokerSetting]:
             default=None if each.default is MISSING else each.default,
             reach=each.metadata["reach"],
             doc=each.metadata["doc"],
+            has_effect=each.metadata["has_effect"],
         )
         for name, each in declared_fields(cls).items()
     }

@@ -5,10 +5,32 @@ none is enabled until somebody says which.
 """
 
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
-from headwater.model.declared_settings import setting
+from headwater.model.declared_settings import Reach, setting
 from headwater.model.password import Password
-from headwater.model.setting_kinds import integer, long, names, optional, password
+from headwater.model.setting_kinds import (
+    LONG_MAX,
+    SettingKind,
+    double,
+    integer,
+    long,
+    names,
+    optional,
+    password,
+    short,
+    text,
+)
+
+T = TypeVar("T")
+
+_ANY: Final = double(float("-inf"), float("inf"))
+_KERBEROS: Final = "Taken for compatibility; GSSAPI is not served."
+_REFRESH: Final = "Taken for compatibility; brokers choose when to renew their own logins."
+
+
+def _stored(kind: SettingKind[T], default: T, doc: str) -> T:
+    return setting(kind, default, doc, Reach.PER_BROKER, has_effect=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +51,17 @@ class ListenerSaslSettings:
     connections_max_reauth_ms: int = setting(
         long(0), 0, "After which time a login must be renewed; 0 is never."
     )
+
+    # Of Kerberos and of brokers' own logins. Kafka lets clients alter them, so they are stored.
+    sasl_kerberos_service_name: str | None = _stored(optional(text()), None, _KERBEROS)
+    sasl_kerberos_kinit_cmd: str = _stored(text(), "/usr/bin/kinit", _KERBEROS)
+    sasl_kerberos_ticket_renew_window_factor: float = _stored(_ANY, 0.8, _KERBEROS)
+    sasl_kerberos_ticket_renew_jitter: float = _stored(_ANY, 0.05, _KERBEROS)
+    sasl_kerberos_min_time_before_relogin: int = _stored(long(-LONG_MAX - 1), 60_000, _KERBEROS)
+    sasl_kerberos_principal_to_local_rules: tuple[str, ...] = _stored(
+        names(), ("DEFAULT",), _KERBEROS
+    )
+    sasl_login_refresh_window_factor: float = _stored(double(0.5, 1.0), 0.8, _REFRESH)
+    sasl_login_refresh_window_jitter: float = _stored(double(0.0, 0.25), 0.05, _REFRESH)
+    sasl_login_refresh_min_period_seconds: int = _stored(short(0, 900), 60, _REFRESH)
+    sasl_login_refresh_buffer_seconds: int = _stored(short(0, 3_600), 300, _REFRESH)

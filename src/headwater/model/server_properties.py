@@ -1,20 +1,22 @@
-"""What a broker is started with: layers of texts, and what of a Kafka file can be obeyed.
+"""Layer the settings that a broker is started with, and sort them by what becomes of them.
 
-A `server.properties` that was written for Kafka shall start a broker here. So settings that
-Kafka knows and Headwater does not need are put aside, each with its reason, for somebody to warn
-of; `broker_properties` then refuses the rest that it does not know. What a reader would get wrong:
-"several brokers" is not put aside. A node that was meant for a cluster and started alone would
-take records that its cluster never sees.
+A `server.properties` written for Kafka starts a broker here. As in Kafka, an unknown name is no
+reason not to start: it is reported with the nearest known name, and `--strict` refuses it.
+Settings of Kafka that have no effect are reported too, each with its reason.
+
+Note: two kinds of settings stop the start even so. One that names several KRaft nodes: a node
+that was meant for a cluster and started alone would take records that its cluster never sees. And
+one without which the broker would be less protected than it was asked to be (`why_refused`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.model.broker_properties import is_about_security, known_settings
+from headwater.model.broker_properties import known_setting, why_unknown
 from headwater.model.failures import InvalidSetting
 from headwater.model.setting_kinds import split_list
 from headwater.model.topic_synonyms import TOPIC_SETTINGS
-from headwater.model.unserved_settings import why_unserved
+from headwater.model.unserved_settings import why_refused, why_unserved
 
 # Several names for one thing: of these the first that is set counts, wherever it is set.
 _ALIASES = (
@@ -32,10 +34,14 @@ _MEMBERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 
 @dataclass(frozen=True, slots=True)
 class ServerProperties:
-    """The texts that are to be obeyed, and why each of the others is not."""
+    """The settings to start with, and the reason for each that changes nothing.
+
+    `without_effect` are settings of Kafka's, `unknown` are names that neither side has.
+    """
 
     texts: Mapping[str, str]
-    put_aside: Mapping[str, str]
+    without_effect: Mapping[str, str]
+    unknown: Mapping[str, str]
 
 
 def layered(*layers: Mapping[str, str]) -> dict[str, str]:
@@ -55,29 +61,27 @@ def layered(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def served_properties(texts: Mapping[str, str]) -> ServerProperties:
-    """Part what can be obeyed from what is put aside; `InvalidSetting` if it must be neither."""
+    """Sort settings by what becomes of them; `InvalidSetting` for one that stops the start."""
     _refuse_clusters(texts)
     served: dict[str, str] = {}
-    put_aside: dict[str, str] = {}
+    without_effect: dict[str, str] = {}
+    unknown: dict[str, str] = {}
     for name, text in texts.items():
-        reason = _why_put_aside(name, text)
-        if reason is None:
+        known = known_setting(name)
+        refused = why_refused(name, text)
+        if refused is not None:
+            raise InvalidSetting(refused)
+        if known is not None:
+            # Checked and described like any other, even if nothing obeys it.
             served[name] = text
+            if not known.has_effect:
+                without_effect[name] = known.doc
+        elif (reason := why_unserved(name)) is not None:
+            without_effect[name] = reason
         else:
-            put_aside[name] = reason
+            unknown[name] = why_unknown(name)
     _leave_controllers_out(served, split_list(texts.get("controller.listener.names", "")))
-    return ServerProperties(served, put_aside)
-
-
-def _why_put_aside(name: str, text: str) -> str | None:
-    if name in known_settings():
-        return None
-    if name == "security.protocol" and text.strip() == "PLAINTEXT":
-        return "it is a setting of clients"
-    if is_about_security(name):
-        # An empty text asks for nothing, and Kafka takes it so.
-        return None if text.strip() else "it is empty"
-    return why_unserved(name)
+    return ServerProperties(served, without_effect, unknown)
 
 
 def _refuse_clusters(texts: Mapping[str, str]) -> None:

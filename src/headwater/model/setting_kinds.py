@@ -47,6 +47,10 @@ def long(low: int) -> SettingKind[int]:
     return integer(low, LONG_MAX)
 
 
+def short(low: int, high: int) -> SettingKind[int]:
+    return SettingKind(ConfigType.SHORT, lambda text: _whole_number(text, low, high))
+
+
 def double(low: float, high: float) -> SettingKind[float]:
     def parse(text: str) -> float:
         try:

@@ -19,7 +19,10 @@ class SslSettings:
     """What both ends have: who I am, whom I trust, and how we speak."""
 
     ssl_protocol: str = setting(
-        text(), "TLSv1.3", "Taken for compatibility; `ssl.enabled.protocols` says what is spoken."
+        text(),
+        "TLSv1.3",
+        "Taken for compatibility; `ssl.enabled.protocols` says what is spoken.",
+        has_effect=False,
     )
     ssl_enabled_protocols: tuple[str, ...] = setting(
         some_of("TLSv1.2", "TLSv1.3"),

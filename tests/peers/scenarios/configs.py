@@ -289,6 +289,42 @@ def dynamic_broker_configs(lab: Lab) -> None:
     show("after")
 
 
+def broker_configs_of_kerberos(lab: Lab) -> None:
+    """Stored for one broker at a time, whether it serves GSSAPI or not."""
+    values = {
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.kinit.cmd": "/bin/kinit",
+        "sasl.kerberos.ticket.renew.window.factor": "0.7",
+        "sasl.kerberos.ticket.renew.jitter": "0.04",
+        "sasl.kerberos.min.time.before.relogin": "50000",
+        "sasl.kerberos.principal.to.local.rules": "DEFAULT",
+        "sasl.login.refresh.window.factor": "0.7",
+        "sasl.login.refresh.window.jitter": "0.04",
+        "sasl.login.refresh.min.period.seconds": "50",
+        "sasl.login.refresh.buffer.seconds": "200",
+    }
+
+    def show(label: str) -> None:
+        lab.note(label, by_name(lab, describe(BROKER, "1", values, synonyms=True)))
+
+    def shown_value(answer: DescribeConfigsResponse) -> str | None:
+        found = {each.name: each.value for each in answer.results[0].configs}
+        return found["sasl.kerberos.kinit.cmd"]
+
+    show("before")
+    for name, value in values.items():
+        lab.show(f"{name} for all", alter(BROKER, "", (SET, name, value)))
+    lab.show("for one", alter(BROKER, "1", *((SET, name, values[name]) for name in values)))
+    described = describe(BROKER, "1", values)
+    lab.until(described, DescribeConfigsResponse, lambda it: shown_value(it) == "/bin/kinit")
+    show("while set")
+    for name in values:
+        lab.show(f"a bad {name}", alter(BROKER, "1", (SET, name, "soon")))
+    lab.show("put back", alter(BROKER, "1", *((DELETE, name, None) for name in values)))
+    lab.until(described, DescribeConfigsResponse, lambda it: shown_value(it) == "/usr/bin/kinit")
+    show("after")
+
+
 def replacing_changes(lab: Lab) -> None:
     topic = lab.topic(cleanup_policy="compact")
     lab.show("replace", replacing(TOPIC, topic, retention_ms="4321"))

@@ -1,5 +1,6 @@
 """What groups and their coordinator answer when something is wrong, missing or refused."""
 
+import re
 from dataclasses import replace
 
 from headwater.model.errors import ErrorCode
@@ -192,6 +193,36 @@ def deleted_offsets(lab: Lab) -> None:
     by_name = OffsetFetchRequestTopics(name=topic, partition_indexes=(0,))
     lab.show("what is left", _fetch(group, by_name), 9)
     lab.show("delete the group", DeleteGroupsRequest(groups_names=(group,)))
+
+
+def subscription_by_names_and_pattern(lab: Lab) -> None:
+    """Which topics a member of the new protocol gets first, and in the end."""
+    names = {lab.topic_id(topic): topic for topic in (lab.topic("named"), lab.topic("found"))}
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id=await_coordinator(lab, lab.named()),
+        member_id="a",
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=(lab.named("named"),),
+        subscribed_topic_regex=re.escape(lab.named("f")) + ".*",
+        topic_partitions=(),
+    )
+    first = lab.get(beat, ConsumerGroupHeartbeatResponse)
+    assert first.assignment is not None
+    lab.note("at first", sorted(names[each.topic_id] for each in first.assignment.topic_partitions))
+    owned, epoch = first.assignment.topic_partitions, first.member_epoch
+    while len(owned) < len(names):
+        later = ConsumerGroupHeartbeatRequest(
+            group_id=beat.group_id, member_id="a", member_epoch=epoch, topic_partitions=owned
+        )
+        answer = lab.get(later, ConsumerGroupHeartbeatResponse)
+        assert answer.error_code is ErrorCode.NONE, answer
+        epoch = answer.member_epoch
+        owned = owned if answer.assignment is None else answer.assignment.topic_partitions
+    lab.note("in the end", sorted(names[each.topic_id] for each in owned))
+    lab.show(
+        "leave",
+        ConsumerGroupHeartbeatRequest(group_id=beat.group_id, member_id="a", member_epoch=-1),
+    )
 
 
 def refused_heartbeats(lab: Lab) -> None:

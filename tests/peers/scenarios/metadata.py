@@ -9,6 +9,7 @@ from headwater.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headwater.wire.messages.describe_cluster import DescribeClusterRequest
 from headwater.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -112,6 +113,17 @@ def auto_creation(lab: Lab) -> None:
     lab.topic_id(name)
     lab.await_leaders(name, 1)
     lab.show("then", _of(name))
+    deleted = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=30_000)
+    lab.show("deleted", deleted)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    lab.until(_of(name), MetadataResponse, lambda answer: answer.topics[0].error_code is unknown)
+    lab.show("created again, at first", _of(name, create=True))
+    lab.until(
+        _of(name), MetadataResponse, lambda answer: answer.topics[0].error_code is ErrorCode.NONE
+    )
+    lab.topic_id(name)
+    lab.await_leaders(name, 1)
+    lab.show("created again, then", _of(name))
     colliding = lab.named("made").replace(".", "_")
     lab.show("a name that differs in _ and . only", _of(colliding, create=True))
 

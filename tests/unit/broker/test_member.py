@@ -139,6 +139,52 @@ def test_every_broker_finds_the_same_coordinator() -> None:
     assert found != {-1}
 
 
+@pytest.mark.parametrize(
+    ("key_type", "internal", "setting"),
+    [
+        (0, "__consumer_offsets", "offsets.topic.replication.factor"),
+        (1, "__transaction_state", "transaction.state.log.replication.factor"),
+    ],
+)
+def test_a_coordinator_whose_topic_cannot_be_created_is_refused_with_the_reason(
+    key_type: int, internal: str, setting: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab = MemberLab(2, texts={setting: "3"})
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("g", "h"))
+    why = "replication factor 3 is not possible, brokers: 2"
+    reason = f"{internal} cannot be created: {why} ({setting})"
+    for node in lab.nodes * 3:
+        for found in node.ask(request, FindCoordinatorResponse).coordinators:
+            assert (found.error_code, found.error_message, found.node_id) == (
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                reason,
+                -1,
+            )
+    logged = f"Coordinator not available: topic={internal} reason={reason}"
+    # Once for each of the two brokers.
+    warnings = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert warnings == [logged] * 2
+
+
+def test_a_coordinator_without_a_leader_is_refused_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    texts = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
+    lab = MemberLab(3, texts=texts)
+    request = FindCoordinatorRequest(coordinator_keys=("g",))
+    (found,) = lab.nodes[0].ask(request, FindCoordinatorResponse).coordinators
+    lab.nodes[found.node_id].crash()
+    lab.run(lab.store.session_timeout_ms + 3_000)
+    asked = next(node for node in lab.nodes if node.node_id != found.node_id)
+    (refused,) = asked.ask(request, FindCoordinatorResponse).coordinators
+    reason = f"partition 0 of __consumer_offsets has no leader (replicas {found.node_id})"
+    assert (refused.error_code, refused.error_message) == (
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        reason,
+    )
+    assert f"Coordinator not available: topic=__consumer_offsets reason={reason}" in caplog.text
+
+
 def test_moves_are_listed_at_any_broker_as_the_controller_knows_them() -> None:
     lab = MemberLab(2)
     response = lab.others[0].ask(

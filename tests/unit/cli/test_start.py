@@ -123,13 +123,35 @@ def test_it_says_on_standard_output_that_it_is_ready(capsys: pytest.CaptureFixtu
     )
 
 
-def test_each_setting_that_is_put_aside_is_warned_of_once(
+def test_each_setting_without_effect_is_warned_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    started("-o", "zookeeper.max.in.flight.requests=10", "-o", "num.io.threads=4")
+    first, second = capsys.readouterr().err.splitlines()
+    words = "WARNING cli.start: Setting has no effect: name="
+    assert f"{words}zookeeper.max.in.flight.requests reason=Headwater chooses" in first
+    assert f"{words}num.io.threads reason=Taken for compatibility; one loop" in second
+
+
+def test_an_unknown_setting_is_warned_of_with_the_nearest_known_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    started("-o", "zookeeper.max.in.flight.requests=10", "-o", "metric.reporters=x")
-    first, second = capsys.readouterr().err.splitlines()
-    assert "WARNING cli.start: zookeeper.max.in.flight.requests is ignored: Headwater" in first
-    assert "metric.reporters is ignored" in second
+    assert "num.partitons" not in started("-o", "num.partitons=3")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(
+        "WARNING cli.start: Setting ignored: name=num.partitons "
+        "reason=unknown broker setting num.partitons; did you mean num.partitions?"
+    )
+
+
+def test_strict_refuses_every_unknown_setting_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = refusal(capsys, "--strict", "-o", "num.partitons=3", "-o", "super.user=User:a")
+    assert "did you mean num.partitions?" in line
+    assert "did you mean super.users?" in line
+
+
+def test_strict_starts_with_settings_of_kafka_that_have_no_effect() -> None:
+    assert started("--strict", "-o", "process.roles=broker,controller")
 
 
 @pytest.mark.parametrize(
@@ -140,12 +162,11 @@ def test_each_setting_that_is_put_aside_is_warned_of_once(
         (["--node-id", "x"], "node.id=x: must be a whole number"),
         (["--data", " "], "--data names no directory"),
         (["-o", "num.partitions"], "-o num.partitions: must be KEY=VALUE"),
-        (["-o", "num.partitons=3"], "did you mean num.partitions?"),
         (["-o", "num.partitions=0"], "num.partitions=0: must be between 1"),
         (["-o", "node.id=1", "-o", "node.id=2"], "-o node.id is given twice"),
         (["--node-id", "1", "-o", "node.id=1"], "--node-id and -o node.id say the same"),
         (["--data", "a", "-o", "log.dir=b"], "--data and -o log.dir say the same"),
-        (["-o", "ssl.provider=BC"], "not built yet"),
+        (["-o", "zookeeper.set.acl=true"], "zookeeper.set.acl=true: nodes in ZooKeeper cannot"),
         (["-o", "ssl.client.auth=maybe"], "must be one of none, requested, required"),
         (["--dta", "x"], "unrecognized arguments: --dta x; see headwater start --help"),
         (["--log-format", "xml"], "invalid choice: 'xml'"),

@@ -220,6 +220,42 @@ def test_the_coordinator_is_looked_for_until_it_is_there() -> None:
     assert found == 1
 
 
+class FastClock(SystemClock):
+    """Ten times as fast, so that a wait of seconds takes tenths of them."""
+
+    def steady_ms(self) -> int:
+        return super().steady_ms() * 10
+
+
+def test_why_there_is_no_coordinator_is_logged_once_and_told_at_the_deadline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refusal(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        (key,) = request.coordinator_keys
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return FindCoordinatorResponse(
+            coordinators=(Coordinator(key=key, error_code=code, error_message="too few brokers"),)
+        )
+
+    async def find(servers: str) -> None:
+        texts = {"bootstrap.servers": servers, "retry.backoff.ms": 1, "retry.backoff.max.ms": 10}
+        clock = FastClock()
+        loop = asyncio.get_running_loop()
+        made = ClusterClient(loop, read_settings(ClientSettings, texts, {}), clock, SystemDice())
+        try:
+            await made.coordinator(GROUP, "g", deadline_ms=clock.steady_ms() + 20_000)
+        finally:
+            made.close()
+
+    with MockCluster() as cluster:
+        cluster.script(ApiKey.FIND_COORDINATOR, *[Instead(refusal)] * 10_000)
+        with pytest.raises(KafkaTimeout, match="too few brokers"):
+            asyncio.run(find(cluster.bootstrap_servers))
+    assert [each.message for each in caplog.records] == [
+        "Coordinator not available: group=g reason=too few brokers"
+    ]
+
+
 def test_a_request_that_is_lost_is_told_and_not_repeated() -> None:
     async def call(made: ClusterClient, deadline_ms: int) -> None:
         await made.topic("tea", deadline_ms=deadline_ms)

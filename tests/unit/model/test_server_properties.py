@@ -41,10 +41,14 @@ KAFKAS_OWN_FILE = {
 
 def test_the_file_that_comes_with_kafka_starts_a_broker() -> None:
     properties = served_properties(KAFKAS_OWN_FILE)
-    assert list(properties.put_aside) == [
+    assert properties.unknown == {}
+    assert list(properties.without_effect) == [
         "process.roles",
         "controller.quorum.bootstrap.servers",
         "controller.listener.names",
+        "num.network.threads",
+        "num.io.threads",
+        "num.recovery.threads.per.data.dir",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
     ]
@@ -85,41 +89,69 @@ def test_an_interval_of_its_own_survives_the_setting_that_it_is_a_default_of() -
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["ssl.engine.factory.class", "sasl.kerberos.service.name"],
+    ("name", "text"),
+    [
+        ("ssl.engine.factory.class", "com.example.Engine"),
+        ("listener.name.external.ssl.engine.factory.class", "com.example.Engine"),
+        ("principal.builder.class", "com.example.Builder"),
+        ("sasl.oauthbearer.jwt.validator.class", "com.example.Validator"),
+        ("create.topic.policy.class.name", "com.example.Policy"),
+        ("alter.config.policy.class.name", "com.example.Policy"),
+        ("client.quota.callback.class", "com.example.Quotas"),
+        ("zookeeper.ssl.client.enable", "true"),
+        ("zookeeper.set.acl", "true"),
+    ],
 )
-def test_a_wish_for_security_is_never_put_aside(name: str) -> None:
-    properties = served_properties({name: "x"})
-    assert properties.put_aside == {}
-    with pytest.raises(InvalidSetting, match="not built yet"):
-        parse_broker_settings(properties.texts)
+def test_a_setting_whose_absence_would_weaken_protection_stops_the_start(
+    name: str, text: str
+) -> None:
+    with pytest.raises(InvalidSetting, match="remove this setting"):
+        served_properties({name: text})
+    assert list(served_properties({name: " "}).without_effect) == [name]
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["zookeeper.ssl.client.enable", "zookeeper.set.acl", "allow.everyone.if.no.acl.found"],
+    ("name", "text"),
+    [
+        ("zookeeper.set.acl", "false"),
+        ("zookeeper.ssl.client.enable", "false"),
+        ("zookeeper.ssl.truststore.location", "/etc/trust.jks"),
+        ("ssl.provider", "BC"),
+        ("listener.name.external.ssl.provider", "BC"),
+        ("listener.name.external.oauthbearer.sasl.login.class", "com.example.Login"),
+        ("delegation.token.secret.key", "s3cret"),
+        ("password.encoder.secret", "s3cret"),
+        ("security.providers", "com.example.Provider"),
+        ("security.protocol", "SSL"),
+        ("sasl.mechanism.controller.protocol", "PLAIN"),
+    ],
 )
-def test_nor_is_one_that_hides_in_a_family_that_is_put_aside(name: str) -> None:
-    assert served_properties({name: "true"}).put_aside == {}
+def test_a_setting_of_kafka_that_is_not_served_has_no_effect(name: str, text: str) -> None:
+    properties = served_properties({name: text})
+    assert properties.texts == properties.unknown == {}
+    assert list(properties.without_effect) == [name]
+    assert text not in properties.without_effect[name]
+
+
+@pytest.mark.parametrize(
+    "name", ["sasl.kerberos.service.name", "listener.name.plaintext.sasl.kerberos.service.name"]
+)
+def test_a_stored_setting_without_effect_is_served_and_reported(name: str) -> None:
+    properties = served_properties({name: "kafka"})
+    assert properties.texts == {name: "kafka"}
+    assert properties.without_effect == {name: "Taken for compatibility; GSSAPI is not served."}
+    parse_broker_settings(properties.texts)
 
 
 @pytest.mark.parametrize("name", ["authorizer.class.name", "super.users"])
-def test_nor_is_a_wish_for_rights_that_cannot_be_obeyed(name: str) -> None:
-    properties = served_properties({name: "x"})
-    assert properties.put_aside == {}
+def test_a_wrong_value_of_an_authorization_setting_stops_the_start(name: str) -> None:
     with pytest.raises(InvalidSetting, match=name):
-        parse_broker_settings(properties.texts)
+        parse_broker_settings(served_properties({name: "x"}).texts)
 
 
 def test_an_empty_authorizer_is_no_wish() -> None:
     properties = served_properties({"authorizer.class.name": ""})
     assert parse_broker_settings(properties.texts).authorizer_class_name == ""
-
-
-def test_the_protocol_of_clients_is_put_aside_only_when_it_is_plain() -> None:
-    assert served_properties({"security.protocol": "PLAINTEXT"}).texts == {}
-    with pytest.raises(InvalidSetting, match="not built yet"):
-        parse_broker_settings(served_properties({"security.protocol": "SSL"}).texts)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +168,31 @@ def test_a_node_of_a_cluster_does_not_start_alone(name: str, text: str) -> None:
         served_properties({name: text})
 
 
-def test_a_typing_error_is_not_put_aside() -> None:
-    for name in ("num.partitons", "offsets.topic.num.partition", "transaction.max.timeout"):
-        with pytest.raises(InvalidSetting, match="did you mean"):
-            parse_broker_settings(served_properties({name: "1"}).texts)
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("num.partitons", "num.partitions"),
+        ("offsets.topic.num.partition", "offsets.topic.num.partitions"),
+        ("transaction.max.timeout", "transaction.max.timeout.ms"),
+        ("broker.sesion.timeout.ms", "broker.session.timeout.ms"),
+        ("ssl.client.auht", "ssl.client.auth"),
+        ("Num.Partitions", "num.partitions, in small letters"),
+        ("listener.name.external.ssl.client.auht", "listener.name.external.ssl.client.auth"),
+        (
+            "listener.name.SSL.ssl.client.auth",
+            "listener.name.ssl.ssl.client.auth, in small letters",
+        ),
+    ],
+)
+def test_an_unknown_name_is_reported_with_the_nearest_known_one(name: str, nearest: str) -> None:
+    properties = served_properties({name: "1"})
+    assert properties.texts == properties.without_effect == {}
+    assert properties.unknown == {name: f"unknown broker setting {name}; did you mean {nearest}?"}
+
+
+def test_an_unknown_name_that_is_like_no_other_is_reported_without_a_guess() -> None:
+    properties = served_properties({"xyz": "1"})
+    assert properties.unknown == {"xyz": "unknown broker setting xyz"}
 
 
 def test_nothing_that_is_obeyed_is_also_called_unserved() -> None:

@@ -3,8 +3,13 @@
 It is the leader of the partition of an internal topic that the key falls into, and the topic is
 made when it is first asked for. Kafka says COORDINATOR_NOT_AVAILABLE meanwhile; here the answer
 waits for it instead.
+
+If the topic cannot be created, because fewer brokers are alive than it needs replicas, or if the
+partition has no leader, the answer is COORDINATOR_NOT_AVAILABLE. Clients repeat the request without
+end, so the reason is in the error message and, at most every 30 s, in the log.
 """
 
+import logging
 from typing import Final
 
 from headwater.broker.broker import Broker
@@ -33,8 +38,15 @@ _RIGHTS: Final = {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
 }
+_FACTORS: Final = {
+    CONSUMER_OFFSETS: "offsets.topic.replication.factor",
+    TRANSACTION_STATE: "transaction.state.log.replication.factor",
+}
+_CREATED: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 _MANY_SINCE: Final = 4
 _NOWHERE: Final = -1
+
+_log = logging.getLogger(__name__)
 
 
 def handle(
@@ -52,12 +64,24 @@ def handle(
     if topic in broker.image.topics or not is_wanted:
         return _found(broker, request, call)
 
-    def created(_: Results) -> None:
-        call.answer(_found(broker, request, call))
+    def created(results: Results) -> None:
+        # Another broker may have created it meanwhile.
+        errors = [each for each in results if each.error_code not in _CREATED]
+        if not errors:
+            call.answer(_found(broker, request, call))
+            return
+        reason = errors[0].error_message or errors[0].error_code.name
+        if errors[0].error_code is ErrorCode.INVALID_REPLICATION_FACTOR:
+            reason += f" ({_FACTORS[topic]})"
+        refuse_all(reason)
 
     def failed(error: HeadwaterError) -> None:
         call.note_error(error.code)
-        reason = f"{topic} cannot be made: {error}"
+        refuse_all(str(error))
+
+    def refuse_all(why: str) -> None:
+        reason = f"{topic} cannot be created: {why}"
+        _warn(broker, topic, reason)
         call.answer(refuse(request, Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)))
 
     broker.standing.create_topics((topic,), then=created, otherwise=failed)
@@ -86,8 +110,11 @@ def _coordinator(broker: Broker, key_type: int, key: str, call: Call) -> Coordin
         return _nowhere(key, unauthorized, _message(unauthorized, call))
     image = broker.image
     topic = image.topics.get(_TOPICS[key_type])
+    reason = f"{_TOPICS[key_type]} is not known to this broker yet"
     if topic is not None:
-        leader = topic.partitions[partition_of_key(key, len(topic.partitions))].leader
+        index = partition_of_key(key, len(topic.partitions))
+        partition = topic.partitions[index]
+        leader = partition.leader
         found = image.brokers.get(leader)
         endpoint = found.endpoint(call.listener) if found else None
         if endpoint is not None:
@@ -98,8 +125,15 @@ def _coordinator(broker: Broker, key_type: int, key: str, call: Call) -> Coordin
                 port=endpoint.port,
                 error_message=_message(ErrorCode.NONE, call),
             )
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return _nowhere(key, code, _message(code, call))
+        replicas = ",".join(map(str, partition.replicas))
+        reason = f"partition {index} of {topic.name} has no leader (replicas {replicas})"
+        _warn(broker, topic.name, reason)
+    return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
+
+
+def _warn(broker: Broker, topic: str, reason: str) -> None:
+    if broker.coordinator_warnings.is_due(topic, broker.clock.steady_ms()):
+        _log.warning("Coordinator not available: topic=%s reason=%s", topic, reason)
 
 
 def _message(code: ErrorCode, call: Call) -> str:

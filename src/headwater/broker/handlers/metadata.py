@@ -1,4 +1,9 @@
-"""Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7)."""
+"""Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7).
+
+A request that creates topics on first use waits for them and has them in its answer, so that
+clients need not ask again. Only if one of them was deleted before, the answer is Kafka's,
+UNKNOWN_TOPIC_OR_PARTITION, while they are being created (`deleted_topics`).
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -65,6 +70,11 @@ def handle(
     def failed(_: HeadwaterError) -> None:
         call.answer(_about(broker, asked, request, call, refused))
 
+    if any(name in broker.deleted_topics for name in wanted):
+        # Before they are created, which may be at once.
+        answer = _about(broker, asked, request, call, refused)
+        broker.standing.create_topics(wanted, then=lambda _: None, otherwise=lambda _: None)
+        return answer
     broker.standing.create_topics(wanted, then=created, otherwise=failed)
     return None
 

@@ -150,3 +150,16 @@ def test_a_type_that_nobody_knows_has_no_resources() -> None:
     assert BrokerLab().ask(request, ListConfigResourcesResponse) == ListConfigResourcesResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION
     )
+
+
+def test_kerberos_settings_are_stored_for_one_broker_though_they_have_no_effect() -> None:
+    lab = BrokerLab()
+    one, all_ = (ResourceType.BROKER, "0"), (ResourceType.BROKER, "")
+    name = "sasl.kerberos.service.name"
+    assert change(lab, name, "kafka", resource=one) is ErrorCode.NONE
+    assert shown(lab, name, one) == ("kafka", 2)
+    assert change(lab, name, "kafka", resource=all_) is ErrorCode.INVALID_REQUEST
+    jitter = "sasl.kerberos.ticket.renew.jitter"
+    assert change(lab, jitter, "soon", resource=one) is ErrorCode.INVALID_REQUEST
+    assert change(lab, name, None, resource=one) is ErrorCode.NONE
+    assert shown(lab, name, one) == (None, 5)

@@ -4,6 +4,11 @@ import pytest
 
 from headwater.model.errors import ErrorCode
 from headwater.model.ids import NO_TOPIC_ID, TopicId
+from headwater.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from headwater.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -52,6 +57,33 @@ def test_a_topic_is_made_by_asking_for_it_where_that_is_allowed() -> None:
     lab = BrokerLab({"auto.create.topics.enable": "false"})
     (result,) = ask(lab, named("new"), create=True).topics
     assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_deleted_topic_is_unknown_at_first_when_it_is_created_again_on_first_use() -> None:
+    """As in Kafka, so that clients see the deletion; a topic that is new is there at once."""
+    lab = BrokerLab()
+    lab.create("t")
+    delete = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
+    lab.ask(delete, DeleteTopicsResponse)
+    found = ask(lab, named("t"), named("new"), create=True).topics
+    assert [each.error_code for each in found] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    for create in (False, True):
+        found = ask(lab, named("t"), named("new"), create=create).topics
+        assert [each.error_code for each in found] == [ErrorCode.NONE] * 2
+
+
+def test_a_second_deletion_is_seen_too_when_the_topic_is_created_again_on_first_use() -> None:
+    lab = BrokerLab()
+    for _ in range(2):
+        lab.create("t")
+        (found,) = ask(lab, named("t"), create=True).topics
+        assert found.error_code is ErrorCode.NONE
+        lab.ask(
+            DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000),
+            DeleteTopicsResponse,
+        )
+    (found,) = ask(lab, named("t"), create=True).topics
+    assert found.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250])
