@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench.peer_brokers import DEFAULT_JVM
 from headwater.testing import EmbeddedCluster
 from tests.cluster.back_to_back import PRODUCERS, run_transactions
 from tests.cluster.cluster_clients import Clients
@@ -139,7 +140,7 @@ def main() -> None:
             measured("headwater", cluster.bootstrap_servers)
     if chosen.only != "headwater":
         with tempfile.TemporaryDirectory() as folder:
-            apache = ApacheCluster(Path(folder), 3, settings=CLUSTER)
+            apache = ApacheCluster(Path(folder), 3, DEFAULT_JVM, CLUSTER)
             try:
                 apache.start()
                 measured("kafka", apache.bootstrap_servers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.cluster.colleagues import Errand
 from headwater.cluster.image import NO_LEADER
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import HeadwaterError
@@ -18,6 +19,7 @@ from headwater.records.record import Record
 from headwater.wire.lifting import Message
 from headwater.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.wire.messages.produce import ProduceRequest
 from headwater.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -28,6 +30,7 @@ from tests.sim.cluster_clients import (
     BACKOFF_MS,
     GROUPS,
     PAUSE_MS,
+    TIMEOUT_MS,
     TOPIC,
     Client,
     produce,
@@ -38,6 +41,8 @@ from tests.sim.member_lab import MemberLab
 
 _TRANSACTIONS: Final = 1
 _TIMEOUT_MS: Final = 5_000
+_MOST_PIPELINED: Final = 3
+_AT_ONCE_MS: Final = 2
 
 
 class TransactionalProducer(Client):
@@ -65,7 +70,7 @@ class TransactionalProducer(Client):
                 self._attempt = Attempt()
                 self.told.attempts.append(self._attempt)
                 self.told.attempts_of.setdefault(self._name, []).append(self._attempt)
-                self._rest(PAUSE_MS)
+                self._rest(_AT_ONCE_MS)
         elif self.is_leaving or (self._attempt.values and self._dice.random() < 0.3):
             self._with_coordinator(self._name, _TRANSACTIONS, self._end)
         elif self._dice.random() < 0.2:
@@ -106,12 +111,47 @@ class TransactionalProducer(Client):
             self._sequences = {}
 
     def _send(self, attempt: Attempt) -> None:
+        """Send some batches without waiting in between, and go on when all are answered."""
         topic = self._lab.store.image.topics[TOPIC]
-        number = self._dice.randrange(len(topic.partitions))
-        leader = self._leader_of(TopicPartition(TOPIC, number))
-        if leader == NO_LEADER:
+        batches: list[tuple[NodeId, ProduceRequest]] = []
+        for _ in range(self._dice.randint(1, _MOST_PIPELINED)):
+            number = self._dice.randrange(len(topic.partitions))
+            leader = self._leader_of(TopicPartition(TOPIC, number))
+            if leader == NO_LEADER:
+                continue
+            batch = self._batch(attempt, number)
+            batches.append((leader, produce(topic.topic_id, number, batch, owner=self._name)))
+        if not batches:
             self._rest(BACKOFF_MS)
             return
+        left = len(batches)
+        failures: list[ErrorCode | HeadwaterError] = []
+
+        def answered(failure: ErrorCode | HeadwaterError) -> None:
+            nonlocal left
+            left -= 1
+            if failure:
+                failures.append(failure)
+            if left:
+                return
+            if not failures:
+                self._rest(PAUSE_MS)
+            elif isinstance(failures[0], ErrorCode):
+                self._refused(failures[0])
+            else:
+                self._failed(failures[0])
+
+        for leader, request in batches:
+            self._ways.ask(
+                leader,
+                request,
+                errand=Errand.PETITION,
+                timeout_ms=TIMEOUT_MS,
+                then=lambda response: answered(produced(response).error_code),
+                otherwise=answered,
+            )
+
+    def _batch(self, attempt: Attempt, number: int) -> bytes:
         value = b"%s.%d.%d" % (
             self._name.encode(),
             len(self.told.attempts),
@@ -120,21 +160,13 @@ class TransactionalProducer(Client):
         attempt.values.append((TopicPartition(TOPIC, number), value))
         sequence = self._sequences.get(number, 0)
         self._sequences[number] = sequence + 1
-        batch = build_batch(
+        return build_batch(
             [Record(key=None, value=value, timestamp=1_000_000)],
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
             base_sequence=sequence,
             is_transactional=True,
         )
-        self._ask(leader, produce(topic.topic_id, number, batch, owner=self._name), self._written)
-
-    def _written(self, response: Message) -> None:
-        code = produced(response).error_code
-        if code:
-            self._refused(code)
-        else:
-            self._rest(PAUSE_MS)
 
     def _commit_offset(self, coordinator: NodeId) -> None:
         """For a group that has the producer's own name (TX-12)."""
@@ -181,6 +213,6 @@ class TransactionalProducer(Client):
             attempt.verdict = is_commit
             self._attempt = None
             self._become(response.producer_id, response.producer_epoch)
-            self._rest(PAUSE_MS)
+            self._rest(_AT_ONCE_MS if self._dice.random() < 0.5 else PAUSE_MS)
 
         self._ask(coordinator, request, ended)

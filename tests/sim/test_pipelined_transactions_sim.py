@@ -5,6 +5,10 @@ with a new ticket, each of these seeds failed: 0 with OUT_OF_ORDER_SEQUENCE_NUMB
 INVALID_TXN_STATE. Seed 11 has a marker that is written while a question is under way.
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.sim.pipelined_transactions import run
@@ -23,3 +27,18 @@ def test_no_transaction_fails_over_many_runs(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 50):
         outcome = run(seed, transactions=30)
         assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
+
+
+def test_one_seed_is_one_trace_whatever_the_hash_seed() -> None:
+    traces = [
+        subprocess.run(
+            [sys.executable, "-m", "tests.sim", "pipelined", "--seed", "5", "--trace"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert traces[0] == traces[1]
+    assert len(traces[0].splitlines()) > 20

@@ -42,10 +42,14 @@ def test_a_marker_between_question_and_answer_takes_the_ticket_away() -> None:
     """TX-13. Also when the next transaction has asked in the meantime."""
     guard = TransactionGuard()
     ticket = ask(guard, 0)
+    assert guard.is_current(9, ticket)
     guard.forget(9)
+    assert not guard.is_current(9, ticket)
     with pytest.raises(TransactionStateRefused):
         check(guard, ticket, 0)
     newer = ask(guard, 0)
+    assert guard.is_current(9, newer)
+    assert not guard.is_current(9, ticket)
     with pytest.raises(TransactionStateRefused):
         check(guard, ticket, 0)
     check(guard, newer, 0)
