@@ -125,6 +125,10 @@ class ControllerFenced(HeadwaterError):
     code = ErrorCode.NOT_CONTROLLER
 
 
+class WriteContradicted(ControllerFenced):
+    """A write of the current controller does not fit what the store has."""
+
+
 class StoreUnreachable(HeadwaterError):
     """The home of the cluster's facts does not answer; what was asked for may come about or not."""
 

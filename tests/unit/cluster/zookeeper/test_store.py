@@ -1,6 +1,7 @@
 """The store on ZooKeeper: sessions, elections, facts behind the fence."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -511,6 +512,69 @@ def test_a_topic_that_a_tool_wants_deleted_is_told_to_the_controller() -> None:
     image = write(lab, image, TopicDeletionBegun("orders"))
     write(lab, image, TopicDeleted("orders"))
     assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_a_topic_that_is_created_again_is_not_deleted_by_the_note_of_its_namesake() -> None:
+    """The note of the first topic is still there when the second one is drafted."""
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    lab.told()
+    begun = lab.write(image.version, TopicDeletionBegun("orders"))
+    # Until the note is written, and its watch has asked for the children.
+    while "/admin/delete_topics/orders" not in lab.server.nodes or not lab.keeper.has_requests:
+        lab.server.run(1)
+    image = apply(image, [TopicDeletionBegun("orders")], begun.of(Version))
+    later = image.version._replace(sequence=image.version.sequence + 1)
+    lab.write(image.version, TopicDeleted("orders"))
+    created = lab.write(later, TopicCreated(replace(ORDERS, topic_id=TopicId(bytes(16)))))
+    assert TopicDeletionBegun("orders") not in lab.told()
+    created.of(Version)
+    assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_a_client_and_a_tool_may_want_the_same_topic_deleted() -> None:
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    lab.told()
+    lab.server.put("/admin/delete_topics/orders")
+    # The watch is not heard yet.
+    image = write(lab, image, TopicDeletionBegun("orders"))
+    write(lab, image, TopicDeleted("orders"))
+    assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_an_operator_may_remove_the_note_of_a_deletion_under_way() -> None:
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    image = write(lab, image, TopicDeletionBegun("orders"))
+    lab.server.remove("/admin/delete_topics/orders")
+    write(lab, image, TopicDeleted("orders"))
+    assert lab.server.children("/brokers/topics") == []
+
+
+@pytest.mark.parametrize("fate", ["lost before", "lost after"])
+def test_a_deletion_whose_answer_is_lost_is_done_once(fate: str) -> None:
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    image = write(lab, image, TopicDeletionBegun("orders"))
+    lab.keeper.fate = fate
+    outcome = lab.write(image.version, TopicDeleted("orders"))
+    lab.server.run()
+    lab.keeper.connect()
+    lab.server.run()
+    outcome.of(Version)
+    assert lab.server.children("/brokers/topics") == []
+    assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_a_former_controller_removes_no_notes() -> None:
+    """Else it could remove the note of a deletion that the present controller has begun."""
+    lab, _ = writing_lab()
+    # Another controller has been elected, which this one has not heard of yet.
+    lab.server.put("/controller_epoch", b"9")
+    lab.server.put("/admin/delete_topics/nothing")
+    assert lab.told()[-1] == ControllerGone()
+    assert lab.server.children("/admin/delete_topics") == ["nothing"]
 
 
 def test_a_failed_log_directory_is_told_to_the_controller_once() -> None:
