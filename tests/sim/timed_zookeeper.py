@@ -40,9 +40,13 @@ from tests.sim.cluster_lab import CLUSTER_ID
 from tests.sim.fake_zookeeper import FakeZooKeeper
 from tests.sim.replica_lab import NodeClock
 from tests.sim.stall import Stall
-from tests.sim.virtual_time import VirtualTime
+from tests.sim.virtual_time import CALM, VirtualTime
 
 _RETRY_MS: Final = 50
+# A server under load takes long to grant a session, which may then expire before it was of use.
+_SLOW_SESSION_MS: Final = 700
+_SHORT_SESSION_MS: Final = 40
+_MOST_SHORT_SESSIONS: Final = 2
 
 
 class _Tree(FakeZooKeeper):
@@ -192,6 +196,7 @@ class TimedKeeper:
         self._connection = 0
         self._is_cut = False
         self._is_dead = False
+        self._short_sessions = 0
         self._there_ms = 0
         self._back_ms = 0
         self._connect_soon()
@@ -383,6 +388,8 @@ class TimedKeeper:
     def _connect_soon(self) -> None:
         connection = self._connection
         delay_ms = 1 + self._delay_ms()
+        if self._is_stormy() and self._time.happens(0.3):
+            delay_ms += self._time.rng.randrange(_SLOW_SESSION_MS)
         self._time.after(delay_ms, lambda: self._stall.pass_on(partial(self._connect, connection)))
 
     def _connect(self, connection: int) -> None:
@@ -395,9 +402,27 @@ class TimedKeeper:
         self.is_connected = True
         if not self.session_id:
             self.session_id = self._server.new_session()
+            self._shorten()
             if self._listener is not None:
                 self._listener.session_began()
         self._pump()
+
+    def _shorten(self) -> None:
+        """Let some sessions expire soon after they began: during a registration, for example."""
+        if self._short_sessions >= _MOST_SHORT_SESSIONS or not self._is_stormy():
+            return
+        if self._time.happens(0.3):
+            self._short_sessions += 1
+            session_id = self.session_id
+
+            def expire() -> None:
+                if self.session_id == session_id and not self._is_dead and not self._is_cut:
+                    self.expire()
+
+            self._time.after(1 + self._time.rng.randrange(_SHORT_SESSION_MS), expire)
+
+    def _is_stormy(self) -> bool:
+        return self._time.weather is not CALM
 
     def _expired(self) -> None:
         self.session_id = 0

@@ -135,6 +135,10 @@ class StoreUnreachable(HeadwaterError):
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class SessionExpired(StoreUnreachable):
+    """The session with ZooKeeper has expired; the request may be repeated in the next one."""
+
+
 class BrokerIdTaken(HeadwaterError):
     """Another process is up under the same broker id."""
 

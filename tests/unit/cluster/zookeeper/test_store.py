@@ -35,11 +35,16 @@ from headwater.cluster.image import (
 )
 from headwater.cluster.leadership import led_by
 from headwater.model.config_terms import ResourceType
-from headwater.model.failures import BrokerIdTaken, ControllerFenced
+from headwater.model.failures import (
+    BrokerIdTaken,
+    ControllerFenced,
+    SessionExpired,
+    StoreUnreachable,
+)
 from headwater.model.ids import NodeId, TopicId
 from headwater.security.quotas.entities import QuotaEntity
 from tests.sim.cluster_lab import CLUSTER_ID
-from tests.sim.zookeeper_lab import StoreLab
+from tests.sim.zookeeper_lab import Outcome, StoreLab
 
 NODES = (NodeId(0), NodeId(1))
 ORDERS = Topic(
@@ -133,6 +138,35 @@ def test_a_registration_whose_answer_is_lost_is_found_to_be_ours() -> None:
     lab.keeper.connect()
     lab.server.run()
     assert outcome.of(int) == lab.server.nodes["/brokers/ids/0"].stat.czxid
+
+
+def test_a_registration_that_is_begun_again_replaces_the_one_under_way() -> None:
+    lab = StoreLab()
+    lab.found()
+    first = Outcome()
+    lab.store.register(lab.registration(), then=first.then, otherwise=first.otherwise)
+    epoch = lab.register().of(int)
+    first.of(StoreUnreachable)
+    assert lab.server.nodes["/brokers/ids/0"].stat.czxid == epoch
+    # One that waits for another broker to go does not come back either.
+    other = StoreLab(0, lab.server)
+    other.found()
+    waiting = other.register(other.registration(directory="another"))
+    replaced = other.register(other.registration(directory="another"))
+    waiting.of(StoreUnreachable)
+    lab.keeper.expire()
+    other.ring()
+    replaced.of(int)
+    assert len(waiting.results) == 1
+
+
+def test_founding_tells_that_its_session_has_expired() -> None:
+    lab = StoreLab()
+    outcome = Outcome()
+    lab.server.run()
+    lab.store.found(CLUSTER_ID, then=outcome.then, otherwise=outcome.otherwise)
+    lab.keeper.expire()
+    outcome.of(SessionExpired)
 
 
 def test_one_broker_is_elected_and_the_others_are_refused() -> None:
