@@ -106,7 +106,7 @@ def test_a_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -
         process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     for log in logs:
-        assert "stops without handing over" in log.read_text()
+        assert "stopping without controlled shutdown" in log.read_text()
 
 
 def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown_as_such(tmp_path: Path) -> None:

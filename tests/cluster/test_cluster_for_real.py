@@ -22,6 +22,7 @@ from headwater.wire.messages.create_topics import (
 from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.cluster.back_to_back import PRODUCERS, run_transactions
 from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
+from tests.cluster.topic_churn import churn, resignations
 from tests.peers.raw_client import RawClient
 from tests.zookeeper_server import absence
 
@@ -94,6 +95,23 @@ def test_no_transaction_fails_that_begins_while_markers_are_written(
             if (number + record) % 12 == partition
         ]
         assert clients.read(topic, partition, len(wanted)) == wanted
+
+
+def test_clients_that_create_and_delete_topics_do_not_disturb_the_controller(
+    cluster: EmbeddedCluster,
+) -> None:
+    before = len(resignations(cluster))
+    outcomes = churn(cluster.bootstrap_servers, clients=3, rounds=5)
+    assert [outcome.wrong_answers for outcome in outcomes] == [[], [], []]
+    assert resignations(cluster)[before:] == []
+
+
+@pytest.mark.slow
+def test_a_hundred_rounds_of_five_clients_do_not_either(cluster: EmbeddedCluster) -> None:
+    before = len(resignations(cluster))
+    outcomes = churn(cluster.bootstrap_servers, clients=5, rounds=100)
+    assert [outcome.wrong_answers for outcome in outcomes] == [[]] * 5
+    assert resignations(cluster)[before:] == []
 
 
 def test_what_is_acknowledged_is_on_all_brokers_and_a_group_reads_it(clients: Clients) -> None:

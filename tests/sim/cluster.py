@@ -32,10 +32,11 @@ from tests.sim.cluster_faults import Faults
 from tests.sim.cluster_lab import topic
 from tests.sim.cluster_members import GroupMember
 from tests.sim.cluster_mercy import SESSION_MS, Mercy
-from tests.sim.cluster_operators import Founder, Mover
+from tests.sim.cluster_operators import Founder, Mover, TopicChurner
 from tests.sim.cluster_told import Told, check
 from tests.sim.cluster_transactions import TransactionalProducer
 from tests.sim.member_lab import MemberLab
+from tests.sim.timed_zookeeper import TimedZooKeeper
 from tests.sim.virtual_time import CALM, Weather
 
 STORM: Final = Weather(loss=0.005, delay=0.03)
@@ -66,6 +67,7 @@ _STEP_MS: Final = 120
 _COMPARE_EVERY: Final = 10
 _REST_MS: Final = 3_000
 _REST_TRIES: Final = 20
+_CHURNERS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +83,19 @@ class Outcome:
 class ClusterLife:
     """One seed's story."""
 
-    def __init__(self, seed: int, *, is_changed: bool = True) -> None:
-        """Unless `is_changed`, nobody moves anything, and no topic is made or deleted."""
+    def __init__(self, seed: int, *, is_changed: bool = True, has_zookeeper: bool = False) -> None:
+        """Unless `is_changed`, nobody moves anything, and no topic is made or deleted.
+
+        `has_zookeeper`: brokers use the shipped store (see `timed_zookeeper`), and more clients
+        create and delete topics.
+        """
         self.lab = MemberLab(
             3 + seed % 3,
             seed=seed,
             texts=SETTINGS,
             session_timeout_ms=SESSION_MS,
             most_skew_ms=5_000,
+            has_zookeeper=has_zookeeper,
         )
         self.dice = self.lab.time.rng
         self.trace: list[str] = []
@@ -101,6 +108,9 @@ class ClusterLife:
         if is_changed:
             self.clients.append(Mover(self.lab, self.told, len(self.clients)))
             self.clients.append(Founder(self.lab, self.told, len(self.clients)))
+        if is_changed and has_zookeeper:
+            for _ in range(_CHURNERS):
+                self.clients.append(TopicChurner(self.lab, self.told, len(self.clients)))
         self.lab.time.weather = STORM
 
     def _create(self) -> None:
@@ -138,6 +148,8 @@ class ClusterLife:
             self.lab.run(1)
             self.mercy.note_in_sync()
         self.checks.look(self.lab)
+        if isinstance(self.lab.store, TimedZooKeeper):
+            check(not self.lab.store.contradictions, str(self.lab.store.contradictions))
 
     def finish(self) -> None:
         """No more faults: everything must become well by itself."""
@@ -180,9 +192,14 @@ class ClusterLife:
         self.trace.append(f"{now_ms:7} {text}; by {controller}; {', '.join(states)}")
 
 
-def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
+def run_on_zookeeper(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
+    """The same with the shipped store on a ZooKeeper in memory."""
+    return run(seed, steps=steps, has_zookeeper=True)
+
+
+def run(seed: int, *, steps: int = DEFAULT_STEPS, has_zookeeper: bool = False) -> Outcome:
     """Live one seed's life and say how it went."""
-    life = ClusterLife(seed)
+    life = ClusterLife(seed, has_zookeeper=has_zookeeper)
     failure: str | None = None
     try:
         for number in range(steps):

@@ -46,12 +46,13 @@ from tests.sim.cluster_clients import (
     produced,
 )
 from tests.sim.cluster_lab import topic
-from tests.sim.cluster_told import Incarnation, Told
+from tests.sim.cluster_told import Incarnation, Told, check
 from tests.sim.member_lab import DIRECTORIES, MemberLab
 
 SHORT_LIVED: Final = "u"
 REPLICAS: Final = 3
 _MOST_PARTITIONS: Final = 5
+_CHURNED: Final = 4
 _MOVE_MS: Final = 2_500
 
 
@@ -186,6 +187,62 @@ class Founder(Client):
 
         request = produce(current.topic_id, place.partition, batch)
         self._ask(NodeId(leader), request, written)
+
+
+class TopicChurner(Client):
+    """Creates several topics in one request and deletes them in one request, over and over.
+
+    Its topic names are its own. So where nothing is lost, no answer says that a topic exists or
+    does not exist. Elsewhere an earlier try of the same request may have been carried out.
+    """
+
+    def __init__(
+        self, lab: MemberLab, told: Told, number: int, *, is_anything_lost: bool = True
+    ) -> None:
+        self._is_anything_lost = is_anything_lost
+        self.rounds = 0
+        self._names = [f"churn-{number}-{each}" for each in range(_CHURNED)]
+        self._are_made = False
+        self._is_asked = False
+        super().__init__(lab, told, number)
+
+    @property
+    def is_done(self) -> bool:
+        return not self._is_asked and not self._are_made
+
+    def turn(self) -> None:
+        if self.is_leaving and self.is_done:
+            return
+        self._is_asked = True
+        request: Message
+        if self._are_made:
+            deleted = tuple(DeleteTopicState(name=name) for name in self._names)
+            request = DeleteTopicsRequest(topics=deleted, timeout_ms=TIMEOUT_MS)
+        else:
+            created = tuple(topic(name, 1, 2) for name in self._names)
+            request = CreateTopicsRequest(topics=created, timeout_ms=TIMEOUT_MS)
+        self._ask(self._some_broker(), request, self._answered)
+
+    def _answered(self, response: Message) -> None:
+        if isinstance(response, CreateTopicsResponse):
+            codes = [each.error_code for each in response.topics]
+            repeated = ErrorCode.TOPIC_ALREADY_EXISTS
+        else:
+            assert isinstance(response, DeleteTopicsResponse)
+            codes = [each.error_code for each in response.responses]
+            repeated = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        check(
+            self._is_anything_lost or repeated not in codes,
+            f"client {self.number} has topics of its own and got {repeated.name}",
+        )
+        others = [code for code in codes if code not in (ErrorCode.NONE, repeated)]
+        if others:
+            self._refused(others[0])
+            return
+        self._are_made = not self._are_made
+        self._is_asked = False
+        self.rounds += not self._are_made
+        self._rest(PAUSE_MS)
 
 
 def _creation() -> Message:

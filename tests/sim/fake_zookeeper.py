@@ -176,6 +176,11 @@ class FakeKeeper:
 
     # What a test does to it.
 
+    @property
+    def has_requests(self) -> bool:
+        """Whether requests wait to be served."""
+        return bool(self._calls)
+
     def connect(self) -> None:
         """The connection is there, and a session if there was none."""
         is_new = not self.session_id

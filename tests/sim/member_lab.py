@@ -58,6 +58,7 @@ from tests.sim.loaded_dice import LoadedDice
 from tests.sim.replica_lab import NodeClock
 from tests.sim.shared_store import SESSION_TIMEOUT_MS, SharedStore
 from tests.sim.stall import Stall
+from tests.sim.timed_zookeeper import TimedZooKeeper
 from tests.sim.virtual_time import VirtualTime
 
 R = TypeVar("R", bound=Message)
@@ -83,10 +84,17 @@ class MemberLab:
         texts: Mapping[str, str] | None = None,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         most_skew_ms: int = 0,
+        has_zookeeper: bool = False,
     ) -> None:
-        """Clocks differ from the true time by so much at most, each by its own measure."""
+        """Clocks differ from the true time by so much at most, each by its own measure.
+
+        `has_zookeeper`: the shipped store on a ZooKeeper in memory, in place of a model of both.
+        """
         self.time = VirtualTime(random.Random(seed))
-        self.store = SharedStore(self.time, session_timeout_ms=session_timeout_ms)
+        new_store = TimedZooKeeper if has_zookeeper else SharedStore
+        self.store: TimedZooKeeper | SharedStore = new_store(
+            self.time, session_timeout_ms=session_timeout_ms
+        )
         self.network = FakeNetwork(self.time)
         skews = random.Random(f"skew {seed}")
         self.nodes = [
@@ -168,6 +176,7 @@ class MemberNode:
         self.membership.register(
             Registration(
                 node_id=self.node_id,
+                directory_id=f"directory-{self.node_id}",
                 endpoints=(Endpoint(listener=LISTENER, host="h", port=int(self.node_id)),),
             ),
             then=self._open,

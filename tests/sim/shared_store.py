@@ -65,6 +65,9 @@ class SharedStore:
         node_id = registration.node_id
         if self._registered.get(node_id, token) is not token:
             raise ConnectionLost(f"a former session of broker {node_id} still lives")
+        if node_id in self._registered:
+            # As in ZooKeeper, whose node is there already.
+            return self.image.brokers[node_id].epoch
         self._registered[node_id] = token
         self._zxid += 1
         broker = Broker(

@@ -37,6 +37,7 @@ SIMULATORS: Final[Mapping[str, Simulator]] = {
     "storage": storage.run,
     "replication": replication.run,
     "cluster": cluster.run,
+    "zookeeper": cluster.run_on_zookeeper,
     "classic-groups": classic_groups.run,
     "consumer-groups": consumer_group_world.run,
     "mixed-groups": mixed_groups.run,

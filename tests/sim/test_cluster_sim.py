@@ -23,16 +23,18 @@ from headwater.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tests.sim.cluster import ClusterLife, run
+from tests.sim.cluster import ClusterLife, run, run_on_zookeeper
 from tests.sim.cluster_checks import ClusterChecks
 from tests.sim.cluster_clients import TOPIC, Consumer, Producer
 from tests.sim.cluster_endings import commits_are_kept, transactions_are_whole
 from tests.sim.cluster_members import Member
+from tests.sim.cluster_operators import TopicChurner
 from tests.sim.cluster_records import log_of
 from tests.sim.cluster_told import Commit, Incarnation, Told
 from tests.sim.fake_network import Reply, Serve
-from tests.sim.member_lab import DIRECTORIES, MemberNode
+from tests.sim.member_lab import DIRECTORIES, MemberLab, MemberNode
 from tests.sim.replication_checks import CheckFailed
+from tests.sim.timed_zookeeper import TimedZooKeeper
 from tests.sim.virtual_time import CALM
 
 SEEDS = range(1, 17)
@@ -375,3 +377,36 @@ def test_a_marker_that_was_acknowledged_and_not_written_is_noticed() -> None:
             serve(source, request, reply)
 
     assert any(each in noticed(plant) for each in ("open at rest", "UNSTABLE_OFFSET_COMMIT"))
+
+
+# The shipped store, on a ZooKeeper in memory.
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_cluster_on_zookeeper_keeps_its_promises(seed: int) -> None:
+    outcome = run_on_zookeeper(seed)
+    assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_seed", range(1_000, 5_000, 1_000))
+def test_a_cluster_on_zookeeper_keeps_its_promises_over_many_lives(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 25):
+        outcome = run_on_zookeeper(seed, steps=300)
+        assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_clients_that_create_and_delete_topics_do_not_disturb_the_controller(seed: int) -> None:
+    lab = MemberLab(3, seed=seed, has_zookeeper=True)
+    churners = [TopicChurner(lab, Told(), number, is_anything_lost=False) for number in range(5)]
+    lab.run(5_000)
+    for churner in churners:
+        churner.is_leaving = True
+    lab.run(2_000)
+    assert isinstance(lab.store, TimedZooKeeper)
+    assert lab.store.contradictions == []
+    assert lab.store.image.version.controller_epoch == 1
+    assert all(churner.is_done and churner.rounds > 5 for churner in churners)
+    assert dict(lab.store.image.topics) == {}
+    assert lab.store.tree.children("/admin/delete_topics") == []

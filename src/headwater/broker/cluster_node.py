@@ -8,7 +8,7 @@ stop, it first asks the controller to be relieved of what it leads, and serves o
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from headwater.broker.colleagues import BrokerColleagues
 from headwater.broker.listeners import listener_of_brokers
@@ -30,6 +30,7 @@ from headwater.cluster.zookeeper.store import ZooKeeperStore
 from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
     HeadwaterError,
+    SessionExpired,
     StoreUnreachable,
     WrongLogDirectory,
 )
@@ -45,7 +46,14 @@ from headwater.wire.messages.controlled_shutdown import (
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _INFORMED_LOOK_S: Final = 10
+_STOP_LOOK_S: Final = 0.2
+_SLOW_CONNECT_S: Final = 2
+
+CONNECTION_TIMEOUT_MS: Final = 30_000
+"""The least that a start waits for ZooKeeper, unless `zookeeper.connection.timeout.ms` is set."""
 
 
 class ClusterNode(Node):
@@ -117,31 +125,45 @@ class ClusterNode(Node):
             later=self._later,
         )
         configs: asyncio.Future[Sequence[Fact]] = self._loop.create_future()
-        self._store.read_configs(then=configs.set_result)
+        self._store.read_configs(then=lambda facts: _resolve(configs, facts))
         empty = ClusterImage(cluster_id=self.cluster_id)
         self._first_image = apply(empty, await configs, FIRST_VERSION)
         return self._first_image
 
     async def _found(self) -> str:
+        """Connect, and learn the cluster's id, within `zookeeper.connection.timeout.ms`."""
         settings = self._static.settings
-        timeout_ms = settings.zookeeper_connection_timeout_ms
-        timeout_ms = timeout_ms or settings.zookeeper_session_timeout_ms
+        timeout_ms = settings.zookeeper_connection_timeout_ms or max(
+            settings.zookeeper_session_timeout_ms, CONNECTION_TIMEOUT_MS
+        )
+        slow = self._loop.call_later(
+            _SLOW_CONNECT_S, _log.warning, "waiting for ZooKeeper at %s", settings.zookeeper_connect
+        )
         proposed = known_cluster_id(self._disk, self._paths) or fresh_cluster_id(self._dice)
-        founded: asyncio.Future[str] = self._loop.create_future()
-
-        def failed(error: HeadwaterError) -> None:
-            # Nobody waits any more when the time is over.
-            if not founded.done():
-                founded.set_exception(error)
-
-        self._store.found(proposed, then=founded.set_result, otherwise=failed)
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
-                return await founded
+                while True:
+                    try:
+                        return await self._found_in_session(proposed)
+                    except SessionExpired as error:
+                        # On a busy machine a session may expire before it was of any use.
+                        _log.warning("%s; trying again with the next session", error)
         except TimeoutError:
             raise StoreUnreachable(
                 f"ZooKeeper at {settings.zookeeper_connect} does not answer within {timeout_ms} ms"
             ) from None
+        finally:
+            slow.cancel()
+
+    async def _found_in_session(self, proposed_id: str) -> str:
+        founded: asyncio.Future[str] = self._loop.create_future()
+
+        self._store.found(
+            proposed_id,
+            then=lambda cluster_id: _resolve(founded, cluster_id),
+            otherwise=lambda error: _reject(founded, error),
+        )
+        return await founded
 
     def _refuse_directory_of_lone_broker(self) -> None:
         for path in self._paths:
@@ -200,8 +222,8 @@ class ClusterNode(Node):
         self._keep_house()
         registered: asyncio.Future[None] = self._loop.create_future()
         self._is_joined = True
-        self._membership.fatal = registered.set_exception
-        self._membership.register(registration, then=lambda: registered.set_result(None))
+        self._membership.fatal = lambda error: _reject(registered, error)
+        self._membership.register(registration, then=lambda: _resolve(registered, None))
         for facts, version in self._early:
             self._membership.changed(facts, version)
         await registered
@@ -236,33 +258,39 @@ class ClusterNode(Node):
         self._fetching.close()
 
     async def _hand_over(self) -> None:
+        """Controlled shutdown: at most `controlled.shutdown.max.retries` requests.
+
+        Without ZooKeeper no controller can decide anything, so there is nothing to wait for.
+        """
         settings = self._static.settings
-        if not self._keeper.is_connected:
-            # No controller can decide anything now, and waiting for one would take minutes.
-            _log.warning("ZooKeeper is away, so this broker stops without handing over")
-            return
-        for _ in range(settings.controlled_shutdown_max_retries):
+        for attempt in range(settings.controlled_shutdown_max_retries):
+            if attempt:
+                await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1_000)
+            if not self._keeper.is_connected:
+                _log.warning("ZooKeeper is away; stopping without controlled shutdown")
+                return
             if await self._is_relieved():
-                break
-            await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1_000)
-        else:
-            if not await self._is_relieved():
-                _log.warning("this broker stops, though the controller has not relieved it")
+                return
+        _log.warning("Controlled shutdown did not complete; stopping without it")
 
     async def _is_relieved(self) -> bool:
         """Ask the controller to have others lead what this broker leads."""
-        answer: asyncio.Future[Message] = self._loop.create_future()
+        answer: asyncio.Future[Message | HeadwaterError] = self._loop.create_future()
         self._member.ask_controller(
             ControlledShutdownRequest(
                 broker_id=self._static.node_id, broker_epoch=self._membership.broker_epoch
             ),
-            then=answer.set_result,
-            otherwise=answer.set_exception,
+            then=lambda response: _resolve(answer, response),
+            otherwise=lambda error: _resolve(answer, error),
+            timeout_ms=self._static.settings.controller_socket_timeout_ms,
         )
-        try:
-            response = await answer
-        except HeadwaterError as error:
-            _log.warning("the controller cannot be asked to relieve this broker: %s", error)
+        while not answer.done() and self._keeper.is_connected:
+            await asyncio.wait([answer], timeout=_STOP_LOOK_S)
+        if not answer.done():
+            return False
+        response = answer.result()
+        if isinstance(response, HeadwaterError):
+            _log.warning("the controller cannot be asked to relieve this broker: %s", response)
             return False
         assert isinstance(response, ControlledShutdownResponse)
         if response.error_code or response.remaining_partitions:
@@ -308,3 +336,14 @@ class ClusterNode(Node):
 
     def _later(self, delay_ms: int, work: Callable[[], None]) -> object:
         return self._loop.call_later(delay_ms / 1_000, work)
+
+
+def _resolve(future: asyncio.Future[T], result: T) -> None:
+    """Set a result, unless the waiting was given up."""
+    if not future.done():
+        future.set_result(result)
+
+
+def _reject(future: asyncio.Future[T], error: HeadwaterError) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -3,7 +3,8 @@
 What a reader would get wrong: a broker that cannot be reached is not knocked at by every request.
 After a connection has failed, asking fails at once for a while that doubles with each failure
 (`reconnect.backoff.ms` of Kafka's clients); and a request never outlives the connection that it was
-given to. This broker asks itself through its own dispatch, a turn of the loop later.
+given to. This broker asks itself through its own dispatch, a turn of the loop later; such a request
+has a deadline as well, because its answer may depend on a store that does not answer.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from headwater.broker.outgoing import Outgoing, Unanswered, read_answer, written
 from headwater.cluster.colleagues import Answered, Errand
 from headwater.cluster.image import Endpoint
 from headwater.cluster.store import Failed
-from headwater.model.failures import ConnectionLost, HeadwaterError
+from headwater.model.failures import ConnectionLost, HeadwaterError, RequestTimedOut
 from headwater.model.ids import NodeId
 from headwater.model.ports import Clock
 from headwater.model.requester import OURSELVES, Requester
@@ -56,6 +57,8 @@ class BrokerColleagues:
         self._clock = clock
         self._soon = soon
         self._links: dict[tuple[NodeId, Errand], ColleagueLink] = {}
+        # Requests to this broker itself.
+        self._inward: dict[Unanswered, None] = {}
         self._is_closed = False
         self.own_service: Service | None = None
         """Who serves what this broker asks of itself."""
@@ -89,6 +92,10 @@ class BrokerColleagues:
         now_ms = self._clock.steady_ms()
         for link in [*self._links.values()]:
             link.sweep(now_ms)
+        late = [each for each in self._inward if now_ms >= each.asked.deadline_ms]
+        for each in late:
+            self._inward.pop(each, None)
+            each.fail(RequestTimedOut("this broker did not answer its own request in time"))
 
     def close(self) -> None:
         """All connections end, and there are no others."""
@@ -96,6 +103,9 @@ class BrokerColleagues:
         for link in self._links.values():
             link.close()
         self._links.clear()
+        inward, self._inward = self._inward, {}
+        for each in inward:
+            each.fail(ConnectionLost("this broker is stopping"))
 
     def _link(self, node_id: NodeId, errand: Errand) -> ColleagueLink:
         link = self._links.get((node_id, errand))
@@ -120,20 +130,27 @@ class BrokerColleagues:
         version = api.newest_served(unstable=False)
         frame = bytearray(b"".join(written_frame(asked.request, version, 0, WITHIN)))
         waiting = Unanswered(asked)
+        self._inward[waiting] = None
         slot = ReplySlot(
             InwardConnection(
                 Address(listener=WITHIN, peer_host="127.0.0.1", peer_port=0),
                 Requester(OURSELVES, "127.0.0.1"),
                 answered=lambda response: self._own_answer(waiting, version, response),
                 is_gone=lambda: self._is_closed,
-                cut=lambda: waiting.fail(ConnectionLost("this broker refuses its own request")),
+                cut=lambda: self._own_failure(
+                    waiting, ConnectionLost("this broker refuses its own request")
+                ),
                 soon=self._soon,
             )
         )
         try:
             self.own_service.serve(slot, memoryview(frame)[_SIZE_BYTES:])
         except HeadwaterError as error:
-            waiting.fail(error)
+            self._own_failure(waiting, error)
+
+    def _own_failure(self, waiting: Unanswered, error: HeadwaterError) -> None:
+        self._inward.pop(waiting, None)
+        waiting.fail(error)
 
     def _own_answer(self, waiting: Unanswered, version: int, response: bytes) -> None:
         # Whoever is asked may not find the asker at work again before it has returned.
@@ -141,4 +158,5 @@ class BrokerColleagues:
 
     def _hand_over(self, waiting: Unanswered, version: int, response: bytes) -> None:
         asked = waiting.asked
+        self._inward.pop(waiting, None)
         waiting.answer(read_answer(asked.request, version, memoryview(response)))

@@ -130,9 +130,14 @@ class Member:
         _Forwarding(self, call, request, envelope, self._deadline_ms()).send()
 
     def ask_controller(
-        self, request: Message, *, then: Callable[[Message], None], otherwise: Failed
+        self,
+        request: Message,
+        *,
+        then: Callable[[Message], None],
+        otherwise: Failed,
+        timeout_ms: int | None = None,
     ) -> None:
-        """Ask once, whoever is the controller now."""
+        """Send a request once to the current controller; `request.timeout.ms` unless given."""
         controller_id = self.image.controller_id
         if controller_id == NO_CONTROLLER:
             self._later(0, lambda: otherwise(ControllerFenced("there is no controller now")))
@@ -141,7 +146,7 @@ class Member:
             controller_id,
             request,
             errand=Errand.PETITION,
-            timeout_ms=self._static.settings.request_timeout_ms,
+            timeout_ms=timeout_ms or self._static.settings.request_timeout_ms,
             then=then,
             otherwise=otherwise,
         )

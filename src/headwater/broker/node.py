@@ -114,9 +114,18 @@ class Node(ABC):
         self._upkeep: Upkeep | None = None
 
     async def start(self) -> list[Endpoint]:
-        """Serve; the answer is where. What fails raises, and leaves nothing locked."""
+        """Serve; the answer is where. What fails raises, and leaves nothing locked.
+
+        A start that is cancelled ends as a stop does, if the broker has come so far.
+        """
         try:
             return await self._start()
+        except asyncio.CancelledError:
+            if self._upkeep is None:
+                self._held.close()
+            else:
+                await self.stop()
+            raise
         except BaseException:
             self._held.close()
             raise

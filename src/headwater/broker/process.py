@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,12 +64,22 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
     for each in _ENDING_SIGNALS:
         loop.add_signal_handler(each, end_by_signal)
     node = _new_node(static, end)
-    endpoints = await node.start()
-    # What exists now stays. A full collection would look at all of it while nothing is served.
-    gc.freeze()
-    ready(Serving(endpoints, node.cluster_id))
-    reason = await ended
-    await node.stop()
+    starting = asyncio.ensure_future(node.start())
+    either: list[asyncio.Future[Any]] = [starting, ended]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        # It may wait for ZooKeeper, or for a controller, as long as there is none.
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+    else:
+        endpoints = starting.result()
+        # What exists now stays. A full collection would look at all of it while nothing is served.
+        gc.freeze()
+        ready(Serving(endpoints, node.cluster_id))
+        await ended
+        await node.stop()
+    reason = ended.result()
     if reason is not None:
         raise StorageError(reason)
 

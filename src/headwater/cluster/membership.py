@@ -72,6 +72,8 @@ class Membership:
         self._registration: Registration | None = None
         self._when_registered: Callable[[], None] = _nothing
         self._is_registered = False
+        # The number of the latest registration; what becomes of earlier ones is no news.
+        self._attempt = 0
         self._is_standing = False
         # Elected, and not deposed since.
         self._has_won = False
@@ -165,10 +167,17 @@ class Membership:
     # Registration.
 
     def _register(self) -> None:
+        """Begin a registration, which replaces one that is under way.
+
+        A session that expires ends the registration that is under way in a failure, and it is also
+        told to this broker. Only the second begins another one, or there would be two of them.
+        """
         assert self._registration is not None
+        self._attempt += 1
+        attempt = self._attempt
 
         def registered(epoch: int) -> None:
-            if self._is_closed:
+            if self._is_closed or attempt != self._attempt:
                 return
             self._is_registered = True
             self.broker_epoch = epoch
@@ -180,17 +189,19 @@ class Membership:
             self._stand()
 
         def failed(error: HeadwaterError) -> None:
+            if self._is_closed or attempt != self._attempt:
+                return
             if isinstance(error, BrokerIdTaken):
                 self.fatal(error)
-            elif not self._is_registered and not self._is_closed:
+            else:
                 _log.warning("broker %d cannot register yet: %s", self.node_id, error)
-                self._later(RETRY_MS, self._register_again)
+                self._later(RETRY_MS, again)
+
+        def again() -> None:
+            if attempt == self._attempt and not self._is_closed:
+                self._register()
 
         self._store.register(self._registration, then=registered, otherwise=failed)
-
-    def _register_again(self) -> None:
-        if not self._is_registered and not self._is_closed:
-            self._register()
 
     # Elections.
 

@@ -420,10 +420,12 @@ class BrokerSettings:
         boolean(), True, "Whether a broker hands its leaderships over before it stops."
     )
     controlled_shutdown_max_retries: int = _setting(
-        integer(0), 3, "How often that is tried again before it stops all the same."
+        integer(0),
+        3,
+        "How often the controller is asked for that before the broker stops all the same.",
     )
     controlled_shutdown_retry_backoff_ms: int = _setting(
-        long(0), 5_000, "How long to wait before that is tried again."
+        long(0), 5_000, "How long to wait before the controller is asked again."
     )
 
     # Quotas.
@@ -453,7 +455,7 @@ class BrokerSettings:
     zookeeper_connection_timeout_ms: int | None = _setting(
         optional(integer(1)),
         None,
-        "How long a start waits for ZooKeeper; null is a session's time.",
+        "How long a start waits for ZooKeeper; null is the session timeout, at least 30000.",
     )
 
     # Who may do what.

@@ -125,10 +125,18 @@ class ControllerFenced(HeadwaterError):
     code = ErrorCode.NOT_CONTROLLER
 
 
+class WriteContradicted(ControllerFenced):
+    """A write of the current controller does not fit what the store has."""
+
+
 class StoreUnreachable(HeadwaterError):
     """The home of the cluster's facts does not answer; what was asked for may come about or not."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class SessionExpired(StoreUnreachable):
+    """The session with ZooKeeper has expired; the request may be repeated in the next one."""
 
 
 class BrokerIdTaken(HeadwaterError):

@@ -43,6 +43,7 @@ from headwater.wire.messages.update_metadata import UpdateMetadataRequest
 from tests.sim.broker_lab import Peer
 from tests.sim.cluster_lab import topic
 from tests.sim.member_lab import MemberLab, MemberNode
+from tests.sim.shared_store import SharedStore
 
 METADATA_OF_T = MetadataRequest(topics=(MetadataRequestTopic(name="t"),))
 
@@ -320,6 +321,7 @@ def test_what_was_deleted_and_made_anew_while_a_broker_was_down_is_followed_from
     lab.run(lab.store.session_timeout_ms + 1_000)
     former_id = lab.controller.image.topics["t"].topic_id
     # A topic goes only with its last replica, so these are other topics to whoever was away.
+    assert isinstance(lab.store, SharedStore)
     lab.store.image = apply(
         lab.store.image, [TopicDeleted("t"), TopicDeleted("gone")], lab.store.image.version
     )

@@ -9,9 +9,9 @@ from functools import partial
 
 from headwater.cluster.store import Failed
 from headwater.cluster.zookeeper import contents, paths
-from headwater.cluster.zookeeper.gathering import Gathering
+from headwater.cluster.zookeeper.gathering import Gathering, unreachable
 from headwater.cluster.zookeeper.keeper import Create, Keeper, Problem, Refused, Stat
-from headwater.model.failures import CorruptFile, StoreUnreachable
+from headwater.model.failures import CorruptFile
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -82,7 +82,7 @@ class Founding:
             self._give_up(paths.CLUSTER_ID, refused.problem)
 
     def _give_up(self, path: str, problem: Problem) -> None:
-        self.otherwise(StoreUnreachable(f"{path} cannot be made: {problem.value}"))
+        self.otherwise(unreachable(f"{path} cannot be made", problem))
 
 
 def _note_missing(missing: dict[str, None], path: str, is_there: bool) -> None:

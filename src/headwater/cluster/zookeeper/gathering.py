@@ -7,7 +7,13 @@ is when nothing is out any more. The first failure is the end too; what comes af
 from collections.abc import Callable
 
 from headwater.cluster.zookeeper.keeper import Keeper, Problem, Stat
-from headwater.model.failures import CorruptFile, HeadwaterError, StoreUnreachable
+from headwater.model.failures import CorruptFile, HeadwaterError, SessionExpired, StoreUnreachable
+
+
+def unreachable(what: str, problem: Problem) -> StoreUnreachable:
+    """The failure of a request that ended in this problem."""
+    kind = SessionExpired if problem is Problem.EXPIRED else StoreUnreachable
+    return kind(f"{what}: {problem.value}")
 
 
 class Gathering:
@@ -76,7 +82,7 @@ class Gathering:
         if problem is Problem.NO_NODE and missing is not None:
             self._take(missing)
         elif not self._is_over:
-            self._fail(StoreUnreachable(f"{path} cannot be read: {problem.value}"))
+            self._fail(unreachable(f"{path} cannot be read", problem))
 
     def _arrived(self) -> None:
         self._out -= 1

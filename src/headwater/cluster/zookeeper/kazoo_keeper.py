@@ -6,6 +6,7 @@ a write is not. Whether it happened is for the caller to find out.
 """
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ _log = logging.getLogger(__name__)
 # would hold up the loop when it is full. Reads that share one count as many.
 WINDOW: Final = 128
 SHARED: Final = 200
+
+CLOSE_MS: Final = 5_000
+"""How long the end of a session may take."""
 
 _PROBLEMS: Final = {
     "NoNodeError": Problem.NO_NODE,
@@ -79,6 +83,7 @@ class KazooKeeper:
         self._is_connected = False
         self._is_rooted = not self._root
         self._is_closed = False
+        self._is_ended = False
         # Grows with each session, so that nothing of a former one is taken for the present.
         self._generation = 0
         self.session_id = 0
@@ -87,10 +92,28 @@ class KazooKeeper:
         """Begin to connect, and never give up."""
         self._client.start_async()
 
-    def end(self) -> None:
-        """Take leave of ZooKeeper, so that it need not wait for the session's timeout. Blocks."""
-        self._client.stop()
-        self._client.close()
+    def end(self, timeout_ms: int = CLOSE_MS) -> None:
+        """End the session at the server, so that it need not wait for its timeout. Blocks.
+
+        After `timeout_ms` the session is left to its timeout. kazoo would wait for the longer of
+        ten seconds and a session timeout, and after that for its own thread without a limit.
+        """
+        if self._is_ended:
+            return
+        self._is_ended = True
+        # A daemon, so that a process can end while kazoo still waits.
+        closing = threading.Thread(target=self._end_client, name="zookeeper-close", daemon=True)
+        closing.start()
+        closing.join(timeout_ms / 1_000)
+        if closing.is_alive():
+            _log.warning("ZooKeeper did not confirm the end of the session in %d ms", timeout_ms)
+
+    def _end_client(self) -> None:
+        try:
+            self._client.stop()
+            self._client.close()
+        except Exception as error:  # noqa: BLE001, kazoo's own errors; the session then times out
+            _log.warning("the session with ZooKeeper was not closed: %s", error)
 
     # The port.
 

@@ -45,12 +45,16 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """A new node. An ephemeral one ends with the session; a sequential one gets a number."""
+    """A new node. An ephemeral one ends with the session; a sequential one gets a number.
+
+    `may_exist` is for `writing`, which drops the operation from a `multi` that it made fail.
+    """
 
     path: str
     data: bytes = b""
     is_ephemeral: bool = False
     is_sequential: bool = False
+    may_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +68,14 @@ class Set:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """A node without children goes."""
+    """A node without children goes.
+
+    `may_be_gone` is for `writing`, which drops the operation from a `multi` that it made fail.
+    """
 
     path: str
     version: int = ANY_VERSION
+    may_be_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

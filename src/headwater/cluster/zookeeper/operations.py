@@ -83,12 +83,14 @@ class Drafting:
         self._has_features = nodes.has_features
         self._deletions = dict(nodes.deletions)
 
-    def note_deletions(self, names: Iterable[str]) -> list[str]:
-        """These have been asked for. The answer is which of them nobody has begun yet."""
-        topics = self.image.topics
-        fresh = [name for name in names if name in topics and not topics[name].is_deleting]
-        self._deletions.update(dict.fromkeys(fresh))
-        return fresh
+    @property
+    def deletions(self) -> Mapping[str, None]:
+        """Topics that have a node in /admin/delete_topics once the drafted writes are done."""
+        return self._deletions
+
+    def note_deletions(self, names: Iterable[str]) -> None:
+        """A tool has made these nodes in /admin/delete_topics."""
+        self._deletions.update(dict.fromkeys(names))
 
     def note_config(self, resource: ConfigResource) -> None:
         """Somebody has made a node of configs, this controller or a tool of Kafka's."""
@@ -192,7 +194,7 @@ class Drafting:
     def _deletion_begun(self, name: str) -> Iterator[Operation]:
         if name not in self._deletions:
             self._deletions[name] = None
-            yield Create(path=paths.deletion(name))
+            yield Create(path=paths.deletion(name), may_exist=True)
 
     def _deleted(self, topic: Topic) -> Iterator[Operation]:
         name = topic.name
@@ -209,7 +211,7 @@ class Drafting:
             yield _announcement(resource)
         if name in self._deletions:
             del self._deletions[name]
-            yield Delete(path=paths.deletion(name))
+            yield Delete(path=paths.deletion(name), may_be_gone=True)
 
     def _folder_deleted(self, folder: str) -> Iterator[Operation]:
         if folder in self._missing:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from headwater.cluster.store import Failed, Registration
 from headwater.cluster.zookeeper import contents, paths
+from headwater.cluster.zookeeper.gathering import unreachable
 from headwater.cluster.zookeeper.keeper import Create, Delete, Keeper, Problem, Refused, Stat
-from headwater.model.failures import BrokerIdTaken, CorruptFile, StoreUnreachable
+from headwater.model.failures import BrokerIdTaken, CorruptFile, HeadwaterError, StoreUnreachable
 from headwater.model.ports import Clock
 
 Later = Callable[[int, Callable[[], None]], object]
@@ -34,16 +35,23 @@ class Registering:
     then: Callable[[int], None]
     otherwise: Failed
     began_ms: int = 0
+    is_over: bool = False
 
     def begin(self) -> None:
         self.began_ms = self.clock.steady_ms()
         self._try()
+
+    def abandon(self) -> None:
+        """End it at once, because another registration takes its place."""
+        self._fail(StoreUnreachable("another registration has begun"))
 
     @property
     def _path(self) -> str:
         return paths.broker(self.registration.node_id)
 
     def _try(self) -> None:
+        if self.is_over:
+            return
         data = contents.broker(self.registration, now_ms=self.clock.now_ms())
         self.keeper.multi(
             [Create(path=self._path, data=data, is_ephemeral=True)],
@@ -59,6 +67,8 @@ class Registering:
 
     def _look(self) -> None:
         """Whose node it is now."""
+        if self.is_over:
+            return
         self.keeper.get(self._path, then=self._found, otherwise=self._missing)
 
     def _missing(self, problem: Problem) -> None:
@@ -68,7 +78,10 @@ class Registering:
             self._give_up(problem)
 
     def _found(self, data: bytes, stat: Stat) -> None:
+        if self.is_over:
+            return
         if stat.owner == self.keeper.session_id:
+            self.is_over = True
             self.then(stat.czxid)
         elif self._is_ours(data):
             self.keeper.multi(
@@ -77,7 +90,7 @@ class Registering:
                 otherwise=lambda _: self._try(),
             )
         elif self.clock.steady_ms() - self.began_ms >= self.patience_ms:
-            self.otherwise(self._taken(data))
+            self._fail(self._taken(data))
         else:
             self.later(LOOK_AGAIN_MS, self._try)
 
@@ -98,4 +111,9 @@ class Registering:
         return BrokerIdTaken(f"another broker is up as broker {node_id}, at {where}")
 
     def _give_up(self, problem: Problem) -> None:
-        self.otherwise(StoreUnreachable(f"{self._path} cannot be written: {problem.value}"))
+        self._fail(unreachable(f"{self._path} cannot be written", problem))
+
+    def _fail(self, error: HeadwaterError) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self.otherwise(error)

@@ -50,6 +50,7 @@ class ZooKeeperStore:
         self._told_controller: Fact | None = None
         self._term: Term | None = None
         self._controller: NodeFollowed | None = None
+        self._registering: Registering | None = None
         self._registered: NodeFollowed | None = None
         self._configs = ConfigsKnown(keeper, told=self._configs_changed, complained=self._complain)
         self._acls = AclsKnown(keeper, told=self._tell, complained=self._complain)
@@ -80,7 +81,9 @@ class ZooKeeperStore:
             self._follow_registration(registration.node_id)
 
         self._leave_registration()
-        Registering(
+        if self._registering is not None:
+            self._registering.abandon()
+        self._registering = Registering(
             keeper=self._keeper,
             registration=registration,
             clock=self._clock,
@@ -89,7 +92,8 @@ class ZooKeeperStore:
             patience_ms=2 * self._session_timeout_ms,
             then=registered,
             otherwise=otherwise,
-        ).begin()
+        )
+        self._registering.begin()
 
     def become_controller(
         self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed

@@ -1,9 +1,11 @@
 """One term of this broker as the controller: what it reads, follows and writes.
 
 The epoch's node is the fence: every write checks its version, so that a controller that has been
-replaced without knowing it changes nothing. What a reader would get wrong: the store knows every
-topic only as of `read`. Whoever creates topics past the controller, as Kafka's old tools did, is
-heard at the next election.
+replaced without knowing it changes nothing. All writes go through one queue (`writing`), because
+each is drafted on the outcome of those before it.
+
+Note: the store reads topics only once, in `read`. A topic that a tool creates directly in ZooKeeper
+is found at the next election.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,7 @@ from headwater.cluster.facts import (
     TopicDeletionBegun,
     apply,
 )
-from headwater.cluster.image import Broker, ClusterImage, Version
+from headwater.cluster.image import Broker, ClusterImage, Topic, Version
 from headwater.cluster.store import Failed
 from headwater.cluster.zookeeper import acl_nodes, contents, paths
 from headwater.cluster.zookeeper.ending import end_registration
@@ -30,7 +32,7 @@ from headwater.cluster.zookeeper.following import (
     Complained,
 )
 from headwater.cluster.zookeeper.gathering import Gathering
-from headwater.cluster.zookeeper.keeper import Delete, Keeper, Stat
+from headwater.cluster.zookeeper.keeper import Delete, Keeper, Problem, Stat
 from headwater.cluster.zookeeper.operations import Drafting
 from headwater.cluster.zookeeper.reading import Findings, read_all
 from headwater.cluster.zookeeper.writing import Writing
@@ -69,9 +71,8 @@ class Term:
         self._follow_brokers = BrokersFollowed(
             keeper, told=self._brokers_changed, complained=complained
         )
-        self._follow_deletions = ChildrenFollowed(
-            keeper, paths.DELETE_TOPICS, told=self._deletions_changed
-        )
+        self._is_over = False
+        self._looks = 0
         self._follow_directories = ChildrenFollowed(
             keeper, paths.DIRECTORY_EVENTS, told=self._directories_changed
         )
@@ -81,7 +82,8 @@ class Term:
 
     def end(self, error: HeadwaterError) -> None:
         """Nothing more is told, and what is not written yet fails."""
-        for followed in (self._follow_brokers, self._follow_deletions, self._follow_directories):
+        self._is_over = True
+        for followed in (self._follow_brokers, self._follow_directories):
             followed.stop()
         self._writing.end(error)
 
@@ -166,7 +168,7 @@ class Term:
             nodes=findings.nodes,
         )
         then(image)
-        self._follow_deletions.look()
+        self._look_for_deletions()
         self._follow_directories.look()
 
     def _brokers_changed(self, found: dict[NodeId, Broker]) -> None:
@@ -179,16 +181,58 @@ class Term:
             if facts:
                 self._told(facts)
 
-    def _deletions_changed(self, names: list[str]) -> None:
-        """Somebody asks for topics to be deleted, or we did and see it now."""
+    def _look_for_deletions(self) -> None:
+        """Look for topics that a tool wants deleted, now and after every change.
+
+        The draft of this moment is what the nodes will be when the look has its turn in the queue,
+        so whatever differs from it then was made by a tool.
+        """
+        if self._is_over:
+            return
         assert self._drafting is not None
-        for name in names:
-            if name not in self._drafting.image.topics:
-                # Else a topic that is made later under this name would go at once.
+        topics, known = self._drafting.image.topics, dict(self._drafting.deletions)
+        self._looks += 1
+        number = self._looks
+
+        def hint() -> None:
+            # A connection that is lost may leave an older watch behind.
+            if number == self._looks:
+                self._look_for_deletions()
+
+        def begin(done: Callable[[], None]) -> None:
+            self._keeper.children(
+                paths.DELETE_TOPICS,
+                then=partial(self._found_deletions, topics, known, done),
+                otherwise=lambda problem: _pass() if problem is Problem.EXPIRED else done(),
+                watch=hint,
+            )
+
+        self._writing.look(begin)
+
+    def _found_deletions(
+        self,
+        topics: Mapping[str, Topic],
+        known: Mapping[str, None],
+        done: Callable[[], None],
+        names: list[str],
+    ) -> None:
+        if self._is_over:
+            return
+        assert self._drafting is not None
+        asked: list[str] = []
+        for name in sorted(names):
+            topic, now = topics.get(name), self._drafting.image.topics.get(name)
+            if name in known:
+                continue
+            if topic is not None and now is not None and topic.topic_id == now.topic_id:
+                asked.append(name)
+            elif name not in self._drafting.deletions:
+                # Else a topic that is created later under this name would be deleted at once.
                 self._remove(paths.deletion(name))
-        fresh = self._drafting.note_deletions(names)
-        if fresh:
-            self._told([TopicDeletionBegun(name) for name in fresh])
+        self._drafting.note_deletions(asked)
+        if asked:
+            self._told([TopicDeletionBegun(name) for name in asked])
+        done()
 
     def _directories_changed(self, names: list[str]) -> None:
         """Brokers have lost log directories. What has been told is taken away."""
@@ -218,8 +262,10 @@ class Term:
             self._remove(path)
 
     def _remove(self, path: str) -> None:
-        # Whoever removed it first, it is gone.
-        self._keeper.multi([Delete(path=path)], then=_pass, otherwise=lambda _: None)
+        """Remove a node that brokers or tools may remove as well."""
+        self._writing.write(
+            [Delete(path=path, may_be_gone=True)], self.version, then=_ignore, otherwise=_ignore
+        )
 
 
 def _comings_and_goings(
@@ -241,3 +287,7 @@ def _comings_and_goings(
 
 def _pass() -> None:
     """Nothing is left to do."""
+
+
+def _ignore(_: object) -> None:
+    """A failure ends the term, which is told in another way."""

@@ -4,11 +4,20 @@ Changes that come while one is under way share the next `multi`. One that is too
 goes in pieces; then a new controller may find half of it, which is why topics begin with the node
 that names them and end with it.
 
+Every write of a term goes through this queue, and so does every read whose result is compared with
+the drafted state (`look`): the draft is ahead of the nodes by what is still queued, so a read that
+overtakes the queue shows a state that the draft has left behind.
+
+A few nodes are also written by Kafka's tools and by operators: requests to delete a topic, notes of
+changes. Operations on these say so (`may_exist`, `may_be_gone`), and one that is refused because it
+is done already is left out when the rest is sent again.
+
 What a reader would get wrong: a connection that is lost leaves the outcome open. The piece is sent
 again, and when that is refused, the nodes tell: a `multi` is done whole or not at all, and behind
 the fence nobody else writes, so one node that looks as we wanted it vouches for all.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +37,7 @@ from headwater.cluster.zookeeper.keeper import (
     Stat,
 )
 from headwater.cluster.zookeeper.operations import CHUNK_BYTES, chunks
-from headwater.model.failures import ControllerFenced, HeadwaterError
+from headwater.model.failures import ControllerFenced, HeadwaterError, WriteContradicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,13 @@ class _Change:
     version: Version
     then: Callable[[Version], None]
     otherwise: Failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Reads between the writes before it and the writes behind it."""
+
+    begin: Callable[[Callable[[], None]], None]
 
 
 class Writing:
@@ -58,7 +74,8 @@ class Writing:
         self.fence = Check(path=paths.CONTROLLER_EPOCH, version=epoch_version)
         self._term_failed = failed
         self._chunk_bytes = chunk_bytes
-        self._waiting: list[_Change] = []
+        self._waiting: deque[_Change | _Look] = deque()
+        self._is_looking = False
         self._group: list[_Change] = []
         self._pieces: list[list[Operation]] = []
         self._is_second_try = False
@@ -78,24 +95,46 @@ class Writing:
         self._waiting.append(_Change(operations, version, then, otherwise))
         self._work()
 
+    def look(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        """Call `begin` when all writes so far are done; later writes wait until it is over.
+
+        `begin` is given a function to call once it has read. It is not called after the term's end.
+        """
+        if self._failure is None:
+            self._waiting.append(_Look(begin))
+            self._work()
+
     def end(self, error: HeadwaterError) -> None:
         """The term is over: nothing more is done, and whoever waits is told."""
         if self._failure is not None:
             return
         self._failure = error
-        lost = self._group + self._waiting
-        self._group, self._waiting, self._pieces = [], [], []
+        lost = [*self._group, *(each for each in self._waiting if isinstance(each, _Change))]
+        self._group, self._pieces = [], []
+        self._waiting.clear()
         for change in lost:
             change.otherwise(error)
 
     def _work(self) -> None:
         """Begin with what waits, unless something is under way."""
-        if self._group or not self._waiting or self._failure is not None:
+        if self._group or self._is_looking or not self._waiting or self._failure is not None:
             return
-        self._group, self._waiting = self._waiting, []
+        first = self._waiting[0]
+        if isinstance(first, _Look):
+            self._waiting.popleft()
+            self._is_looking = True
+            first.begin(self._looked_around)
+            return
+        while self._waiting and isinstance(change := self._waiting[0], _Change):
+            self._group.append(change)
+            self._waiting.popleft()
         together = [each for change in self._group for each in change.operations]
         self._pieces = chunks(together, self._chunk_bytes)
         self._send()
+
+    def _looked_around(self) -> None:
+        self._is_looking = False
+        self._work()
 
     def _send(self) -> None:
         self._keeper.multi([self.fence, *self._pieces[0]], then=self._done, otherwise=self._refused)
@@ -128,6 +167,10 @@ class Writing:
             self._fail(ControllerFenced("the session with ZooKeeper is over"))
         elif refused.place == 0:
             self._fail(ControllerFenced("another broker has become the controller"))
+        elif _is_needless(self._pieces[0][refused.place - 1], refused.problem):
+            # Of a second try it does not tell whether the first one was done; the rest will.
+            del self._pieces[0][refused.place - 1]
+            self._send()
         elif self._is_second_try:
             self._look(refused)
         else:
@@ -165,18 +208,29 @@ class Writing:
             self._contradicted(refused)
 
     def _contradicted(self, refused: Refused) -> None:
-        """Somebody wrote past us: what we know is not what is there, and must be read again."""
+        """The nodes are not as this controller knows them, and must be read again."""
         operation = self._pieces[0][refused.place - 1]
         self._fail(
-            ControllerFenced(
-                f"{operation.path} cannot be written, because {refused.problem.value}: "
-                "somebody else has changed it"
+            WriteContradicted(
+                f"{type(operation).__name__} {operation.path} failed: {refused.problem.value}; "
+                "it was changed by something other than this controller"
             )
         )
 
     def _fail(self, error: ControllerFenced) -> None:
         self._term_failed(error)
         self.end(error)
+
+
+def _is_needless(operation: Operation, problem: Problem) -> bool:
+    """Whether the node is as the operation wants it, whoever made it so."""
+    match operation:
+        case Create():
+            return operation.may_exist and problem is Problem.NODE_EXISTS
+        case Delete():
+            return operation.may_be_gone and problem is Problem.NO_NODE
+        case _:
+            return False
 
 
 def _is_done(operation: Operation, stat: Stat | None) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
@@ -259,3 +260,27 @@ def test_a_cluster_without_kazoo_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
     with pytest.raises(HeadwaterError, match=r"headwater\[cluster\]"):
         KazooKeeper("h:1", session_timeout_ms=1_000, post=lambda work: work())
+
+
+class StuckClient:
+    """kazoo's client when ZooKeeper does not confirm the end of a session."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def add_listener(self, _: object) -> None:
+        """It has nothing to tell."""
+
+    def stop(self) -> None:
+        self.released.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_the_end_of_a_session_that_is_not_confirmed_is_not_waited_for() -> None:
+    client = StuckClient()
+    keeper = KazooKeeper("h:1", session_timeout_ms=SESSION_MS, post=lambda _: None, client=client)
+    keeper.end(timeout_ms=1)
+    assert not client.released.is_set()
+    client.released.set()

@@ -1,6 +1,7 @@
 """The store on ZooKeeper: sessions, elections, facts behind the fence."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -34,11 +35,16 @@ from headwater.cluster.image import (
 )
 from headwater.cluster.leadership import led_by
 from headwater.model.config_terms import ResourceType
-from headwater.model.failures import BrokerIdTaken, ControllerFenced
+from headwater.model.failures import (
+    BrokerIdTaken,
+    ControllerFenced,
+    SessionExpired,
+    StoreUnreachable,
+)
 from headwater.model.ids import NodeId, TopicId
 from headwater.security.quotas.entities import QuotaEntity
 from tests.sim.cluster_lab import CLUSTER_ID
-from tests.sim.zookeeper_lab import StoreLab
+from tests.sim.zookeeper_lab import Outcome, StoreLab
 
 NODES = (NodeId(0), NodeId(1))
 ORDERS = Topic(
@@ -132,6 +138,35 @@ def test_a_registration_whose_answer_is_lost_is_found_to_be_ours() -> None:
     lab.keeper.connect()
     lab.server.run()
     assert outcome.of(int) == lab.server.nodes["/brokers/ids/0"].stat.czxid
+
+
+def test_a_registration_that_is_begun_again_replaces_the_one_under_way() -> None:
+    lab = StoreLab()
+    lab.found()
+    first = Outcome()
+    lab.store.register(lab.registration(), then=first.then, otherwise=first.otherwise)
+    epoch = lab.register().of(int)
+    first.of(StoreUnreachable)
+    assert lab.server.nodes["/brokers/ids/0"].stat.czxid == epoch
+    # One that waits for another broker to go does not come back either.
+    other = StoreLab(0, lab.server)
+    other.found()
+    waiting = other.register(other.registration(directory="another"))
+    replaced = other.register(other.registration(directory="another"))
+    waiting.of(StoreUnreachable)
+    lab.keeper.expire()
+    other.ring()
+    replaced.of(int)
+    assert len(waiting.results) == 1
+
+
+def test_founding_tells_that_its_session_has_expired() -> None:
+    lab = StoreLab()
+    outcome = Outcome()
+    lab.server.run()
+    lab.store.found(CLUSTER_ID, then=outcome.then, otherwise=outcome.otherwise)
+    lab.keeper.expire()
+    outcome.of(SessionExpired)
 
 
 def test_one_broker_is_elected_and_the_others_are_refused() -> None:
@@ -511,6 +546,69 @@ def test_a_topic_that_a_tool_wants_deleted_is_told_to_the_controller() -> None:
     image = write(lab, image, TopicDeletionBegun("orders"))
     write(lab, image, TopicDeleted("orders"))
     assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_a_topic_that_is_created_again_is_not_deleted_by_the_note_of_its_namesake() -> None:
+    """The note of the first topic is still there when the second one is drafted."""
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    lab.told()
+    begun = lab.write(image.version, TopicDeletionBegun("orders"))
+    # Until the note is written, and its watch has asked for the children.
+    while "/admin/delete_topics/orders" not in lab.server.nodes or not lab.keeper.has_requests:
+        lab.server.run(1)
+    image = apply(image, [TopicDeletionBegun("orders")], begun.of(Version))
+    later = image.version._replace(sequence=image.version.sequence + 1)
+    lab.write(image.version, TopicDeleted("orders"))
+    created = lab.write(later, TopicCreated(replace(ORDERS, topic_id=TopicId(bytes(16)))))
+    assert TopicDeletionBegun("orders") not in lab.told()
+    created.of(Version)
+    assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_a_client_and_a_tool_may_want_the_same_topic_deleted() -> None:
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    lab.told()
+    lab.server.put("/admin/delete_topics/orders")
+    # The watch is not heard yet.
+    image = write(lab, image, TopicDeletionBegun("orders"))
+    write(lab, image, TopicDeleted("orders"))
+    assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_an_operator_may_remove_the_note_of_a_deletion_under_way() -> None:
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    image = write(lab, image, TopicDeletionBegun("orders"))
+    lab.server.remove("/admin/delete_topics/orders")
+    write(lab, image, TopicDeleted("orders"))
+    assert lab.server.children("/brokers/topics") == []
+
+
+@pytest.mark.parametrize("fate", ["lost before", "lost after"])
+def test_a_deletion_whose_answer_is_lost_is_done_once(fate: str) -> None:
+    lab, image = writing_lab()
+    image = write(lab, image, TopicCreated(ORDERS))
+    image = write(lab, image, TopicDeletionBegun("orders"))
+    lab.keeper.fate = fate
+    outcome = lab.write(image.version, TopicDeleted("orders"))
+    lab.server.run()
+    lab.keeper.connect()
+    lab.server.run()
+    outcome.of(Version)
+    assert lab.server.children("/brokers/topics") == []
+    assert lab.server.children("/admin/delete_topics") == []
+
+
+def test_a_former_controller_removes_no_notes() -> None:
+    """Else it could remove the note of a deletion that the present controller has begun."""
+    lab, _ = writing_lab()
+    # Another controller has been elected, which this one has not heard of yet.
+    lab.server.put("/controller_epoch", b"9")
+    lab.server.put("/admin/delete_topics/nothing")
+    assert lab.told()[-1] == ControllerGone()
+    assert lab.server.children("/admin/delete_topics") == ["nothing"]
 
 
 def test_a_failed_log_directory_is_told_to_the_controller_once() -> None:

@@ -1,0 +1,19 @@
+"""A cluster starts on a machine whose cores are busy."""
+
+import shutil
+
+import pytest
+
+from tests.cluster.starts_under_load import busy_cores, start_clusters
+from tests.zookeeper_server import absence
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+def test_a_cluster_starts_beside_other_work() -> None:
+    reason = absence() or (None if shutil.which("stress") else "stress is not installed")
+    if reason is not None:
+        pytest.skip(reason)
+    with busy_cores():
+        starts = start_clusters(10)
+    assert (starts.failed, starts.assertions) == ([], [])
