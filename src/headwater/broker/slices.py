@@ -191,12 +191,12 @@ SLICED: Final = {
         identity=lambda each: (each.topic_id, each.name),
         relevant=_by_id_if_any,
     ),
-    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=25, identity=_itself),
+    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=200, identity=_itself),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
-        asked="group_ids", answered="groups", count=25, identity=_itself
+        asked="group_ids", answered="groups", count=200, identity=_itself
     ),
     ApiKey.DELETE_GROUPS: Slicing(
-        asked="groups_names", answered="results", count=25, identity=_itself
+        asked="groups_names", answered="results", count=100, identity=_itself
     ),
     ApiKey.FIND_COORDINATOR: Slicing(
         asked="coordinator_keys", answered="coordinators", count=50, identity=_itself
