@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Final
 
-from headwater.broker.answering import answer
 from headwater.broker.broker import Broker
 from headwater.broker.call import Call
 from headwater.broker.inward_call import InwardConnection
-from headwater.broker.slices import SLICED, answer_in_slices
+from headwater.broker.slices import answer_in_steps
 from headwater.model.errors import ErrorCode
 from headwater.model.requester import Requester
 from headwater.net.service import Address, ReplySlot
@@ -71,13 +70,7 @@ def decide(
         soon=broker.soon,
     )
     inner = Call(header, ReplySlot(connection), noted, perf_counter_ns())
-    slicing = SLICED.get(request.api)
-    if slicing is not None and slicing.is_large(request):
-        inner.work(answer_in_slices(broker, inner, request))
-        return
-    response = answer(broker, inner, request)
-    if response is not None:
-        inner.answer(response)
+    inner.work(answer_in_steps(broker, inner, request))
 
 
 def decide_or_forward(broker: Broker, call: Call, request: Message, frame: memoryview) -> None:

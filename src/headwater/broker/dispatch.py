@@ -22,7 +22,7 @@ from headwater.broker.metered_call import MeteredCall
 from headwater.broker.request_counters import RequestCounters
 from headwater.broker.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
 from headwater.broker.routes import BETWEEN_BROKERS, DECIDED, OVERLAPPING, SERVED, TELLING, route_of
-from headwater.broker.slices import SLICED, answer_in_slices
+from headwater.broker.slices import answer_in_steps, whole_bytes
 from headwater.broker.throttling import Throttling
 from headwater.cluster.decision import Refusal
 from headwater.cluster.image import ClusterImage
@@ -119,9 +119,10 @@ class Dispatch:
         limit = self._elements_max[key]
         if key in _BY_BROKERS or len(frame) > limit:
             limit = self._limit_of(key, call)
-        slicing = SLICED.get(key)
-        if slicing is not None and len(frame) > slicing.whole_bytes:
-            call.work(self._answer_in_steps(call, bytes(frame), limit), len(frame))
+        if key is not _PRODUCE and len(frame) > whole_bytes(key):
+            # What brokers tell each other must not wait behind large requests of clients.
+            size_bytes = 0 if limit == UNLIMITED else len(frame)
+            call.work(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
             return
         request = read_request(key, header.version, frame[header.body_position :], limit)
         if self._brokers_listener is not None and _is_decided(key, request):
@@ -140,7 +141,10 @@ class Dispatch:
             metered.waits()
 
     def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
-        """The same for a large request; the frame's bytes are kept until it is read."""
+        """The same for a large request; the frame's bytes are kept until it is read.
+
+        Not for Produce, whose size says nothing of its elements.
+        """
         header = call.header
         body = memoryview(frame)[header.body_position :]
         shape = request_shape(header.api.key)
@@ -148,7 +152,7 @@ class Dispatch:
         if self._brokers_listener is not None and _is_decided(header.api.key, request):
             decide_or_forward(self._broker, call, request, memoryview(frame))
         else:
-            yield from answer_in_slices(self._broker, call, request)
+            yield from answer_in_steps(self._broker, call, request)
 
     def greet(self, slot: ReplySlot, frame: memoryview) -> None:
         """Tell the versions to somebody who has yet to log in.

@@ -82,6 +82,10 @@ class GroupCoordinator:
         """Who looks after a group, or why nobody does here."""
         return self._led.find(group_id)
 
+    def number_of(self, group_id: str) -> int | None:
+        """The shard that a group falls into, here or elsewhere; None while there are none."""
+        return self._led.number_of(group_id)
+
     def shards(self) -> list[HostedShard[TopicsDeleted]]:
         """All that are here, and all that are not loaded yet begin to be."""
         return self._led.all()

@@ -1,7 +1,7 @@
 """What the handlers of group APIs have in common: rights, the way to a shard, and back.
 
-A request about one group goes to its shard. One about many is split into one for each group, since
-each may have a shard of its own, and the answers are put together in the order of the request.
+A request about one group goes to its shard. One about many is split into one for each shard, and
+the answers are put together in the order of the request.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,11 +78,12 @@ def serves_consumer_groups(broker: Broker) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EachGroup(Generic[T]):
-    """How a request about many groups is asked of each, and what is made of the answers."""
+    """How a request about many groups is asked of each shard, and what is made of the answers."""
 
     operation: Operation
-    ask: Callable[[str], Message]
-    result: Callable[[Message], T]
+    ask: Callable[[tuple[str, ...]], Message]
+    # One for each group, in their order.
+    results: Callable[[Message], Sequence[T]]
     refused: Callable[[str, ErrorCode], T]
     respond: Callable[[Sequence[T]], Message]
 
@@ -95,19 +96,27 @@ def ask_each(
         return each.respond(())
     gathering = Gathering[T](len(group_ids), lambda results: call.answer(each.respond(results)))
 
-    def gather(index: int, group_id: str, outcome: Outcome) -> None:
-        if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            gathering.put(index, each.refused(group_id, outcome))
-        else:
-            gathering.put(index, each.result(outcome))
+    def refuse(index: int, group_id: str, code: ErrorCode) -> None:
+        call.note_error(code)
+        gathering.put(index, each.refused(group_id, code))
 
-    for index, group_id in enumerate(group_ids):
-        answer = partial(gather, index, group_id)
-        if may_group(broker, call, each.operation, group_id):
-            broker.groups.ask(group_id, each.ask(group_id), call, answer)
+    def gather(indexes: Sequence[int], outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            for index in indexes:
+                refuse(index, group_ids[index], outcome)
         else:
-            answer(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for index, result in zip(indexes, each.results(outcome), strict=True):
+                gathering.put(index, result)
+
+    of_shards: dict[int | None, list[int]] = {}
+    for index, group_id in enumerate(group_ids):
+        if may_group(broker, call, each.operation, group_id):
+            of_shards.setdefault(broker.groups.number_of(group_id), []).append(index)
+        else:
+            refuse(index, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    for indexes in of_shards.values():
+        asked = each.ask(tuple([group_ids[index] for index in indexes]))
+        broker.groups.ask(group_ids[indexes[0]], asked, call, partial(gather, indexes))
     return None
 
 

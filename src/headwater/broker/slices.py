@@ -4,8 +4,8 @@ A request about many groups, topics or resources is cut into requests about a fe
 answers one after the other; their responses are joined into one. Reading the request and writing
 the response are done in steps as well (see `headwater.wire.stepwise`).
 
-Only requests whose elements are independent of each other can be cut. Fetch, Produce and
-OffsetCommit cannot; `request_limits` allows them fewer elements.
+Only requests whose elements are independent of each other can be cut. Others, as Fetch and
+OffsetCommit, are only read in steps; `request_limits` allows them fewer elements.
 
 Note: some elements are dropped before the request is cut. Kafka answers a group, topic or config
 resource as often as a request repeats it, so that a few bytes each make a response of any size;
@@ -25,6 +25,9 @@ from headwater.wire.lifting import Message
 from headwater.wire.messages.metadata import MetadataRequestTopic
 from headwater.wire.stepwise import write_in_steps
 from headwater.wire.translation import Encoded
+
+_READ_WHOLE_BYTES: Final = 16_384
+"""Requests that cannot be cut are still read in steps if they are larger than this."""
 
 _FRAME_BYTES: Final = 512
 """Smaller frames are answered whole, whatever is in them, except for DescribeConfigs."""
@@ -188,12 +191,12 @@ SLICED: Final = {
         identity=lambda each: (each.topic_id, each.name),
         relevant=_by_id_if_any,
     ),
-    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=25, identity=_itself),
+    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=200, identity=_itself),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
-        asked="group_ids", answered="groups", count=25, identity=_itself
+        asked="group_ids", answered="groups", count=200, identity=_itself
     ),
     ApiKey.DELETE_GROUPS: Slicing(
-        asked="groups_names", answered="results", count=25, identity=_itself
+        asked="groups_names", answered="results", count=100, identity=_itself
     ),
     ApiKey.FIND_COORDINATOR: Slicing(
         asked="coordinator_keys", answered="coordinators", count=50, identity=_itself
@@ -266,10 +269,19 @@ SLICED: Final = {
 }
 
 
-def answer_in_slices(broker: Broker, call: Call, request: Message) -> Iterator[None]:
-    """Have a request answered slice by slice; the last step, or a later one, answers the call."""
-    slicing = SLICED[request.api]
-    if not slicing.is_large(request):
+def whole_bytes(key: ApiKey) -> int:
+    """Up to which size a request is read in one piece."""
+    slicing = SLICED.get(key)
+    return _READ_WHOLE_BYTES if slicing is None else slicing.whole_bytes
+
+
+def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[None]:
+    """Have a request answered, slice by slice if it is large and can be cut.
+
+    The last step, or something later, answers the call.
+    """
+    slicing = SLICED.get(request.api)
+    if slicing is None or not slicing.is_large(request):
         response = answer(broker, call, request)
         if response is not None:
             call.answer(response)

@@ -157,7 +157,7 @@ class BrokerSettings:
         boolean(), False, "Whether versions that may still change are served and announced."
     )
     headwater_request_elements_max: int = _setting(
-        integer(1_000), 50_000, "Elements in all arrays of one request; some APIs take fewer."
+        integer(5_000), 50_000, "Elements in all arrays of one request; some APIs take fewer."
     )
     max_request_partition_size_limit: int = _setting(
         integer(1), 2_000, "Partitions in one page of DescribeTopicPartitions."

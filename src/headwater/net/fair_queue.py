@@ -54,6 +54,7 @@ class FairQueue:
         "_loop",
         "_virtual_ns",
         "_waiting",
+        "_was_long",
         "now_ns",
     )
 
@@ -65,6 +66,8 @@ class FairQueue:
         self._virtual_ns = 0
         self._at_once_ns = 0
         self._is_scheduled = False
+        # Whether the last turn took much longer than it should.
+        self._was_long = False
 
     @property
     def waiting_count(self) -> int:
@@ -109,18 +112,24 @@ class FairQueue:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._run)
+            # After a long turn others may have come. What is to be called soon is called before
+            # what the loop finds in its next look at descriptors, so it takes another look first.
+            self._loop.call_soon(self._let_others_go if self._was_long else self._run)
+
+    def _let_others_go(self) -> None:
+        self._loop.call_soon(self._run)
 
     def _run(self) -> None:
         self._is_scheduled = False
         waiting = self._waiting
-        until_ns = self.now_ns() + _TURN_NS
-        while waiting:
+        now_ns = self.now_ns()
+        until_ns = now_ns + _TURN_NS
+        while waiting and now_ns < until_ns:
             tag_ns, _, queued = heappop(waiting)
             self._virtual_ns = max(self._virtual_ns, tag_ns)
             queued.take_turn()
-            if self.now_ns() >= until_ns:
-                break
+            now_ns = self.now_ns()
+        self._was_long = now_ns - until_ns > _TURN_NS
         self._at_once_ns = 0
         if waiting:
             self._schedule()

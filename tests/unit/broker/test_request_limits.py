@@ -6,11 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.broker.dispatch import Dispatch
-from headwater.broker.request_limits import (
-    NAMED_ELEMENTS_MAX,
-    UNTRUSTED_ELEMENTS_MAX,
-    WHOLE_ELEMENTS_MAX,
-)
+from headwater.broker.request_limits import UNTRUSTED_ELEMENTS_MAX
 from headwater.model.failures import ProtocolError
 from headwater.net.service import ReplySlot
 from headwater.security.authorization import Operation
@@ -23,26 +19,29 @@ from headwater.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from headwater.wire.messages.produce import ProduceRequest, TopicProduceData
 from headwater.wire.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from headwater.wire.primitives import uvarint
 from headwater.wire.translation import encode, read
 from tests.sim.broker_lab import LISTENER, BrokerLab, Peer, Refusing
 
+ELEMENTS_MAX = 10_000
+PRODUCE_ELEMENTS_MAX = 5_000
 MANY = "headwater.request.elements.max"
 
 
 def test_a_request_with_too_many_names_is_refused_and_one_at_the_limit_is_answered() -> None:
     lab = BrokerLab()
-    names = tuple(f"g{number}" for number in range(NAMED_ELEMENTS_MAX))
+    names = tuple(f"g{number}" for number in range(ELEMENTS_MAX))
     answer = lab.ask(DescribeGroupsRequest(groups=names), DescribeGroupsResponse)
-    assert len(answer.groups) == NAMED_ELEMENTS_MAX
+    assert len(answer.groups) == ELEMENTS_MAX
     with pytest.raises(ProtocolError, match="more elements"):
         lab.send(DescribeGroupsRequest(groups=(*names, "one-more")))
 
 
 def test_the_length_field_alone_refuses_a_request() -> None:
     """The elements behind it are never read: here they are no groups at all."""
-    count = NAMED_ELEMENTS_MAX + 1
+    count = ELEMENTS_MAX + 1
     head = struct.pack(">hhih", ApiKey.DESCRIBE_GROUPS, 0, 1, 0)
     frame = head + struct.pack(">i", count) + b"\xff" * (2 * count)
     with pytest.raises(ProtocolError, match="more elements"):
@@ -50,10 +49,10 @@ def test_the_length_field_alone_refuses_a_request() -> None:
 
 
 def test_elements_of_nested_arrays_count_together() -> None:
-    lab = BrokerLab({MANY: "1000"})
+    lab = BrokerLab({MANY: "5000"})
     partitions = (ListOffsetsPartition(partition_index=0),) * 9
-    topics = tuple(ListOffsetsTopic(name=f"t{n}", partitions=partitions) for n in range(100))
-    assert len(lab.ask(_offsets(topics), ListOffsetsResponse).topics) == 100
+    topics = tuple(ListOffsetsTopic(name=f"t{n}", partitions=partitions) for n in range(500))
+    assert len(lab.ask(_offsets(topics), ListOffsetsResponse).topics) == 500
     with pytest.raises(ProtocolError, match="more elements"):
         lab.send(_offsets((*topics, ListOffsetsTopic(name="one-more"))))
 
@@ -79,15 +78,23 @@ def test_only_an_authorized_broker_may_send_many_elements_to_brokers() -> None:
 
 def test_a_request_that_is_answered_in_one_piece_has_fewer_elements() -> None:
     lab = BrokerLab()
-    topics = tuple(FetchTopic(topic=f"t{n}") for n in range(WHOLE_ELEMENTS_MAX + 1))
+    topics = tuple(FetchTopic(topic=f"t{n}") for n in range(ELEMENTS_MAX + 1))
     lab.send(FetchRequest(topics=topics[1:]), 12)
     with pytest.raises(ProtocolError, match="more elements"):
         lab.send(FetchRequest(topics=topics), 12)
 
 
+def test_a_produce_has_fewest_since_it_is_read_in_one_piece() -> None:
+    lab = BrokerLab()
+    topics = tuple(TopicProduceData(name=f"t{n}") for n in range(PRODUCE_ELEMENTS_MAX + 1))
+    assert lab.send(ProduceRequest(acks=1, topic_data=topics[1:]), 9).is_answered
+    with pytest.raises(ProtocolError, match="more elements"):
+        lab.send(ProduceRequest(acks=1, topic_data=topics), 9)
+
+
 def test_an_authorized_follower_may_fetch_any_number_of_partitions() -> None:
     lab = BrokerLab()
-    topics = tuple(FetchTopic(topic=f"t{n}") for n in range(WHOLE_ELEMENTS_MAX + 1))
+    topics = tuple(FetchTopic(topic=f"t{n}") for n in range(ELEMENTS_MAX + 1))
     lab.dispatch = Dispatch(lab.broker, brokers_listener=LISTENER)
     assert lab.send(FetchRequest(topics=topics), 12).is_answered
     strict = BrokerLab(authorizer=Refusing(Operation.CLUSTER_ACTION))

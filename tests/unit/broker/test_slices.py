@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.hostile_requests import LARGE_REQUESTS, MakeRequest
-from headwater.broker import answering, dispatch, slices
+from headwater.broker import answering, slices
 from headwater.broker.slices import SLICED
 from headwater.cluster.config_entities import resource_of
 from headwater.cluster.facts import ConfigsReplaced
@@ -64,7 +64,7 @@ def test_the_answer_is_the_same_as_at_once(
     # One for reading, one for a slice and one for writing at least.
     assert peer.steps_taken > 2
     if SLICED[request.api].identity is None:
-        monkeypatch.setattr(dispatch, "SLICED", {})
+        monkeypatch.setattr(slices, "SLICED", {})
         assert in_slices == answer(new_lab(), request, version)
 
 

@@ -29,8 +29,8 @@ def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) ->
         return refuse(request, Refusal(ErrorCode.UNSUPPORTED_VERSION, None))
     each = EachGroup(
         operation=Operation.DESCRIBE,
-        ask=lambda group_id: replace(request, group_ids=(group_id,)),
-        result=partial(_described, broker, request, call),
+        ask=lambda group_ids: replace(request, group_ids=group_ids),
+        results=partial(_all_described, broker, request, call),
         refused=_refused,
         respond=_respond,
     )
@@ -47,11 +47,16 @@ def _respond(groups: Sequence[DescribedGroup]) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
 
-def _described(
+def _all_described(
     broker: Broker, request: ConsumerGroupDescribeRequest, call: Call, answer: Message
-) -> DescribedGroup:
+) -> Sequence[DescribedGroup]:
     assert isinstance(answer, ConsumerGroupDescribeResponse)
-    (group,) = answer.groups
+    return [_described(broker, request, call, group) for group in answer.groups]
+
+
+def _described(
+    broker: Broker, request: ConsumerGroupDescribeRequest, call: Call, group: DescribedGroup
+) -> DescribedGroup:
     if not all(broker.may_topic(call, Operation.DESCRIBE, name) for name in _topics_of(group)):
         # Less than the whole would look as if it were.
         call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -19,8 +19,8 @@ from headwater.wire.messages.delete_groups import (
 def handle(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Message | None:
     each = EachGroup(
         operation=Operation.DELETE,
-        ask=lambda group_id: DeleteGroupsRequest(groups_names=(group_id,)),
-        result=_deleted,
+        ask=lambda group_ids: DeleteGroupsRequest(groups_names=group_ids),
+        results=_deleted,
         refused=_refused,
         respond=_respond,
     )
@@ -35,9 +35,9 @@ def _respond(results: Sequence[DeletableGroupResult]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=tuple(results))
 
 
-def _deleted(answer: Message) -> DeletableGroupResult:
+def _deleted(answer: Message) -> Sequence[DeletableGroupResult]:
     assert isinstance(answer, DeleteGroupsResponse)
-    return answer.results[0]
+    return answer.results
 
 
 def _refused(group_id: str, error: ErrorCode) -> DeletableGroupResult:

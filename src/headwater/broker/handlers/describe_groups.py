@@ -21,8 +21,8 @@ from headwater.wire.messages.describe_groups import (
 def handle(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Message | None:
     each = EachGroup(
         operation=Operation.DESCRIBE,
-        ask=lambda group_id: replace(request, groups=(group_id,)),
-        result=partial(_described, broker, request, call),
+        ask=lambda group_ids: replace(request, groups=group_ids),
+        results=partial(_described, broker, request, call),
         refused=_refused,
         respond=_respond,
     )
@@ -39,13 +39,16 @@ def _respond(groups: Sequence[DescribedGroup]) -> DescribeGroupsResponse:
 
 def _described(
     broker: Broker, request: DescribeGroupsRequest, call: Call, answer: Message
-) -> DescribedGroup:
+) -> Sequence[DescribedGroup]:
     assert isinstance(answer, DescribeGroupsResponse)
-    (group,) = answer.groups
-    if not request.include_authorized_operations or group.error_code:
-        return group
-    operations = operations_on_group(broker, call, group.group_id)
-    return replace(group, authorized_operations=operations)
+    if not request.include_authorized_operations:
+        return answer.groups
+    return [
+        group
+        if group.error_code
+        else replace(group, authorized_operations=operations_on_group(broker, call, group.group_id))
+        for group in answer.groups
+    ]
 
 
 def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:
