@@ -26,6 +26,8 @@ from headwater.records.header import (
     APPEND_TIME_FLAG,
     CODEC_MASK,
     CONTROL_FLAG,
+    FLAGS_POSITION,
+    HEADER_BYTES,
     BatchHeader,
     Buffer,
     read_header,
@@ -54,6 +56,8 @@ _FAR_AHEAD_MS = 1 << 62
 _CLIENT = AppendOrigin.CLIENT
 # No batch of this size is too large for the loop, whatever its codec.
 _QUICK_BYTES = min(LOOP_BATCH_BYTES)
+# How many batches are taken for expansive before one is tried again.
+_TRUST = 100
 # What a producer repeats was under way a moment ago, and so lies near the end.
 _LOOK_BACK_BYTES = 1 << 20
 
@@ -86,6 +90,9 @@ class Appending:
         self._producers = producers
         self._epochs = epochs
         self._roll = roll
+        # From which size on compressed batches are taken for expansive, and how often still.
+        self._expansive_bytes = INT32_MAX
+        self._trust_left = 0
         self.configure(settings)
 
     def configure(self, settings: TopicSettings) -> None:
@@ -132,8 +139,11 @@ class Appending:
         settings = self._settings
         limit_bytes = DEFAULT_LIMIT_BYTES
         if may_defer and self._validates:
-            if len(batch) > _QUICK_BYTES and needs_preparation(batch, settings):
-                raise ValidationDeferred(f"a batch of {len(batch)} bytes")
+            size_bytes = len(batch)
+            if (size_bytes > _QUICK_BYTES and needs_preparation(batch, settings)) or (
+                size_bytes >= self._expansive_bytes and self._is_expansive(batch)
+            ):
+                raise ValidationDeferred(f"a batch of {size_bytes} bytes")
             limit_bytes = LOOP_UNPACKED_BYTES
         header = ordinary_header(
             batch,
@@ -157,8 +167,22 @@ class Appending:
         except DecompressionBomb as bomb:
             if limit_bytes == DEFAULT_LIMIT_BYTES:
                 raise
+            self._expansive_bytes, self._trust_left = len(batch) * 3 // 4, _TRUST
             raise ValidationDeferred(str(bomb)) from bomb
         return corrected(batch, header, verdict, settings)
+
+    def _is_expansive(self, batch: Buffer) -> bool:
+        """Whether a compressed batch is taken for one that decompresses far, like one before.
+
+        The batches of a producer are alike. To find out each time, on the loop, would be in vain;
+        never to try again, too.
+        """
+        if len(batch) < HEADER_BYTES or not batch[FLAGS_POSITION] & CODEC_MASK:
+            return False
+        self._trust_left -= 1
+        if self._trust_left <= 0:
+            self._expansive_bytes = INT32_MAX
+        return True
 
     def as_prepared(self, prepared: PreparedBatch, leader_epoch: int, now_ms: int) -> Appended:
         """Append a client's batch whose records were opened, where needed, before."""

@@ -1,13 +1,15 @@
 """Batches whose records were opened off the loop, before they are appended."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
+from headwater.model.failures import ValidationDeferred
 from headwater.model.topic_settings import TopicSettings
 from headwater.records.building import build_batch
 from headwater.records.header import Codec, read_header
-from headwater.records.preparation import prepare_batch
+from headwater.records.preparation import LOOP_UNPACKED_BYTES, prepare_batch
 from tests.sim.log_lab import START_MS, LogLab, records
 
 
@@ -68,3 +70,26 @@ def test_a_log_says_which_batches_it_wants_prepared() -> None:
     assert lab.log.needs_preparation(packed)
     lab.log.configure(replace(lab.settings, compression_type="lz4"))
     assert not lab.log.needs_preparation(packed)
+
+
+def test_a_log_expects_of_batches_what_one_like_them_has_shown() -> None:
+    """Else each would be decompressed in part on the loop, in vain."""
+    log = LogLab().log
+
+    def is_appended(value: bytes, codec: Codec) -> bool:
+        batch = bytearray(build_batch(records(value, timestamp=START_MS), codec=codec))
+        try:
+            log.append_as_leader(batch, leader_epoch=0, now_ms=START_MS, may_defer=True)
+        except ValidationDeferred:
+            return False
+        return True
+
+    far, near = bytes(LOOP_UNPACKED_BYTES), random.Random(1).randbytes(2_000)
+    assert is_appended(near, Codec.ZSTD)
+    assert not is_appended(far, Codec.ZSTD)
+    # It is the larger of the two as it is sent, so it is taken for one that decompresses far.
+    assert is_appended(near, Codec.NONE)
+    tried = [is_appended(near, Codec.ZSTD) for _ in range(300)]
+    assert not tried[0]
+    assert all(tried[200:])
+    assert not is_appended(far, Codec.ZSTD)
