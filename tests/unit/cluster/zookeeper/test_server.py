@@ -142,7 +142,7 @@ def test_only_its_owner_reads_what_a_server_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("lax_umask", "fake_java")
-def test_a_folder_of_before_is_tightened_and_nothing_else_in_it(tmp_path: Path) -> None:
+def test_an_existing_folder_is_tightened_and_nothing_else_in_it(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "version-2").mkdir(parents=True)
     for name in ("zoo.cfg", "myid", "server.log", "version-2/log.1", "version-2/snapshot.0"):
