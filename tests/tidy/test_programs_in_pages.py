@@ -59,7 +59,7 @@ def test_the_page_about_the_schema_registry_can_be_typed_in_too(tmp_path: Path) 
     assert framed == r"""b'\x00\x00\x00\x00\x02{"size":3}' {'size': 3}"""
     assert misfit in programs_told("REGISTRY.md")
     assert first == "[{'kind': 'green'}]"
-    assert "no field price" in refused
+    assert "The field 'price' at path '/fields/1'" in refused
     assert read == "{'kind': 'white', 'grams': None}"
 
 

@@ -163,7 +163,9 @@ async def _run(plan: _Plan) -> int:
 
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, end)
-    plan.directory.mkdir(parents=True, exist_ok=True)
+    from headwater.cluster.zookeeper.private_files import make_private
+
+    make_private(plan.directory)
     server, connect = await _zookeeper(plan)
     brokers: list[_Broker] = []
     try:
@@ -199,7 +201,9 @@ async def _zookeeper(plan: _Plan) -> tuple[Server | None, str]:
 
 async def _start_broker(plan: _Plan, place: int, connect: str) -> _Broker:
     node_id = plan.first_id + place
-    with plan.log_of(node_id).open("ab") as log:
+    from headwater.cluster.zookeeper.private_files import open_private
+
+    with open_private(plan.log_of(node_id), append=True) as log:
         process = await asyncio.create_subprocess_exec(
             *plan.broker_command(place, connect),
             stdin=asyncio.subprocess.DEVNULL,

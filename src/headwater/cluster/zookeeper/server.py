@@ -14,6 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from headwater.cluster.zookeeper import bound_child, java
+from headwater.cluster.zookeeper.private_files import (
+    UMASK,
+    make_private,
+    open_private,
+    write_private,
+)
 from headwater.model.failures import ServerUnavailable
 from headwater.net.free_ports import free_ports
 
@@ -21,6 +27,8 @@ TICK_MS: Final = 500
 """ZooKeeper's unit of time. The shortest session that it grants has two of it."""
 
 _LONGEST_SESSION_MS: Final = 60_000
+# What a server keeps in its folder; `version-2` has its snapshots and transaction logs.
+_OWN_NAMES: Final = ("zoo.cfg", "myid", "server.log", "zookeeper_server.pid", "version-2")
 _LOOK_S: Final = 0.05
 _PROBE_S: Final = 2.0
 _END_S: Final = 10.0
@@ -105,16 +113,17 @@ class Server:
             java.MAIN_CLASS,
             str(folder / "zoo.cfg"),
         ]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "zoo.cfg").write_text(config_text(plans, place, tick_ms=tick_ms))
-        (folder / "myid").write_text(f"{place + 1}\n")
+        make_private(folder, names=_OWN_NAMES)
+        write_private(folder / "zoo.cfg", config_text(plans, place, tick_ms=tick_ms))
+        write_private(folder / "myid", f"{place + 1}\n")
         self._log_file = folder / "server.log"
-        with self._log_file.open("wb") as log:
+        with open_private(self._log_file) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", bound_child.__file__, str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                umask=UMASK,
             )
 
     @property

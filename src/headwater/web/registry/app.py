@@ -49,7 +49,7 @@ class Call:
     query: QueryParams
     body: Any
     accepts_more: bool = False
-    """Whether the client accepts properties that older clients do not know, such as GUIDs."""
+    """Whether the client accepts answers with properties that older clients do not know."""
 
     def is_set(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"

@@ -53,7 +53,7 @@ async def look_up(call: Call) -> Any:
         normalize=call.is_set("normalize"),
         deleted=call.is_set("deleted"),
     )
-    return queries.described(await call.store.ask(question), with_guid=call.accepts_more)
+    return queries.described(await call.store.ask(question))
 
 
 async def latest_with_metadata(call: Call) -> Any:
@@ -61,7 +61,7 @@ async def latest_with_metadata(call: Call) -> Any:
     found = queries.latest_with_metadata(
         call.store.state, _subject(call), dict(wanted), deleted=call.is_set("deleted")
     )
-    return queries.described(found, with_guid=call.accepts_more)
+    return queries.described(found)
 
 
 async def delete_subject(call: Call) -> Any:
@@ -92,11 +92,11 @@ async def register(call: Call) -> Any:
         normalize=call.is_set("normalize"),
         force=call.is_set("force"),
     )
-    return queries.registered(await call.store.execute(command), with_guid=call.accepts_more)
+    return queries.registered(await call.store.execute(command), is_full=call.accepts_more)
 
 
 async def show_version(call: Call) -> Any:
-    return queries.described(_version(call), with_guid=call.accepts_more)
+    return queries.described(_version(call))
 
 
 async def show_version_schema(call: Call) -> Any:
@@ -130,14 +130,13 @@ async def all_schemas(call: Call) -> Any:
             prefix=_prefix(call),
             deleted=call.is_set("deleted"),
             latest_only=call.is_set("latestOnly"),
-            with_guid=call.accepts_more,
         )
     )
 
 
 async def schema_of_id(call: Call) -> Any:
     found = queries.schema_by_id(call.store.state, _id(call))
-    answer = queries.schema_part(found, with_guid=call.accepts_more)
+    answer = queries.schema_part(found)
     return answer | {"maxId": call.store.state.id_max} if call.is_set("fetchMaxId") else answer
 
 
@@ -157,7 +156,7 @@ async def subjects_of_id(call: Call) -> Any:
 
 async def schema_of_guid(call: Call) -> Any:
     found = queries.schema_by_guid(call.store.state, call.parts[0])
-    return queries.schema_part(found, with_guid=True)
+    return queries.schema_part(found)
 
 
 async def ids_of_guid(call: Call) -> Any:

@@ -18,31 +18,28 @@ from headwater.web.registry.state import State, guid_of, identity
 from headwater.web.registry.stored import SchemaValue
 
 
-def described(version: SchemaValue, *, with_guid: bool = False) -> dict[str, Any]:
-    """A version as clients see it; the type of an Avro schema is left out, as it always was.
-
-    `with_guid` is for clients that accept properties which older ones do not know.
-    """
+def described(version: SchemaValue) -> dict[str, Any]:
+    """A version as clients see it; the type of an Avro schema is left out, as it always was."""
     written: dict[str, Any] = {
         "subject": version.subject,
         "version": version.version,
         "id": version.id,
     }
-    return written | schema_part(version, with_guid=with_guid)
+    return written | schema_part(version)
 
 
-def registered(version: SchemaValue, *, with_guid: bool) -> dict[str, Any]:
-    """The answer to who registers a schema: its id, and all of it for newer clients."""
-    if not with_guid:
+def registered(version: SchemaValue, *, is_full: bool) -> dict[str, Any]:
+    """The answer to registering a schema: its id, and all of it for newer clients."""
+    if not is_full:
         return {"id": version.id}
-    answer = described(version, with_guid=True)
+    answer = described(version)
     del answer["subject"]
     return answer
 
 
-def schema_part(version: SchemaValue, *, with_guid: bool = False) -> dict[str, Any]:
+def schema_part(version: SchemaValue) -> dict[str, Any]:
     written: dict[str, Any] = {}
-    guid = guid_of(version) if with_guid else None
+    guid = guid_of(version)
     if guid is not None:
         written["guid"] = guid
     if version.schema_type != "AVRO":
@@ -82,13 +79,13 @@ def version_numbers(
 
 
 def all_schemas(
-    state: State, *, prefix: str, deleted: bool, latest_only: bool, with_guid: bool = False
+    state: State, *, prefix: str, deleted: bool, latest_only: bool
 ) -> list[dict[str, Any]]:
     found = []
     for subject in subjects(state, prefix=prefix, deleted=deleted, deleted_only=False):
         versions = state.versions(subject, deleted=deleted)
         chosen = versions[-1:] if latest_only else versions
-        found += [described(each, with_guid=with_guid) for each in chosen]
+        found += [described(each) for each in chosen]
     return found
 
 

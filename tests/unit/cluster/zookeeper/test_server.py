@@ -1,11 +1,14 @@
 """How a ZooKeeper server is found, configured and refused."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headwater.cluster.zookeeper import java
-from headwater.cluster.zookeeper.server import ServerPlan, config_text, planned
+from headwater.cluster.zookeeper.private_files import make_private
+from headwater.cluster.zookeeper.server import Server, ServerPlan, config_text, planned
 from headwater.model.failures import ServerUnavailable
 
 
@@ -81,3 +84,81 @@ def test_jars_that_are_not_there_are_asked_for_by_name(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ServerUnavailable, match=r"headwater\[cluster\]"):
         java.find_class_path()
+
+
+@pytest.fixture
+def lax_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that writes what ZooKeeper writes, as far as permissions are concerned, and ends."""
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('JAVA_VERSION="21"\n')
+    program = home / "bin/java"
+    program.write_text(
+        "#!/bin/sh\n"
+        "for config; do :; done\n"
+        'cd "$(dirname "$config")" && mkdir -p version-2 && echo scram > version-2/log.1\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "zookeeper-3.9.5.jar").touch()
+    monkeypatch.setenv(java.JARS_VARIABLE, str(jars))
+
+
+def modes(folder: Path) -> dict[str, int]:
+    found = {each: each.stat().st_mode & 0o777 for each in (folder, *folder.rglob("*"))}
+    return {str(each.relative_to(folder)): mode for each, mode in found.items()}
+
+
+PRIVATE = {
+    ".": 0o700,
+    "zoo.cfg": 0o600,
+    "myid": 0o600,
+    "server.log": 0o600,
+    "version-2": 0o700,
+    "version-2/log.1": 0o600,
+}
+
+
+def run_to_its_end(folder: Path) -> None:
+    server = Server(planned(folder, "127.0.0.1", 2181, 1), 0)
+    while server.is_running:
+        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+    server.stop()
+
+
+@pytest.mark.usefixtures("lax_umask", "fake_java")
+def test_only_its_owner_reads_what_a_server_writes(tmp_path: Path) -> None:
+    run_to_its_end(tmp_path / "data")
+    assert modes(tmp_path / "data") == PRIVATE
+
+
+@pytest.mark.usefixtures("lax_umask", "fake_java")
+def test_an_existing_folder_is_tightened_and_nothing_else_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (folder / "version-2").mkdir(parents=True)
+    for name in ("zoo.cfg", "myid", "server.log", "version-2/log.1", "version-2/snapshot.0"):
+        (folder / name).write_text("scram")
+    (folder / "mine.txt").write_text("mine")
+    (folder / "version-2/link").symlink_to(folder / "mine.txt")
+    run_to_its_end(folder)
+    found = modes(folder)
+    assert found.pop("mine.txt") == 0o644
+    assert found.pop("version-2/link") == 0o644
+    assert found == {**PRIVATE, "version-2/snapshot.0": 0o600}
+
+
+def test_a_folder_that_all_users_share_stays_as_it_is(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    make_private(shared)
+    assert shared.stat().st_mode & 0o7777 == 0o1777

@@ -31,9 +31,15 @@ def test_good_claims_say_who_somebody_is_and_until_when() -> None:
     )
 
 
+@pytest.mark.parametrize("name", [" alice", "alice ", " alice  "])
+def test_a_subject_is_taken_as_it_is(name: str) -> None:
+    """A provider may have both users; what one of them may do is not for the other."""
+    assert judged(sub=name).user == name
+
+
 def test_claims_may_have_other_names() -> None:
     rules = BearerRules(sub_claim="client_id", scope_claim="scp")
-    found = judged(rules, client_id=" till ", scp=["a", "b"])
+    found = judged(rules, client_id="till", scp=["a", "b"])
     assert (found.user, found.scopes) == ("till", ("a", "b"))
 
 

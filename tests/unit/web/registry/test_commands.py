@@ -3,14 +3,16 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import md5
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from headwater.web.registry import commands, queries
 from headwater.web.registry.refusals import Refusal
 from headwater.web.registry.resolving import read_submitted
-from headwater.web.registry.state import State
+from headwater.web.registry.state import State, guid_of
 from headwater.web.registry.stored import ConfigKey, Reference, SchemaValue, read_entry
 from tests.unit.web.registry.schemas import (
     KIND,
@@ -285,6 +287,50 @@ def test_what_another_registry_noted_of_a_schema_survives_its_deletion(
     assert registry.state.versions("tea", deleted=True)[0].others == {"md5": "x"}
 
 
+def guid(content: bytes) -> str:
+    return str(UUID(bytes=md5(content, usedforsecurity=False).digest()))
+
+
+def test_a_guid_is_a_digest_of_a_schema_and_what_it_refers_to(registry: Registry) -> None:
+    registry.register("leaf", record(name="Leaf"))
+    leaf = Reference(name="Leaf", subject="leaf", version=1)
+    schema_id = registry.register("tea-value", record(field("leaf", "Leaf")), leaf)
+    found = registry.state.schemas[schema_id]
+    expected = guid(found.schema.encode() + b"Leaf" + b"leaf" + b"\0\0\0\1")
+    assert guid_of(found) == expected
+    assert queries.schema_by_guid(registry.state, expected.upper()) is found
+    registry.do(commands.delete_subject, "tea-value", permanent=False)
+    assert queries.schema_by_guid(registry.state, expected).id == schema_id
+    registry.do(commands.delete_subject, "tea-value", permanent=True)
+    with refused(40403) as told:
+        queries.schema_by_guid(registry.state, expected)
+    assert str(told.value) == f"Schema {expected} not found"
+
+
+def test_metadata_that_another_registry_has_stored_is_found(registry: Registry) -> None:
+    for version, owner in ((1, "till"), (2, "alice")):
+        key = b'{"keytype":"SCHEMA","subject":"tea","version":%d,"magic":1}' % version
+        metadata = {"properties": {"owner": owner, "shop": "yes"}}
+        text = json.dumps(json.loads(record(name=f"R{version}")), separators=(",", ":"))
+        value = {"subject": "tea", "version": version, "id": version, "schema": text}
+        entry = read_entry(key, json.dumps({**value, "metadata": metadata}).encode())
+        assert entry is not None
+        registry.state.apply(entry, key)
+
+    def latest(**properties: str) -> int:
+        return queries.latest_with_metadata(
+            registry.state, "tea", properties, deleted=False
+        ).version
+
+    assert latest(shop="yes") == 2
+    assert latest(shop="yes", owner="till") == 1
+    assert guid_of(registry.state.schemas[1]) is None
+    with refused(40403):
+        latest(owner="bob")
+    with refused(40401):
+        queries.latest_with_metadata(registry.state, "none", {}, deleted=False)
+
+
 def _object(**properties: Any) -> str:
     return json.dumps({"type": "object", "properties": properties, "additionalProperties": False})
 
@@ -296,12 +342,14 @@ JSON_KIND_AND_GRAMS = _object(kind=TEXT, grams={"type": "integer"})
 
 def test_a_json_schema_is_told_with_its_type_and_known_by_its_text(registry: Registry) -> None:
     schema_id = registry.register("tea-value", JSON_KIND, schema_type="JSON")
+    text = json.dumps(json.loads(JSON_KIND), separators=(",", ":"))
     assert queries.described(registry.state.versions("tea-value")[0]) == {
         "subject": "tea-value",
         "version": 1,
         "id": schema_id,
+        "guid": guid(text.encode()),
         "schemaType": "JSON",
-        "schema": json.dumps(json.loads(JSON_KIND), separators=(",", ":")),
+        "schema": text,
     }
     spaced = submitted(json.dumps(json.loads(JSON_KIND), indent=4), schema_type="JSON")
     again = commands.register(registry.state, "tea-value", spaced)

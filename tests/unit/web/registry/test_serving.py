@@ -6,8 +6,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from hashlib import md5
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
 
@@ -73,7 +75,8 @@ def test_every_path_answers_as_the_reference_of_the_interface_says(
     post = "/subjects/every/versions"
     assert ask(registry, "POST", post, {"schema": KIND})[:2] == (200, V1)
     schema_id = ask(registry, "POST", post, {"schema": KIND})[2]["id"]
-    told = {"subject": "every", "version": 1, "id": schema_id, "schema": _text(KIND)}
+    shown = {"guid": _guid(_text(KIND)), "schema": _text(KIND)}
+    told = {"subject": "every", "version": 1, "id": schema_id, **shown}
     for method, path, body, expected in [
         ("GET", "/", None, {}),
         ("GET", "/subjects?subjectPrefix=eve", None, ["every"]),
@@ -83,7 +86,15 @@ def test_every_path_answers_as_the_reference_of_the_interface_says(
         ("GET", "/subjects/every/versions/1/schema", None, json.loads(KIND)),
         ("GET", "/subjects/every/versions/1/referencedby", None, []),
         ("POST", "/subjects/every", {"schema": KIND}, told),
-        ("GET", f"/schemas/ids/{schema_id}", None, {"schema": _text(KIND)}),
+        ("GET", f"/schemas/ids/{schema_id}?subject=every&fetchMaxId=false", None, shown),
+        ("GET", f"/schemas/guids/{shown['guid']}", None, shown),
+        ("GET", f"/schemas/guids/{shown['guid']}/ids", None, [{"context": ".", "id": schema_id}]),
+        ("GET", "/schemas/guids/tea/ids", None, []),
+        ("GET", "/contexts", None, ["."]),
+        ("GET", "/contexts?contextPrefix=.tea", None, []),
+        ("GET", "/subjects/:.:every/versions/1", None, told),
+        ("GET", "/subjects?subjectPrefix=:.:eve", None, ["every"]),
+        ("GET", "/subjects?subjectPrefix=:*:eve&deletedOnly=true", None, []),
         ("GET", f"/schemas/ids/{schema_id}/schema", None, json.loads(KIND)),
         ("GET", f"/schemas/ids/{schema_id}/subjects?subject=every", None, ["every"]),
         (
@@ -116,9 +127,15 @@ def test_every_path_answers_as_the_reference_of_the_interface_says(
         ("DELETE", "/mode/every", None, {"mode": "READONLY"}),
         ("DELETE", "/subjects/every/versions/1", None, 1),
         ("GET", "/subjects/every/versions?deleted=true", None, [1]),
+        ("GET", "/subjects/every/versions?deletedAsNegative=true&deleted=true", None, [-1]),
+        ("GET", "/subjects?subjectPrefix=eve&deleted_only=true", None, ["every"]),
         ("DELETE", "/subjects/every/versions/1?permanent=true", None, 1),
     ]:
         assert ask(registry, method, path, body)[2] == expected, path
+
+
+def _guid(text: str) -> str:
+    return str(UUID(bytes=md5(text.encode(), usedforsecurity=False).digest()))
 
 
 def _text(schema: str) -> str:
@@ -417,3 +434,31 @@ def test_names_that_were_allowed_are_served(broker: EmbeddedBroker) -> None:
     with EmbeddedRegistry(broker.bootstrap_servers, settings) as registry:
         assert ask(registry, "GET", "/subjects", Host="registry.example")[0] == 200
         assert ask(registry, "GET", "/subjects", Host="other.example")[0] == 403
+
+
+def test_a_client_learns_the_cluster_and_the_version_of_the_interface(
+    broker: EmbeddedBroker, registry: EmbeddedRegistry
+) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        cluster_id = admin.describe_cluster().cluster_id
+    assert ask(registry, "GET", "/v1/metadata/id")[2] == {
+        "id": "",
+        "scope": {
+            "path": [],
+            "clusters": {"kafka-cluster": cluster_id, "schema-registry-cluster": "schema-registry"},
+        },
+    }
+    assert ask(registry, "GET", "/v1/metadata/version")[2]["version"].startswith("7.9.0-headwater-")
+
+
+def test_a_schema_may_be_forced_past_the_check_and_is_answered_whole_on_request(
+    registry: EmbeddedRegistry,
+) -> None:
+    path = "/subjects/forced/versions"
+    assert ask(registry, "POST", path, {"schema": KIND})[0] == 200
+    priced = {"schema": record(name="Other")}
+    assert error_code(ask(registry, "POST", path, priced)) == (409, 40901)
+    more = {"Confluent_Accept_Unknown_Properties": "true"}
+    answer = ask(registry, "POST", f"{path}?force=true", priced, **more)[2]
+    assert sorted(answer) == ["guid", "id", "schema", "version"]
+    assert answer["version"] == 2
