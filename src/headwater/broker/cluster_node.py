@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from headwater.broker.colleagues import BrokerColleagues
+from headwater.broker.controlled_shutdown import Answered, hand_over
 from headwater.broker.listeners import listener_of_brokers
 from headwater.broker.logins import login_between_brokers
 from headwater.broker.member import Member
@@ -27,7 +28,6 @@ from headwater.cluster.store import Registration
 from headwater.cluster.vigils import NoVigils
 from headwater.cluster.zookeeper.kazoo_keeper import KazooKeeper
 from headwater.cluster.zookeeper.store import ZooKeeperStore
-from headwater.model.errors import ErrorCode
 from headwater.model.failures import (
     HeadwaterError,
     SessionExpired,
@@ -38,18 +38,13 @@ from headwater.model.ids import NodeId
 from headwater.net.loop import posting_to
 from headwater.net.peer import PeerSettings
 from headwater.replication.replicas import Replicas, ReplicaTools
-from headwater.wire.lifting import Message
-from headwater.wire.messages.controlled_shutdown import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-)
+from headwater.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _INFORMED_LOOK_S: Final = 10
-_STOP_LOOK_S: Final = 0.2
 _SLOW_CONNECT_S: Final = 2
 
 CONNECTION_TIMEOUT_MS: Final = 30_000
@@ -253,54 +248,23 @@ class ClusterNode(Node):
         settings = self._static.settings
         # Who is the last one has nobody to hand over to.
         if settings.controlled_shutdown_enable and len(self._standing.image.brokers) > 1:
-            await self._hand_over()
+            await hand_over(
+                self._ask_for_shutdown,
+                is_connected=lambda: self._keeper.is_connected,
+                settings=settings,
+            )
         self._membership.close()
         self._fetching.close()
 
-    async def _hand_over(self) -> None:
-        """Controlled shutdown: at most `controlled.shutdown.max.retries` requests.
-
-        Without ZooKeeper no controller can decide anything, so there is nothing to wait for.
-        """
-        settings = self._static.settings
-        for attempt in range(settings.controlled_shutdown_max_retries):
-            if attempt:
-                await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1_000)
-            if not self._keeper.is_connected:
-                _log.warning("ZooKeeper is away; stopping without controlled shutdown")
-                return
-            if await self._is_relieved():
-                return
-        _log.warning("Controlled shutdown did not complete; stopping without it")
-
-    async def _is_relieved(self) -> bool:
-        """Ask the controller to have others lead what this broker leads."""
-        answer: asyncio.Future[Message | HeadwaterError] = self._loop.create_future()
+    def _ask_for_shutdown(self, timeout_ms: int, answered: Answered) -> None:
         self._member.ask_controller(
             ControlledShutdownRequest(
                 broker_id=self._static.node_id, broker_epoch=self._membership.broker_epoch
             ),
-            then=lambda response: _resolve(answer, response),
-            otherwise=lambda error: _resolve(answer, error),
-            timeout_ms=self._static.settings.controller_socket_timeout_ms,
+            then=answered,
+            otherwise=answered,
+            timeout_ms=timeout_ms,
         )
-        while not answer.done() and self._keeper.is_connected:
-            await asyncio.wait([answer], timeout=_STOP_LOOK_S)
-        if not answer.done():
-            return False
-        response = answer.result()
-        if isinstance(response, HeadwaterError):
-            _log.warning("the controller cannot be asked to relieve this broker: %s", response)
-            return False
-        assert isinstance(response, ControlledShutdownResponse)
-        if response.error_code or response.remaining_partitions:
-            _log.warning(
-                "the controller does not relieve this broker yet: %s, %d partitions are left",
-                ErrorCode(response.error_code).name,
-                len(response.remaining_partitions),
-            )
-            return False
-        return True
 
     async def _close_store(self) -> None:
         self._is_joined = False
