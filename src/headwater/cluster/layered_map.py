@@ -6,10 +6,11 @@ single change among n entries costs about √n steps, and the old mapping stays 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+D = TypeVar("D")
 
 _SMALLEST_FOLD: Final = 64
 
@@ -64,8 +65,22 @@ class LayeredMap(Mapping[K, V], Generic[K, V]):
             raise KeyError(key)
         return value
 
+    # Through the base class the next two would cost an exception for every missing key, and a
+    # request may name thousands of topics that do not exist.
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+
+    def get(self, key: K, /, default: object = None) -> object:
+        value = self._layer.get(key)
+        if value is None:
+            return self._base.get(key, default)
+        return default if value is _GONE else value
+
     def __contains__(self, key: object) -> bool:
-        # Through the base class this would cost an exception for every missing key.
         value = self._layer.get(cast(K, key))
         return key in self._base if value is None else value is not _GONE
 
