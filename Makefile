@@ -31,7 +31,7 @@ help:
 	@echo "make bench       every benchmark, or make bench-NAME for one of: broker, client, cluster, cold,"
 	@echo "                 controller, groups, hostile, log, mirror, net, peers, restart, spark; bench-hostile takes"
 	@echo "                 HOSTILE_SECONDS=60 for each attack, HOSTILE_ATTACKS='Metadata;Fetch', HOSTILE_BEFORE=other/src"
-	@echo "make peers       fetch Apache Kafka and Spark's Kafka connector with Maven into a cache folder; needs Java 17 to run"
+	@echo "make peers       fetch Apache Kafka, its frameworks and Spark's Kafka connector with Maven into a cache folder; needs Java 17 to run"
 	@echo "make demo        a live pipeline: broker, orders, Spark, a verdict, a picture; needs Java 17"
 	@echo "make setup       the package with all extras, Spark included"
 	@echo "make clean       remove what was built here"

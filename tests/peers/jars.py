@@ -87,7 +87,17 @@ KAFKA_STREAMS = Peer(
     name="kafka-streams-4.1",
     artifacts=("org.apache.kafka:kafka-streams:4.1.1", "org.slf4j:slf4j-simple:1.7.36"),
 )
-PEERS = (KAFKA_4_1, KAFKA_3_9, KAFKA_STREAMS, spark_connector())
+# Workers of Connect, the source that reads a file, and MirrorMaker 2.
+KAFKA_CONNECT = Peer(
+    name="kafka-connect-4.1",
+    artifacts=(
+        "org.apache.kafka:connect-runtime:4.1.1",
+        "org.apache.kafka:connect-file:4.1.1",
+        "org.apache.kafka:connect-mirror:4.1.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
+PEERS = (KAFKA_4_1, KAFKA_3_9, KAFKA_STREAMS, KAFKA_CONNECT, spark_connector())
 
 
 def peers_folder() -> Path:

@@ -1,0 +1,78 @@
+"""A program of Kafka's in a JVM of its own, which can be killed and started again."""
+
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.peers.apache_kafka import java
+from tests.peers.jars import Peer
+from tests.peers.processes import end, start_until
+
+_LAST_LINES: Final = 40
+# Without those that tell of a dead broker, which are many and expected.
+_COMPLAINT: Final = re.compile(
+    r"(?s)^(?!.*NetworkClient).*( ERROR | WARN |Exception: |state ERROR)"
+)
+_LOGGER: Final = "-Dorg.slf4j.simpleLogger"
+
+
+class JavaProcess:
+    """A main class or source file with its arguments, and the log that all runs share.
+
+    `fatal` is a pattern of lines after which the program does not go on by itself.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        program: Sequence[str],
+        log: Path,
+        *,
+        is_ready: Callable[[str], bool],
+        fatal: str,
+        level: str = "warn",
+    ) -> None:
+        jvm, *options = java(peer, heap="256m", level=level)
+        show_time = (f"{_LOGGER}.showDateTime=true", f"{_LOGGER}.dateTimeFormat=HH:mm:ss.SSS")
+        self._command = [jvm, *show_time, *options, *program]
+        self._is_ready = is_ready
+        self._fatal = re.compile(fatal)
+        self._log = log
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Self:
+        """Return when a line of its output says that it is ready."""
+        self._process = start_until(self._command, self._is_ready, self._log)
+        return self
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        if self._process is not None:
+            end(self._process)
+            self._process = None
+
+    def check(self) -> None:
+        """Fail if it has given up, which is known long before anything is missed."""
+        assert self._fatal.search(self._log_text()) is None, self.complaints()
+
+    def complaints(self) -> str:
+        """The last warnings and errors of its log."""
+        found = [line for line in self._log_text().splitlines() if _COMPLAINT.search(line)]
+        return "\n".join([f"{self._log}:", *found[-_LAST_LINES:]])
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def _log_text(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
