@@ -142,7 +142,7 @@ class Connection:
         self._awaited_stepwise_bytes = 0
         self._stepwise_bytes = 0
         # In the queue's virtual time, and until when this turn lasts.
-        self.tag_ns = 0
+        self.tag_ns = self._fair.first_tag_ns
         self._until_ns = 0
         self._wants_to_read = False
         self._is_queued = False

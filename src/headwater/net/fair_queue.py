@@ -73,6 +73,14 @@ class FairQueue:
     def waiting_count(self) -> int:
         return len(self._waiting)
 
+    @property
+    def first_tag_ns(self) -> int:
+        """The tag of a new connection: after those that were idle, before those that are busy.
+
+        Else a client could be first with every request by connecting again for it.
+        """
+        return self._virtual_ns - _CREDIT_NS // 2
+
     def admits(self, queued: Queued) -> bool:
         """Whether it may be served at once; else it waits, and `take_turn` is called later."""
         tag_ns = self._virtual_ns - _CREDIT_NS

@@ -77,3 +77,7 @@ def test_a_layered_map_is_the_dict_that_the_same_changes_make() -> None:
     assert layered == plain
     assert sorted(layered) == sorted(plain)
     assert all((key in layered) == (key in plain) for key in range(320))
+    assert [layered.get(key) for key in range(320)] == [plain.get(key) for key in range(320)]
+    assert [layered.get(key, "-") for key in range(320)] == [
+        plain.get(key, "-") for key in range(320)
+    ]
