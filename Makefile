@@ -29,7 +29,7 @@ help:
 	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
 	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
 	@echo "make bench       every benchmark, or make bench-NAME for one of: broker, client, cluster, cold,"
-	@echo "                 controller, groups, log, mirror, net, peers, restart, spark"
+	@echo "                 controller, groups, log, mirror, net, peers, restart, spark, validation"
 	@echo "make peers       fetch Apache Kafka and Spark's Kafka connector with Maven into a cache folder; needs Java 17 to run"
 	@echo "make demo        a live pipeline: broker, orders, Spark, a verdict, a picture; needs Java 17"
 	@echo "make setup       the package with all extras, Spark included"

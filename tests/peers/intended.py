@@ -40,6 +40,7 @@ _READY: Final = "A topic that creates itself is there at once"
 _ENCODERS: Final = "Other encoders, other sizes"
 _NOT_YET: Final = "Not yet there"
 _NOT_HERE: Final = "Not here"
+_OURS: Final = "Topics have a setting of our own"
 _ELIGIBLE: Final = "No eligible leader replicas"
 _NOTHING_LEFT: Final = "A group of which nothing is left is gone"
 _GONE: Final = "Deleted records are not found"
@@ -63,6 +64,10 @@ _ABOUT_PRODUCE: Final = (
         )
         for name in (
             "damaged-batches",
+            "invalid-records",
+            "invalid-record-lengths",
+            "invalid-streams",
+            "counts-that-lie",
             "several-batches-or-none",
             "too-large",
             "sequences",
@@ -73,6 +78,12 @@ _ABOUT_PRODUCE: Final = (
         reason=_CLIENTS_FAULT,
         scenario="produce-damaged-batches",
         path=r"not really gzip\..*\.(error_code|base_offset)",
+    ),
+    Intended(
+        reason=_CLIENTS_FAULT,
+        scenario="produce-invalid-record-lengths",
+        path=r"(GZIP|SNAPPY|LZ4|ZSTD): .*\.(error_code|base_offset)",
+        kafka=_ANYTHING,
     ),
     Intended(reason=_STRICT, scenario="produce-damaged-batches", path=r"a byte too many\..*"),
     Intended(
@@ -135,6 +146,7 @@ _ABOUT_TOPICS: Final = (
         for reason, path in (
             (_ELIGIBLE, r".*\.min\.insync\.replicas\.config_source"),
             (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+            (_OURS, r".*\.configs\.headwater\.record\.validation\.enable"),
         )
     ),
     Intended(
@@ -152,6 +164,7 @@ _ABOUT_CONFIGS: Final = (
         for reason, path in (
             (_ELIGIBLE, r".*\.min\.insync\.replicas\..*"),
             (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+            (_OURS, r".*\.configs\.headwater\.record\.validation\.enable"),
         )
     ),
     Intended(
