@@ -53,6 +53,7 @@ _TOPIC_CREATIONS: Final = (
     "topics-configs-at-creation",
 )
 _TOPIC_DESCRIPTIONS: Final = ("configs-topic-defaults", "configs-topic-with-own-values")
+_PACKED: Final = "(GZIP|SNAPPY|LZ4|ZSTD)"
 _FOREIGN_CONFIGS: Final = (
     r"(local\.retention\.(bytes|ms)|remote\.(storage\.enable|log\.(copy|delete\.on)\.disable))"
 )
@@ -81,9 +82,13 @@ _ABOUT_PRODUCE: Final = (
     ),
     Intended(
         reason=_CLIENTS_FAULT,
-        scenario="produce-invalid-record-lengths",
-        path=r"(GZIP|SNAPPY|LZ4|ZSTD): .*\.(error_code|base_offset)",
-        kafka=_ANYTHING,
+        scenario="produce-invalid-records",
+        path=rf"{_PACKED}: (a length beyond the batch|a good one)\..*\.(error_code|base_offset)",
+    ),
+    Intended(
+        reason=_CLIENTS_FAULT,
+        scenario="produce-invalid-(record-lengths|streams)",
+        path=rf"{_PACKED}: .*\.(error_code|base_offset)",
     ),
     Intended(reason=_STRICT, scenario="produce-damaged-batches", path=r"a byte too many\..*"),
     Intended(
