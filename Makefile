@@ -29,7 +29,7 @@ help:
 	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
 	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
 	@echo "make bench       every benchmark, or make bench-NAME for one of: broker, client, cluster, cold,"
-	@echo "                 controller, groups, hostile, log, mirror, net, peers, restart, spark; bench-hostile takes"
+	@echo "                 controller, groups, hostile, log, mirror, net, peers, restart, spark, validation; bench-hostile takes"
 	@echo "                 HOSTILE_SECONDS=60 for each attack, HOSTILE_ATTACKS='Metadata;Fetch', HOSTILE_BEFORE=other/src"
 	@echo "make peers       fetch Apache Kafka, its frameworks and Spark's Kafka connector with Maven into a cache folder; needs Java 17 to run"
 	@echo "make demo        a live pipeline: broker, orders, Spark, a verdict, a picture; needs Java 17"

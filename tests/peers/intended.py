@@ -40,6 +40,7 @@ _READY: Final = "A topic that creates itself is there at once"
 _ENCODERS: Final = "Other encoders, other sizes"
 _NOT_YET: Final = "Not yet there"
 _NOT_HERE: Final = "Not here"
+_OURS: Final = "Topics have a setting of our own"
 _ELIGIBLE: Final = "No eligible leader replicas"
 _NOTHING_LEFT: Final = "A group of which nothing is left is gone"
 _GONE: Final = "Deleted records are not found"
@@ -53,6 +54,7 @@ _TOPIC_CREATIONS: Final = (
     "topics-configs-at-creation",
 )
 _TOPIC_DESCRIPTIONS: Final = ("configs-topic-defaults", "configs-topic-with-own-values")
+_PACKED: Final = "(GZIP|SNAPPY|LZ4|ZSTD)"
 _FOREIGN_CONFIGS: Final = (
     r"(local\.retention\.(bytes|ms)|remote\.(storage\.enable|log\.(copy|delete\.on)\.disable))"
 )
@@ -64,6 +66,10 @@ _ABOUT_PRODUCE: Final = (
         )
         for name in (
             "damaged-batches",
+            "invalid-records",
+            "invalid-record-lengths",
+            "invalid-streams",
+            "counts-that-lie",
             "several-batches-or-none",
             "too-large",
             "sequences",
@@ -74,6 +80,16 @@ _ABOUT_PRODUCE: Final = (
         reason=_CLIENTS_FAULT,
         scenario="produce-damaged-batches",
         path=r"not really gzip\..*\.(error_code|base_offset)",
+    ),
+    Intended(
+        reason=_CLIENTS_FAULT,
+        scenario="produce-invalid-records",
+        path=rf"{_PACKED}: (a length beyond the batch|a good one)\..*\.(error_code|base_offset)",
+    ),
+    Intended(
+        reason=_CLIENTS_FAULT,
+        scenario="produce-invalid-(record-lengths|streams)",
+        path=rf"{_PACKED}: .*\.(error_code|base_offset)",
     ),
     Intended(reason=_STRICT, scenario="produce-damaged-batches", path=r"a byte too many\..*"),
     Intended(
@@ -136,6 +152,7 @@ _ABOUT_TOPICS: Final = (
         for reason, path in (
             (_ELIGIBLE, r".*\.min\.insync\.replicas\.config_source"),
             (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+            (_OURS, r".*\.configs\.headwater\.record\.validation\.enable"),
         )
     ),
     Intended(
@@ -153,6 +170,7 @@ _ABOUT_CONFIGS: Final = (
         for reason, path in (
             (_ELIGIBLE, r".*\.min\.insync\.replicas\..*"),
             (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+            (_OURS, r".*\.configs\.headwater\.record\.validation\.enable"),
         )
     ),
     Intended(

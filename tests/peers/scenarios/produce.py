@@ -143,7 +143,8 @@ def invalid_records(lab: Lab) -> None:
         for label, damage in damages.items():
             batch = _repacked(good, codec, damage(good[HEADER_BYTES:]))
             lab.show(f"{codec.name}: {label}", produce(topic, batch), BY_NAME)
-        lab.show(f"{codec.name}: the log", fetch_all(topic), BY_NAME)
+        # Not the log: what Kafka has taken of these, nobody can read.
+        lab.show(f"{codec.name}: a good one", produce(topic, good), BY_NAME)
 
 
 def invalid_record_lengths(lab: Lab) -> None:
@@ -171,7 +172,7 @@ def invalid_streams(lab: Lab) -> None:
         zeros = seal_batch(header, packed[:30] + bytes(10) + packed[40:])
         lab.show(f"{codec.name}: zeros within", produce(topic, zeros), BY_NAME)
         lab.show(f"{codec.name}: nothing", produce(topic, seal_batch(header, b"")), BY_NAME)
-        lab.show(f"{codec.name}: the log", fetch_all(topic), BY_NAME)
+        lab.show(f"{codec.name}: a good one", produce(topic, good), BY_NAME)
 
 
 def counts_that_lie(lab: Lab) -> None:
