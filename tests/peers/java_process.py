@@ -40,6 +40,7 @@ class JavaProcess:
         self._command = [jvm, *show_time, *options, *program]
         self._is_ready = is_ready
         self._fatal = re.compile(fatal)
+        self._checked_bytes = 0
         self._log = log
         self._process: subprocess.Popen[str] | None = None
 
@@ -56,11 +57,18 @@ class JavaProcess:
 
     def check(self) -> None:
         """Fail if it has given up, which is known long before anything is missed."""
-        assert self._fatal.search(self._log_text()) is None, self.complaints()
+        if not self._log.exists():
+            return
+        with self._log.open("rb") as log:
+            log.seek(self._checked_bytes)
+            whole_lines, newline, _ = log.read().rpartition(b"\n")
+        self._checked_bytes += len(whole_lines + newline)
+        assert self._fatal.search(whole_lines.decode()) is None, self.complaints()
 
     def complaints(self) -> str:
         """The last warnings and errors of its log."""
-        found = [line for line in self._log_text().splitlines() if _COMPLAINT.search(line)]
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        found = [line for line in lines if _COMPLAINT.search(line)]
         return "\n".join([f"{self._log}:", *found[-_LAST_LINES:]])
 
     def __enter__(self) -> Self:
@@ -73,6 +81,3 @@ class JavaProcess:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
-
-    def _log_text(self) -> str:
-        return self._log.read_text() if self._log.exists() else ""
