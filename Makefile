@@ -13,7 +13,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest peers check format sim sim-night bench clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run         a broker on 127.0.0.1:9092 with its data in ./data"
@@ -31,6 +31,8 @@ help:
 	@echo "make bench       every benchmark, or make bench-NAME for one of: broker, client, cluster, cold,"
 	@echo "                 controller, groups, hostile, log, mirror, net, peers, restart, spark, validation; bench-hostile takes"
 	@echo "                 HOSTILE_SECONDS=60 for each attack, HOSTILE_ATTACKS='Metadata;Fetch', HOSTILE_BEFORE=other/src"
+	@echo "make docs        build the documentation site into build/site"
+	@echo "make docs-serve  build the documentation site and serve it on 127.0.0.1:8000"
 	@echo "make peers       fetch Apache Kafka, its frameworks and Spark's Kafka connector with Maven into a cache folder; needs Java 17 to run"
 	@echo "make demo        a live pipeline: broker, orders, Spark, a verdict, a picture; needs Java 17"
 	@echo "make setup       the package with all extras, Spark included"
@@ -120,6 +122,17 @@ bench: $(VENV)/.dev
 
 bench-%: $(VENV)/.dev
 	$(BIN)/python -m bench $*
+
+# Material for MkDocs prints a notice about its successor, which reads the same mkdocs.yml.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/diagrams/draw.py
+	$(BIN)/python docs/reference/generate.py
+	$(MKDOCS) build --strict
+
+docs-serve: docs
+	$(MKDOCS) serve
 
 clean:
 	rm -rf build dist demo-output $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

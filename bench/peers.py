@@ -1,6 +1,6 @@
 """Headwater beside Apache Kafka: the same loads, one broker at a time, in interleaved rounds.
 
-Writes `docs/BENCHMARKS.md`. What a reader would get wrong: a goal of 1 means to be level; every
+Writes `docs/reference/benchmarks.md`. What a reader would get wrong: a goal of 1 means to be level; every
 line is turned so that more than 1 is ahead, whichever way its unit goes.
 """
 
@@ -19,7 +19,7 @@ from bench.peer_loads import Taken, run_all
 from tests.peers.jars import KAFKA_4_1
 
 ROUNDS: Final = 3
-PAGE: Final = Path(__file__).parent.parent / "docs" / "BENCHMARKS.md"
+PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "benchmarks.md"
 OURS: Final = "Headwater"
 
 _HEAD: Final = """\

@@ -1,4 +1,4 @@
-"""Brokers that are told to stop end within the time that docs/SETTINGS.md names."""
+"""Brokers that are told to stop end within the time that docs/reference/settings.md names."""
 
 import importlib
 import os

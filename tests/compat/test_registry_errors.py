@@ -1,4 +1,4 @@
-"""Confluent's client hears Confluent's codes and messages, as docs/REGISTRY.md lists them."""
+"""Confluent's client hears Confluent's codes and messages, as docs/guides/schema-registry.md lists them."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from headwater.web.registry.refusals import REGISTER
 
 pytestmark = pytest.mark.xdist_group("schema-registry")
 
-PAGE = Path(__file__).parents[2] / "docs/REGISTRY.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/schema-registry.md"
 ROW = re.compile(r"^\| (\d{5}) \| `(.+?)` \| (.*)\|$", re.MULTILINE)
 
 FIRST = '{"type":"record","name":"Tea","fields":[{"name":"kind","type":"string"}]}'

@@ -1,6 +1,6 @@
 """Fifty brokers and twenty thousand partitions: what a failover takes, counted.
 
-docs/SCALE.md has these counts; what is asserted is what they grow with.
+docs/internals/scale.md has these counts; what is asserted is what they grow with.
 """
 
 import pytest

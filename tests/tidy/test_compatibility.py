@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_intended_difference_is_explained_on_its_page_and_nothing_else_is() -> None:
-    page = (ROOT / "docs/COMPATIBILITY.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/compatibility.md").read_text(encoding="utf-8")
     headings = set(re.findall(r"^## (.*)$", page, re.MULTILINE))
     assert {each.reason for each in INTENDED} == headings
 

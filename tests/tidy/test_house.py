@@ -117,8 +117,8 @@ _SHORTHANDS = {
 
 
 def written_settings() -> dict[str, tuple[str, str]]:
-    """Each setting of docs/SETTINGS.md with its default and the module that obeys it."""
-    text = (ROOT / "docs/SETTINGS.md").read_text(encoding="utf-8")
+    """Each setting of docs/reference/settings.md with its default and the module that obeys it."""
+    text = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z0-9.]+)` \| `([^`]*)` \| .* \| (.*) \|$", text, re.MULTILINE)
     return {name: (default, obeyed) for name, default, obeyed in rows}
 
@@ -170,7 +170,7 @@ def test_the_settings_page_says_truly_which_settings_are_obeyed() -> None:
         claimed = {module_path(module) for module in re.findall(r"`([a-z_.]+)`", obeyed)}
         if not claimed <= users or (users and not claimed):
             untrue.append(f"{name}: used in {sorted(map(named, users))}, written: {obeyed}")
-    assert not untrue, "docs/SETTINGS.md is behind:\n" + "\n".join(untrue)
+    assert not untrue, "docs/reference/settings.md is behind:\n" + "\n".join(untrue)
 
 
 def test_the_settings_page_marks_what_has_no_effect() -> None:
@@ -204,7 +204,7 @@ CONSUMER_PLUGINS = {
 def test_every_setting_of_clients_is_written_down_with_its_default(
     chapter: str, settings: ProducerSettings | ConsumerSettings, plugins: set[str]
 ) -> None:
-    page = (ROOT / "docs/CLIENTS.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/guides/clients.md").read_text(encoding="utf-8")
     text = page.partition(f"\n## {chapter}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([a-z0-9.]+)` \| `([^`]*)` \| .* \|$", text, re.MULTILINE)
     assert all(f"`{kafka_name(name)}`" in text for name in plugins)
@@ -226,7 +226,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def test_modules_that_the_architecture_names_exist() -> None:
     """Written as `room.module`; a page that names what is gone misleads."""
     rooms = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir())
-    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
     names = re.findall(rf"`((?:{'|'.join(rooms)})\.[a-z_.]+)`", text)
     assert names
     missing = [
@@ -238,28 +238,34 @@ def test_modules_that_the_architecture_names_exist() -> None:
 
 
 def test_every_module_of_storage_has_its_layer_in_the_architecture() -> None:
-    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
     modules = [path.stem for path in (PACKAGE / "storage").glob("*.py") if path.stem != "__init__"]
     assert sorted(name for name in modules if f"`{name}`" not in text) == []
 
 
 def test_every_room_is_in_the_architecture() -> None:
-    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
     rooms = [path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
     assert [room for room in rooms if f"| `{room}` |" not in text] == []
 
 
-def test_the_first_five_minutes_of_the_readme_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "programs", "topic"),
+    [("README.md", 2, "tea"), ("docs/tutorials/first-five-minutes.md", 1, "five-minutes-tea")],
+)
+def test_programs_of_the_front_pages_run(
+    page: str, programs: int, topic: str, tmp_path: Path
+) -> None:
     """Each program runs, and prints what the block after it says, if there is one."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```(python)?\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks].count("python") == 3
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert [kind for kind, _ in blocks].count("python") == programs
     with EmbeddedBroker(data_directory=tmp_path / "data") as broker:
         for (kind, code), (next_kind, shown) in itertools.pairwise([*blocks, ("python", "")]):
             if kind == "python":
                 printed = run_program(code.replace("127.0.0.1:9092", broker.bootstrap_servers))
                 assert next_kind or printed == shown, code
-    dump = CliRunner().invoke(app, ["log", "dump", str(tmp_path / "data/tea-0")])
+    dump = CliRunner().invoke(app, ["log", "dump", str(tmp_path / f"data/{topic}-0")])
     assert dump.exit_code == 0
     assert "no damage found" in dump.stdout
 

@@ -40,7 +40,9 @@ def run(arguments: list[str], folder: Path) -> str:
 
 def test_the_page_about_clients_can_be_typed_in_from_top_to_bottom(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
-        code = "\n".join(programs("CLIENTS.md")).replace("localhost:9092", broker.bootstrap_servers)
+        code = "\n".join(programs("guides/clients.md")).replace(
+            "localhost:9092", broker.bootstrap_servers
+        )
         (tmp_path / "page.py").write_text(code, encoding="utf-8")
         printed = run(["page.py"], tmp_path)
     assert "not sent" not in printed
@@ -50,14 +52,14 @@ def test_the_page_about_clients_can_be_typed_in_from_top_to_bottom(tmp_path: Pat
 
 def test_the_page_about_the_schema_registry_can_be_typed_in_too(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker, EmbeddedRegistry(broker.bootstrap_servers) as registry:
-        code = "\n".join(programs("REGISTRY.md"))
+        code = "\n".join(programs("guides/schema-registry.md"))
         code = code.replace("localhost:9092", broker.bootstrap_servers)
         code = code.replace("http://localhost:8081", registry.url)
         (tmp_path / "page.py").write_text(code, encoding="utf-8")
         printed = run(["page.py"], tmp_path)
     first, framed, misfit, refused, read = printed.splitlines()
     assert framed == r"""b'\x00\x00\x00\x00\x02{"size":3}' {'size': 3}"""
-    assert misfit in programs_told("REGISTRY.md")
+    assert misfit in programs_told("guides/schema-registry.md")
     assert first == "[{'kind': 'green'}]"
     assert "The field 'price' at path '/fields/1'" in refused
     assert read == "{'kind': 'white', 'grams': None}"
@@ -65,7 +67,7 @@ def test_the_page_about_the_schema_registry_can_be_typed_in_too(tmp_path: Path) 
 
 def test_the_tests_in_the_page_about_testing_pass(tmp_path: Path) -> None:
     """Those with confluent-kafka; Django and FastAPI are no dependencies of ours."""
-    shown = [code for code in programs("TESTING.md") if "kafka_topic" in code][:3]
+    shown = [code for code in programs("tutorials/testing.md") if "kafka_topic" in code][:3]
     assert all("django" not in code and "fastapi" not in code for code in shown)
     (tmp_path / "test_orders.py").write_text("\n\n".join(shown), encoding="utf-8")
     printed = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path)

@@ -3,7 +3,7 @@
 Field `num_partitions` is Kafka's `num.partitions`. Each field says in one place how its text is
 read, its default, and what it means; `reach` says whether it may change while the broker runs.
 Those that topics inherit are in `topic_synonyms`. That a setting is known here does not mean
-that something obeys it yet: docs/SETTINGS.md says which are.
+that something obeys it yet: docs/reference/settings.md says which are.
 """
 
 from collections.abc import Mapping

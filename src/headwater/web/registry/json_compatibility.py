@@ -2,7 +2,7 @@
 
 By the rules of Confluent's registry, whose names the complaints have; where those do not look at
 all (`patternProperties`, `propertyNames`, `contains`, `if`, a required name that nothing declares),
-a change that would break a reader is refused all the same. docs/REGISTRY.md has what is let pass
+a change that would break a reader is refused all the same. docs/guides/schema-registry.md has what is let pass
 although it could.
 
 What a reader would get wrong: a pair of schemas that is met again inside itself is taken for

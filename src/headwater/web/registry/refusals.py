@@ -1,7 +1,7 @@
 """Refusals of the registry: an HTTP status, Confluent's error code, and Confluent's words.
 
 Clients compare codes, and many also search in the messages, so both are Confluent's. What follows
-"details:" is worded here. docs/REGISTRY.md lists them all, and a test reads that table.
+"details:" is worded here. docs/guides/schema-registry.md lists them all, and a test reads that table.
 
 Note: the first three digits of a code are the status, so the status is derived from the code.
 """
