@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/headwater/records/*.px?)
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/headwater/records/kernel/*.px?)
 PIP := $(BIN)/pip --disable-pip-version-check -q
 
 # Before the defaults of the simulators: faults are other ones each time, unless a seed is given.
@@ -112,10 +112,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 sim: $(VENV)/.dev
-	$(BIN)/python -m tests.sim $(SIM) --seed $(SEED)
+	$(BIN)/python -m tests.simulation $(SIM) --seed $(SEED)
 
 sim-night: $(VENV)/.dev
-	$(BIN)/python -m tests.sim.night $(SIM) --minutes $(MINUTES)
+	$(BIN)/python -m tests.simulation.night $(SIM) --minutes $(MINUTES)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
@@ -136,4 +136,4 @@ docs-serve: docs
 
 clean:
 	rm -rf build dist demo-output $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -f src/headwater/records/_kernel*.so src/headwater/records/_kernel.c
+	rm -f src/headwater/records/kernel/_kernel*.so src/headwater/records/kernel/_kernel.c

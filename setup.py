@@ -7,14 +7,14 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-RECORDS = Path("src/headwater/records")
+KERNEL = Path("src/headwater/records/kernel")
 
 setup(
     ext_modules=[
         Extension(
-            "headwater.records._kernel",
-            [str(RECORDS / "_kernel.pyx")],
-            depends=sorted(map(str, RECORDS.glob("_*.pxi"))),
+            "headwater.records.kernel._kernel",
+            [str(KERNEL / "_kernel.pyx")],
+            depends=sorted(map(str, KERNEL.glob("_*.pxi"))),
             extra_compile_args=["-O3", "-fno-strict-aliasing"],
             optional=True,
         )

@@ -18,8 +18,8 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS: dict[str, Benchmark] = {
-    "log": Benchmark("The log", ("bench.record_codecs", "bench.partition_log")),
-    "net": Benchmark("The network", ("bench.net_echo",)),
+    "log": Benchmark("The log", ("bench.record_codecs", "bench.unified_log")),
+    "net": Benchmark("The network", ("bench.network_echo",)),
     "broker": Benchmark(
         "The broker",
         ("bench.broker_footprint", "bench.broker_requests", "bench.broker_throughput"),

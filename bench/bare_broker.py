@@ -15,24 +15,24 @@ from struct import Struct
 from typing import Final
 
 from bench.raw_requests import TOPIC
-from headwater.records import kernel
-from headwater.wire.api_key import ApiKey
-from headwater.wire.api_table import APIS
-from headwater.wire.headers import read_request_header, response_frame
-from headwater.wire.lifting import Message
-from headwater.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from headwater.wire.messages.list_offsets import (
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import write
+from headwater.protocol.headers import read_request_header, response_frame
+from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from headwater.wire.messages.metadata import (
+from headwater.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from headwater.wire.translation import write
+from headwater.protocol.older_versions import Message
+from headwater.records import kernel
 
 # What is spoken: these versions have few fields, all at places that one addition finds.
 _SPOKEN: Final = {

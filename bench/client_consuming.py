@@ -30,7 +30,7 @@ from bench.raw_requests import RawReader
 from bench.topics import create_topic
 from headwater.client import Consumer, Producer, TopicPartition
 from headwater.client.aio import Consumer as AioConsumer
-from headwater.client.consumer.tables import SCHEMA
+from headwater.client.consumer.fetch.arrow_tables import SCHEMA
 from tests.compat.foreign import load
 
 AT_ONCE: Final = 500

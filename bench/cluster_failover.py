@@ -16,7 +16,7 @@ from typing import Final
 
 from bench.clusters import BROKERS, BenchCluster, SteadyWriter, await_true, headwater_cluster
 from bench.harness import Bench
-from headwater.net.free_ports import free_ports
+from headwater.network.free_ports import free_ports
 
 ROUNDS: Final = 3
 SESSIONS_MS: Final = (6_000, 1_500)

@@ -17,14 +17,14 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.processes import cpu_seconds_of
 from bench.raw_requests import ask
-from headwater.model.setting_kinds import Value
-from headwater.testing.embedded_cluster import EmbeddedCluster
-from headwater.wire.messages.metadata import (
+from headwater.common.settings.setting_types import Value
+from headwater.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
 )
+from headwater.testing.embedded_cluster import EmbeddedCluster
 
 BROKERS: Final = 3
 PATIENCE_S: Final = 180

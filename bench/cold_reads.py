@@ -21,8 +21,8 @@ from bench.harness import Bench
 from bench.processes import Server, broker
 from bench.raw_requests import TOPIC, RawReader, produce_frame, produce_pipelined
 from bench.topics import create_topic
-from headwater.storage.os_disk import OsDisk
-from headwater.storage.residency import CachestatResidency, pages_in
+from headwater.storage.io.os_disk import OsDisk
+from headwater.storage.io.page_cache_residency import CachestatResidency, pages_in
 
 COLD_TOPIC: Final = "cold"
 COLD_BYTES: Final = 4_000_000_000

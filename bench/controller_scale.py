@@ -19,31 +19,37 @@ from pathlib import Path
 from typing import Final
 
 from bench.harness import Bench
-from headwater.cluster.colleagues import Answered, Errand
-from headwater.cluster.effective import StaticConfig
-from headwater.cluster.facts import (
+from headwater.common.ids import NodeId, TopicId
+from headwater.controller.controller import Controller
+from headwater.controller.replica_placer import place
+from headwater.controller.topic_creation import new_partition
+from headwater.metadata.changes import (
     BrokerAdmitted,
     BrokerGone,
     BrokerRegistered,
     ControllerElected,
-    Fact,
+    MetadataChange,
     TopicCreated,
     apply,
 )
-from headwater.cluster.image import Broker, ClusterImage, Endpoint, Topic, Version
-from headwater.cluster.leading import Leading
-from headwater.cluster.placement import place
-from headwater.cluster.reception import Reception
-from headwater.cluster.store import Failed
-from headwater.cluster.topic_creation import new_partition
-from headwater.cluster.vigils import NoVigils
-from headwater.model.ids import NodeId, TopicId
-from headwater.wire.api_table import APIS
-from headwater.wire.lifting import Message
-from headwater.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from headwater.wire.messages.stop_replica import StopReplicaRequest
-from headwater.wire.messages.update_metadata import UpdateMetadataRequest
-from headwater.wire.translation import read, write
+from headwater.metadata.cluster_image import (
+    BrokerEndpoint,
+    BrokerRegistration,
+    ClusterImage,
+    TopicImage,
+    Version,
+)
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.metadata_cache import MetadataCache
+from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.liveness import NoLiveness
+from headwater.metadata.ports.metadata_store import Failed
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import read, write
+from headwater.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from headwater.protocol.messages.stop_replica import StopReplicaRequest
+from headwater.protocol.messages.update_metadata import UpdateMetadataRequest
+from headwater.protocol.older_versions import Message
 
 PARTITIONS_OF_A_TOPIC: Final = 100
 REPLICAS: Final = 3
@@ -107,17 +113,17 @@ class Cluster:
         self.turns: deque[Callable[[], object]] = deque()
         self.mail: deque[Callable[[], object]] = deque()
         self.memory_before = _memory_bytes()
-        self.receptions: dict[NodeId, Reception] = {}
+        self.receptions: dict[NodeId, MetadataCache] = {}
         for node_id, broker in self.image.brokers.items():
-            reception = Reception(self.image, _nobody, node_id=node_id)
+            reception = MetadataCache(self.image, _nobody, node_id=node_id)
             reception.registered(broker.epoch)
             self.receptions[node_id] = reception
-        self.leading = Leading(
+        self.leading = Controller(
             static=StaticConfig.parse({"auto.leader.rebalance.enable": "false"}),
             store=_AgreeingStore(self),
-            colleagues=self,
+            inter_broker_client=self,
             image=self.image,
-            vigils=NoVigils(),
+            liveness=NoLiveness(),
             later=lambda _, action: self.turns.append(action),
             ended=_fail,
             resigned=_fail,
@@ -152,15 +158,15 @@ class Cluster:
         node_id: NodeId,
         request: Message,
         *,
-        errand: Errand,  # noqa: ARG002
+        purpose: Purpose,  # noqa: ARG002
         timeout_ms: int,  # noqa: ARG002
         then: Answered,
         otherwise: Failed,  # noqa: ARG002
     ) -> None:
         self.mail.append(partial(self._carry, node_id, request, then))
 
-    def drop(self, node_id: NodeId, errand: Errand) -> None:
-        raise AssertionError(f"nobody drops {node_id} {errand}")
+    def drop(self, node_id: NodeId, purpose: Purpose) -> None:
+        raise AssertionError(f"nobody drops {node_id} {purpose}")
 
     def _carry(self, node_id: NodeId, request: Message, then: Answered) -> None:
         version = APIS[request.api].newest
@@ -197,14 +203,14 @@ class _AgreeingStore:
 
     def write(
         self,
-        facts: Sequence[Fact],
+        changes: Sequence[MetadataChange],
         *,
         fence: Version,
         then: Callable[[Version], None],
         otherwise: Failed,  # noqa: ARG002
     ) -> None:
         self._cluster.cost.write_count += 1
-        self._cluster.cost.fact_count += len(facts)
+        self._cluster.cost.fact_count += len(changes)
         version = fence._replace(sequence=fence.sequence + 1)
         self._cluster.turns.append(partial(then, version))
 
@@ -213,30 +219,30 @@ def _image(broker_count: int, partition_count: int) -> ClusterImage:
     """As a former controller left it: it died, and with it the broker that it was."""
     dead = NodeId(broker_count)
     brokers = {
-        node_id: Broker(
+        node_id: BrokerRegistration(
             node_id=node_id,
             epoch=node_id + 1,
             rack=f"rack-{node_id % 5}",
-            endpoints=(Endpoint(listener="PLAINTEXT", host=f"broker-{node_id}", port=9092),),
+            endpoints=(BrokerEndpoint(listener="PLAINTEXT", host=f"broker-{node_id}", port=9092),),
         )
         for node_id in map(NodeId, range(broker_count + 1))
     }
-    facts: list[Fact] = [ControllerElected(NodeId(0))]
+    changes: list[MetadataChange] = [ControllerElected(NodeId(0))]
     for broker in brokers.values():
-        facts.append(BrokerAdmitted(broker.node_id, broker.epoch))
-        facts.append(BrokerRegistered(broker))
+        changes.append(BrokerAdmitted(broker.node_id, broker.epoch))
+        changes.append(BrokerRegistered(broker))
     for number in range(partition_count // PARTITIONS_OF_A_TOPIC):
         replicas = place(
             brokers,
             partition_count=PARTITIONS_OF_A_TOPIC,
             replication_factor=REPLICAS,
-            dice=_Turning(number),
+            rng=_Turning(number),
         )
         topic_id = TopicId(number.to_bytes(16, "big"))
         partitions = tuple(map(new_partition, replicas))
-        topic = Topic(name=f"topic-{number}", topic_id=topic_id, partitions=partitions)
-        facts.append(TopicCreated(topic))
-    image = apply(ClusterImage(cluster_id="bench"), facts, Version(7, 0))
+        topic = TopicImage(name=f"topic-{number}", topic_id=topic_id, partitions=partitions)
+        changes.append(TopicCreated(topic))
+    image = apply(ClusterImage(cluster_id="bench"), changes, Version(7, 0))
     return replace(image, brokers={key: each for key, each in brokers.items() if key != dead})
 
 
@@ -258,7 +264,7 @@ def _memory_bytes() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_BYTES
 
 
-def _nobody(image: ClusterImage, facts: Sequence[Fact]) -> None:
+def _nobody(image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
     """What a broker would do with what it hears is measured elsewhere."""
 
 

@@ -10,32 +10,32 @@ from struct import Struct
 from typing import Final, Protocol, TypeVar
 
 from bench.raw_requests import frame_of
-from headwater.model.errors import ErrorCode
-from headwater.wire.api_table import APIS
-from headwater.wire.headers import response_body_position
-from headwater.wire.lifting import Message
-from headwater.wire.messages.consumer_group_heartbeat import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import read, response_class
+from headwater.protocol.headers import response_body_position
+from headwater.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from headwater.wire.messages.join_group import (
+from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from headwater.wire.messages.leave_group import (
+from headwater.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
 )
-from headwater.wire.messages.sync_group import (
+from headwater.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from headwater.wire.translation import read, response_shape
+from headwater.protocol.older_versions import Message
 
 R = TypeVar("R", bound=Message)
 
@@ -63,7 +63,7 @@ class Connection:
         (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
         frame = memoryview(await reader.readexactly(size))
         position = response_body_position(APIS[request.api], version, frame)
-        answer = read(response_shape(request.api), version, frame[position:])
+        answer = read(response_class(request.api), version, frame[position:])
         assert isinstance(answer, shape)
         return answer
 
@@ -76,7 +76,7 @@ class GroupMember(Protocol):
     """A member of either protocol, for as long as its task runs."""
 
     @property
-    def standing(self) -> tuple[int, int]:
+    def controller_access(self) -> tuple[int, int]:
         """Its generation or epoch, and how many partitions it has; zero before it has any."""
         ...
 
@@ -98,13 +98,13 @@ class ClassicMember:
         self._group_id = group_id
         self._partitions = partitions
         self.member_id = ""
-        self.standing = (0, 0)
+        self.controller_access = (0, 0)
 
     async def live(self) -> None:
         while True:
-            self.standing = (0, 0)
+            self.controller_access = (0, 0)
             generation, share = await self._join_and_sync()
-            self.standing = (generation, share)
+            self.controller_access = (generation, share)
             while await self._is_welcome(generation):
                 await asyncio.sleep(HEARTBEAT_S)
 
@@ -174,7 +174,7 @@ class ConsumerMember:
         self._group_id = group_id
         self._topic = topic
         self.member_id = f"{group_id}-{number}"
-        self.standing = (0, 0)
+        self.controller_access = (0, 0)
 
     async def live(self) -> None:
         owned: tuple[TopicPartitions, ...] = ()
@@ -197,7 +197,7 @@ class ConsumerMember:
             epoch, told = answer.member_epoch, None
             if answer.assignment is not None:
                 owned = told = answer.assignment.topic_partitions
-            self.standing = (epoch, sum(len(each.partitions) for each in owned))
+            self.controller_access = (epoch, sum(len(each.partitions) for each in owned))
             if told is None:
                 await asyncio.sleep(HEARTBEAT_S)
 
@@ -216,6 +216,6 @@ class ConsumerMember:
 
 def are_settled(members: Sequence[GroupMember], partitions: int) -> bool:
     """Whether all members of a group are of one generation and have all partitions together."""
-    generations = {member.standing[0] for member in members}
-    shares = sum(member.standing[1] for member in members)
+    generations = {member.controller_access[0] for member in members}
+    shares = sum(member.controller_access[1] for member in members)
     return len(generations) == 1 and 0 not in generations and shares == partitions

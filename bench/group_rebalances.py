@@ -20,12 +20,12 @@ from bench.group_members import (
 from bench.harness import Bench
 from bench.processes import Server, broker
 from bench.topics import create_topic
-from headwater.model.errors import ErrorCode
-from headwater.wire.messages.find_coordinator import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headwater.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 GROUPS: Final = 50
 MEMBERS_PER_GROUP: Final = 10

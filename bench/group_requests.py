@@ -13,18 +13,18 @@ from bench.broker_requests import percentiles_us
 from bench.group_members import ClassicMember, ConsumerMember, GroupMember
 from bench.group_rebalances import find_coordinators
 from bench.harness import Bench, in_turn
-from bench.net_echo import Exchange, serve_bare
+from bench.network_echo import Exchange, serve_bare
 from bench.processes import Server, broker
 from bench.raw_requests import frame_of, produce_one_at_a_time, produce_pipelined
 from bench.topics import create_topic
-from headwater.wire.lifting import Message
-from headwater.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from headwater.wire.messages.heartbeat import HeartbeatRequest
-from headwater.wire.messages.offset_commit import (
+from headwater.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from headwater.protocol.messages.heartbeat import HeartbeatRequest
+from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from headwater.protocol.older_versions import Message
 
 ROUNDS: Final = 3
 PIPELINED: Final = 20_000
@@ -56,7 +56,7 @@ def _requests(
     classic: ClassicMember, consumer: ConsumerMember
 ) -> dict[str, tuple[Message, int, float]]:
     """What is sent, in which version, and how many a second there should be."""
-    generation, _ = classic.standing
+    generation, _ = classic.controller_access
     place = OffsetCommitRequestPartition(committed_offset=7)
     return {
         "heartbeats, classic": (
@@ -70,7 +70,7 @@ def _requests(
             ConsumerGroupHeartbeatRequest(
                 group_id=CONSUMER_GROUP,
                 member_id=consumer.member_id,
-                member_epoch=consumer.standing[0],
+                member_epoch=consumer.controller_access[0],
             ),
             1,
             8_000,
@@ -92,7 +92,7 @@ async def _join(server: Server, members: list[GroupMember]) -> None:
     """Make them members; without their tasks they stay so for as long as their sessions last."""
     await find_coordinators(server)
     tasks = [asyncio.create_task(member.live()) for member in members]
-    while not all(member.standing[1] for member in members):
+    while not all(member.controller_access[1] for member in members):
         await asyncio.sleep(0.01)
     for task in tasks:
         task.cancel()

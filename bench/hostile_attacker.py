@@ -17,10 +17,10 @@ from typing import Final
 
 from bench.hostile_requests import LARGE_REQUESTS
 from bench.raw_requests import frame_of
-from headwater.wire.api_key import ApiKey
-from headwater.wire.messages.api_versions import ApiVersionsRequest
-from headwater.wire.messages.metadata import MetadataRequest
-from headwater.wire.primitives import uvarint
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.messages.api_versions import ApiVersionsRequest
+from headwater.protocol.messages.metadata import MetadataRequest
+from headwater.protocol.primitives import uvarint
 
 _ROOM_BYTES: Final = 1_048_576
 _PIPELINED: Final = 3_000

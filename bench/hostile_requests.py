@@ -7,50 +7,54 @@ and ids do not exist unless stated: unknown names are what an attacker without a
 from collections.abc import Callable
 from typing import Final
 
-from headwater.wire.lifting import Message
-from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from headwater.wire.messages.delete_groups import DeleteGroupsRequest
-from headwater.wire.messages.delete_records import (
+from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.protocol.messages.delete_groups import DeleteGroupsRequest
+from headwater.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from headwater.wire.messages.describe_acls import DescribeAclsRequest
-from headwater.wire.messages.describe_configs import (
+from headwater.protocol.messages.describe_acls import DescribeAclsRequest
+from headwater.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from headwater.wire.messages.describe_groups import DescribeGroupsRequest
-from headwater.wire.messages.describe_transactions import DescribeTransactionsRequest
-from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
-from headwater.wire.messages.incremental_alter_configs import (
+from headwater.protocol.messages.describe_groups import DescribeGroupsRequest
+from headwater.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest
+from headwater.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from headwater.wire.messages.list_offsets import (
+from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from headwater.wire.messages.offset_commit import (
+from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from headwater.wire.messages.offset_fetch import (
+from headwater.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from headwater.wire.messages.offset_for_leader_epoch import (
+from headwater.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from headwater.protocol.older_versions import Message
 
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4

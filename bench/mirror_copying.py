@@ -17,10 +17,10 @@ import confluent_kafka
 
 from bench.harness import Bench, in_turn
 from headwater.client import Admin
-from headwater.pipeline import session
-from headwater.pipeline.mirror.mirror import Mirror
-from headwater.pipeline.mirror.mirror_options import mirror_options
-from headwater.pipeline.mirror.spark_tasks import SparkTasks
+from headwater.mirror.mirror import Mirror
+from headwater.mirror.mirror_options import mirror_options
+from headwater.mirror.spark_tasks import SparkTasks
+from headwater.spark import session
 from headwater.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Headwater beside Apache Kafka: the same loads, one broker at a time, in interleaved rounds.
 
-Writes `docs/reference/benchmarks.md`. What a reader would get wrong: a goal of 1 means to be level; every
-line is turned so that more than 1 is ahead, whichever way its unit goes.
+Writes `docs/reference/benchmarks.md`. What a reader would get wrong: a goal of 1 means to be level;
+every line is turned so that more than 1 is ahead, whichever way its unit goes.
 """
 
 import statistics

@@ -10,16 +10,20 @@ import time
 from struct import Struct
 from typing import Final
 
-from headwater.broker.outgoing import read_answer
-from headwater.records.building import build_batch
+from headwater.broker.inter_broker.request import read_answer
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import write
+from headwater.protocol.headers import request_frame
+from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from headwater.protocol.older_versions import Message
+from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
-from headwater.wire.api_key import ApiKey
-from headwater.wire.api_table import APIS
-from headwater.wire.headers import request_frame
-from headwater.wire.lifting import Message
-from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from headwater.wire.translation import write
 
 TOPIC: Final = "bench"
 VALUE_BYTES: Final = 100

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from bench.harness import Bench, median_of_rounds
-from headwater.records.columns import decode_batches, encode_columns
+from headwater.records.arrow_columns import decode_batches, encode_columns
 from headwater.records.kernel import IS_COMPILED
 
 RECORDS = 50_000
@@ -80,12 +80,12 @@ def _record(bench: Bench, name: str, seconds: dict[str, float], goal: float) -> 
 
 
 def _records_table() -> pa.RecordBatch:
-    dice = random.Random(SEED)
+    rng = random.Random(SEED)
     return pa.RecordBatch.from_pydict(
         {
             "timestamp": [FIRST_TIMESTAMP + number // 10 for number in range(RECORDS)],
-            "key": [dice.randbytes(KEY_BYTES) for _ in range(RECORDS)],
-            "value": [dice.randbytes(VALUE_BYTES) for _ in range(RECORDS)],
+            "key": [rng.randbytes(KEY_BYTES) for _ in range(RECORDS)],
+            "value": [rng.randbytes(VALUE_BYTES) for _ in range(RECORDS)],
         }
     )
 

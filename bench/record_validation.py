@@ -16,10 +16,14 @@ from bench.peer_loads import line_of
 from bench.processes import broker
 from bench.raw_requests import TOPIC, frame_of, produce_pipelined
 from bench.topics import create_topic
-from headwater.records.building import build_batch
-from headwater.records.header import Codec
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import Codec
 from headwater.records.record import Record
-from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ROUNDS: Final = 5
 SETTING: Final = "headwater.record.validation.enable"

@@ -15,7 +15,7 @@ from bench.harness import Bench
 from bench.processes import broker, broker_on
 from bench.raw_requests import TOPIC, produce_frame, produce_pipelined
 from bench.topics import create_topic
-from headwater.storage import checkpoints
+from headwater.storage.log_manager import checkpoints
 
 LOG_BYTES: Final = 5_000_000_000
 # About 1 MB and 16 KB.

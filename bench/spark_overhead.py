@@ -2,7 +2,7 @@
 
 Batches of two records show the first. For the second a process of its own is started for each run:
 it makes a session, reads a topic, and says when the first batch is through. Ours is the session of
-`headwater.pipeline`; Spark's own connector runs in the session that Spark makes by itself.
+`headwater.spark`; Spark's own connector runs in the session that Spark makes by itself.
 
 What a reader would get wrong: a batch's cost is Spark's more than anybody's. It plans, writes two
 files of its checkpoint and starts tasks, whoever the source is.
@@ -88,7 +88,7 @@ def read_first_batch(address: str, format_name: str) -> None:
 
 def _new_session(format_name: str) -> "SparkSession":
     if format_name == "headwater":
-        from headwater.pipeline import session
+        from headwater.spark import session
 
         return session(MASTER)
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.pipeline import session
+from headwater.spark import session
 from tests.peers.jars import spark_connector
 
 if TYPE_CHECKING:

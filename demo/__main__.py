@@ -27,8 +27,8 @@ from demo.screen import Moment, Screen
 from demo.sending import Publisher
 from demo.shop import Cell, Revenue, play
 from headwater.client import Admin, NewTopic
-from headwater.model.failures import HeadwaterError
-from headwater.pipeline import session
+from headwater.common.exceptions import HeadwaterError
+from headwater.spark import session
 from headwater.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def main() -> int:
 
 def run(console: Console, folder: Path) -> int:
     until_s = time.monotonic() + PATIENCE_S
-    day, dice = play(SEED, _ORDERS)
+    day, rng = play(SEED, _ORDERS)
     expected = day.expected()
     with EmbeddedBroker({"num.partitions": PARTITIONS}) as broker:
         brokers = broker.bootstrap_servers
@@ -89,7 +89,7 @@ def run(console: Console, folder: Path) -> int:
                 started(lambda: start_parquet(spark, brokers, folder, files), until_s),
             ]
             step(console, "two queries: orders ⋈ payments → revenue, and revenue → Parquet")
-            publisher = Publisher(brokers, day.sendings(_PARTS, dice), _PAUSE_S)
+            publisher = Publisher(brokers, day.sendings(_PARTS, rng), _PAUSE_S)
             reader = RevenueReader(brokers, PARTITIONS)
             publisher.start()
             try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions
 
 from demo.shop import PAY_WITHIN_S, WINDOW_S
-from headwater.pipeline import write_stream
+from headwater.spark import write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

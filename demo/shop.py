@@ -83,37 +83,35 @@ class Day:
                 cents[Cell(window_s, order.tea)].append(order.cents)
         return {cell: Revenue(len(paid), sum(paid)) for cell, paid in cents.items()}
 
-    def sendings(self, count: int, dice: random.Random) -> Iterator[Sending]:
+    def sendings(self, count: int, rng: random.Random) -> Iterator[Sending]:
         """The day in so many parts of the same length, records a little out of order."""
         last_s = max(payment.at_s for payment in self.payments) + _JITTER_S
         parts = [Sending([], []) for _ in range(count)]
         for order in self.orders:
-            parts[_part(order.at_s, last_s, count, dice)].orders.append(_order_record(order))
+            parts[_part(order.at_s, last_s, count, rng)].orders.append(_order_record(order))
         for payment in self.payments:
-            parts[_part(payment.at_s, last_s, count, dice)].payments.append(
-                _payment_record(payment)
-            )
+            parts[_part(payment.at_s, last_s, count, rng)].payments.append(_payment_record(payment))
         yield from parts
         yield closing()
 
 
 def play(seed: int, orders: int) -> tuple[Day, random.Random]:
     """A day from a seed, and the dice as they lie then."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     made: list[Order] = []
     payments: list[Payment] = []
     for order_id in range(orders):
-        order = Order(order_id, *_wish(dice), _when(dice))
+        order = Order(order_id, *_wish(rng), _when(rng))
         made.append(order)
-        luck = dice.random()
+        luck = rng.random()
         if luck < _NEVER_PAID:
             continue
         if luck < _NEVER_PAID + _PAID_TOO_LATE:
-            delay_s = PAY_WITHIN_S + 5 + 30 * dice.random()
+            delay_s = PAY_WITHIN_S + 5 + 30 * rng.random()
         else:
-            delay_s = min(dice.expovariate(1 / 6), PAY_WITHIN_S - 1)
+            delay_s = min(rng.expovariate(1 / 6), PAY_WITHIN_S - 1)
         payments.append(Payment(order_id, _to_millis(order.at_s + delay_s)))
-    return Day(made, payments), dice
+    return Day(made, payments), rng
 
 
 def closing() -> Sending:
@@ -138,16 +136,16 @@ def _is_in_time(order: Order, paid_s: float) -> bool:
     return 0 <= round(paid_s * 1000) - round(order.at_s * 1000) <= PAY_WITHIN_S * 1000
 
 
-def _wish(dice: random.Random) -> tuple[str, int]:
-    tea = dice.choices(list(TEAS), weights=(5, 4, 1, 2, 3))[0]
-    return tea, TEAS[tea] * dice.randint(1, 3)
+def _wish(rng: random.Random) -> tuple[str, int]:
+    tea = rng.choices(list(TEAS), weights=(5, 4, 1, 2, 3))[0]
+    return tea, TEAS[tea] * rng.randint(1, 3)
 
 
-def _when(dice: random.Random) -> float:
+def _when(rng: random.Random) -> float:
     """More come in waves than in between."""
     while True:
-        at_s = dice.random() * OPEN_S
-        if dice.random() < 0.6 + 0.4 * math.sin(at_s / OPEN_S * 5 * math.pi):
+        at_s = rng.random() * OPEN_S
+        if rng.random() < 0.6 + 0.4 * math.sin(at_s / OPEN_S * 5 * math.pi):
             return _to_millis(at_s)
 
 
@@ -155,8 +153,8 @@ def _to_millis(at_s: float) -> float:
     return round(at_s, 3)
 
 
-def _part(at_s: float, last_s: float, count: int, dice: random.Random) -> int:
-    return min(int((at_s + dice.random() * _JITTER_S) / last_s * count), count - 1)
+def _part(at_s: float, last_s: float, count: int, rng: random.Random) -> int:
+    return min(int((at_s + rng.random() * _JITTER_S) / last_s * count), count - 1)
 
 
 def _order_record(order: Order) -> tuple[bytes, bytes]:

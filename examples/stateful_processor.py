@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from headwater.pipeline import pipeline
+from headwater.pipelines import pipeline
 
 LIMIT = 3
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from headwater.model.failures import BrokerDidNotStart
+from headwater.common.exceptions import BrokerDidNotStart
 from headwater.testing.embedded_process import EmbeddedProcess
 
 PATIENCE_S = 60

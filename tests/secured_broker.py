@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.model.java_properties import format_properties
+from headwater.common.settings.java_properties import format_properties
 from headwater.testing import EmbeddedBroker
 from tests.certificates import Authority
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.cluster.zookeeper.java import find_class_path, find_java
-from headwater.model.failures import ServerUnavailable
-from headwater.testing.embedded_zookeeper import EmbeddedZooKeeper
+from headwater.common.exceptions import ServerUnavailable
+from headwater.process.zookeeper_jars import find_class_path, find_java
+from headwater.testing.embedded_cluster import EmbeddedZooKeeper
 
 
 def absence() -> str | None:

@@ -10,16 +10,16 @@ import pytest
 from confluent_kafka import Consumer
 
 from headwater.client import Admin, ConfigResource, QuotaEntity
-from headwater.model.errors import ErrorCode
-from headwater.model.failures import BrokerDidNotStart
-from headwater.testing.embedded_broker import EmbeddedBroker
-from headwater.testing.embedded_cluster import EmbeddedCluster
-from headwater.wire.messages.create_topics import (
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import BrokerDidNotStart
+from headwater.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from headwater.testing.embedded_broker import EmbeddedBroker
+from headwater.testing.embedded_cluster import EmbeddedCluster
 from tests.cluster.back_to_back import PRODUCERS, run_transactions
 from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
 from tests.cluster.topic_churn import churn, resignations
@@ -64,7 +64,7 @@ def clients(cluster: EmbeddedCluster) -> Clients:
 def test_each_broker_is_told_what_to_log_whoever_is_the_controller(
     cluster: EmbeddedCluster,
 ) -> None:
-    logger = "headwater.net.connection"
+    logger = "headwater.network.connection"
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         for node_id in (0, 1, 2):
             admin.alter_configs({ConfigResource.loggers(node_id): {logger: "DEBUG"}})

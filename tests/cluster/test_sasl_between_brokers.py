@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from headwater.cli.main import app
 from headwater.client import Admin, Consumer, Producer, ScramUpsertion
 from headwater.client.errors import KafkaError, SaslAuthenticationFailed
-from headwater.model.setting_kinds import Value
+from headwater.common.settings.setting_types import Value
 from headwater.testing.embedded_broker import EmbeddedBroker
 from tests.cluster.cluster_clients import PATIENCE_S, await_true
 from tests.zookeeper_server import real_zookeeper

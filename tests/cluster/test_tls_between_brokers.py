@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.client import Admin, Consumer, Producer
-from headwater.model.setting_kinds import Value
+from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedCluster
 from tests.certificates import Authority
 from tests.cluster.cluster_clients import PATIENCE_S, await_true

@@ -4,7 +4,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from headwater.model.setting_kinds import Value
+from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 
 _PATIENCE_S = 60

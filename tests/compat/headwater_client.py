@@ -6,8 +6,8 @@ reader shared would go unseen.
 
 from collections.abc import Mapping
 
-from headwater.client import ConsumedRecord, Consumer, Producer, RecordFuture, TopicPartition
-from headwater.records.header import TimestampType
+from headwater.client import Consumer, ConsumerRecord, Producer, RecordFuture, TopicPartition
+from headwater.records.batch_header import TimestampType
 from tests.compat.clients import (
     PATIENCE_S,
     OpenConsumer,
@@ -130,7 +130,7 @@ class _Consumer:
         self._consumer.close()
 
 
-def _received(record: ConsumedRecord) -> Received:
+def _received(record: ConsumerRecord) -> Received:
     return Received(
         key=record.key,
         value=record.value,

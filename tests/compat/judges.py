@@ -6,7 +6,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from headwater.client.errors import KafkaError
-from headwater.model.errors import ErrorCode
+from headwater.common.error_codes import ErrorCode
 from tests.compat.clients import Client
 from tests.compat.confluent_client import Confluent
 from tests.compat.foreign import load

@@ -11,7 +11,7 @@ from headwater.client.errors import SaslAuthenticationFailed
 from tests.compat.clients import PATIENCE_S
 from tests.compat.foreign import load
 from tests.compat.sasl_clients import RefusedLogin
-from tests.sim.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider
+from tests.simulation.fakes.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider
 
 aiokafka = load("aiokafka")
 aiokafka_abc = load("aiokafka.abc")

@@ -20,8 +20,8 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from headwater.client import Acl, Admin, Consumer, Operation, ResourceKind
 from headwater.client import Producer as OurProducer
 from headwater.client.errors import KafkaError
-from headwater.model.errors import ErrorCode
-from headwater.model.setting_kinds import Value
+from headwater.common.error_codes import ErrorCode
+from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker
 from tests.compat.clients import PATIENCE_S

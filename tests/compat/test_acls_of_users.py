@@ -6,7 +6,7 @@ import pytest
 
 from headwater.client import Acl, Admin, Consumer, Operation, PatternType, Producer, ResourceKind
 from headwater.client.errors import KafkaError
-from headwater.model.errors import ErrorCode
+from headwater.common.error_codes import ErrorCode
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker
 from tests.compat.clients import PATIENCE_S

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ElectionType, KafkaError, TopicPartition
 
-from headwater.model.errors import ErrorCode
+from headwater.common.error_codes import ErrorCode
 from headwater.testing import EmbeddedBroker
 from tests.cluster.cluster_clients import await_true
 from tests.compat.admins import ADMINS

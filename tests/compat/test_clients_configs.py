@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from headwater.model.errors import ErrorCode
-from headwater.records.header import Codec, codec_of, read_header
+from headwater.common.error_codes import ErrorCode
+from headwater.records.batch_header import Codec, codec_of, read_header
 from headwater.testing import EmbeddedBroker
 from tests.compat.admins import ADMINS, ConfluentAdmin, OpenAdmin
 from tests.compat.brokers import checked_broker

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.net.free_ports import free_ports
+from headwater.network.free_ports import free_ports
 from tests.compat.brokers import checked_broker
 from tests.compat.clients import PATIENCE_S, Client, Sent, read, write
 from tests.compat.judges import CONFLUENT

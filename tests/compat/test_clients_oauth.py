@@ -16,7 +16,7 @@ from tests.compat.brokers import checked_broker, scrape
 from tests.compat.clients import PATIENCE_S
 from tests.compat.oauth_clients import ROUND_TRIPS, RoundTrip, TokenLogin, sending, with_issuer
 from tests.compat.sasl_clients import RefusedLogin
-from tests.sim.identity_provider import (
+from tests.simulation.fakes.identity_provider import (
     AUDIENCE,
     ISSUER,
     IdentityProvider,

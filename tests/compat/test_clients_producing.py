@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from headwater.model.errors import ErrorCode
+from headwater.common.error_codes import ErrorCode
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, requests_answered
 from tests.compat.clients import PATIENCE_S, Client, Sending, Sent, read, write

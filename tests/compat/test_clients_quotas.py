@@ -10,8 +10,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from headwater.client import Admin, QuotaEntity, ScramUpsertion
 from headwater.client.errors import KafkaError
+from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from headwater.testing import EmbeddedBroker
-from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.compat.brokers import checked_broker, scrape
 from tests.peers.raw_client import ConnectionClosed, RawClient
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.model.setting_kinds import Value
+from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, requests_answered
 from tests.compat.clients import Deadline, Sent, write

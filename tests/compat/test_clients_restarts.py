@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import write as encode
+from headwater.protocol.headers import request_frame
+from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headwater.testing import EmbeddedBroker
-from headwater.wire.api_table import APIS
-from headwater.wire.headers import request_frame
-from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from headwater.wire.translation import write as encode
 from tests.compat.brokers import checked_broker
 from tests.compat.clients import (
     Client,

@@ -11,7 +11,7 @@ import pytest
 
 from headwater.client import Admin, Producer
 from headwater.client.errors import SaslAuthenticationFailed
-from headwater.net.free_ports import free_ports
+from headwater.network.free_ports import free_ports
 from headwater.testing import EmbeddedBroker
 from tests.certificates import PASSWORD, Authority
 from tests.compat.brokers import checked_broker

@@ -4,7 +4,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from headwater.model.errors import ErrorCode
+from headwater.common.error_codes import ErrorCode
 from tests.compat.admins import ADMINS, ConfluentAdmin, OpenAdmin
 from tests.compat.brokers import checked_broker
 from tests.compat.clients import (

@@ -31,8 +31,8 @@ from headwater.client.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from headwater.model.config_terms import ConfigOperation, ConfigSource
-from headwater.model.errors import ErrorCode
+from headwater.common.config_types import ConfigOperation, ConfigSource
+from headwater.common.error_codes import ErrorCode
 from tests.compat.clients import PATIENCE_S, Deadline, Sending, Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import admin_of

@@ -11,7 +11,7 @@ import pytest
 
 from headwater.client import Admin, ConfigResource, Consumer, Producer, TopicPartition, aio
 from headwater.client.errors import SslAuthenticationFailed
-from headwater.model.failures import InvalidSetting
+from headwater.common.exceptions import InvalidSetting
 from headwater.testing import EmbeddedBroker
 from tests.certificates import PASSWORD, Authority
 from tests.compat.brokers import checked_broker

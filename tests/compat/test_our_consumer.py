@@ -12,8 +12,8 @@ import pytest
 
 from headwater.client import (
     Admin,
-    ConsumedRecord,
     Consumer,
+    ConsumerRecord,
     OffsetAndMetadata,
     RebalanceListener,
     TopicPartition,
@@ -28,7 +28,7 @@ from headwater.client.errors import (
     SerializationFailed,
     WokenUp,
 )
-from headwater.records.header import TimestampType
+from headwater.records.batch_header import TimestampType
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker
 from tests.compat.clients import CODECS, PATIENCE_S, Sending, Sent, write
@@ -62,14 +62,14 @@ def until(done: Callable[[], bool], *steps: Callable[[], object]) -> None:
             step()
 
 
-def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
-    records: list[ConsumedRecord] = []
+def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+    records: list[ConsumerRecord] = []
     until(lambda: len(records) >= count, lambda: records.extend(consumer.poll(0.2)))
     assert len(records) == count
     return records
 
 
-def values(records: list[ConsumedRecord]) -> list[object]:
+def values(records: list[ConsumerRecord]) -> list[object]:
     return [record.value for record in records]
 
 

@@ -61,19 +61,19 @@ class Watch(RebalanceListener):
         self.on_partitions_revoked(partitions)
 
 
-def live(world: World, settings: dict[str, object], topic: str, dice: random.Random) -> None:
+def live(world: World, settings: dict[str, object], topic: str, rng: random.Random) -> None:
     """One member's life: it reads and commits for a while, and goes."""
     with world.lock:
         world.lives += 1
         life = world.lives
-    polls = dice.randrange(3, 40)
+    polls = rng.randrange(3, 40)
     with Consumer(settings) as consumer:
         consumer.subscribe([topic], listener=Watch(world, life))
         for _ in range(polls):
             records = consumer.poll(0.05)
             with world.lock:
                 world.seen.update((record.partition, record.offset) for record in records)
-            if records and dice.random() < 0.5:
+            if records and rng.random() < 0.5:
                 try:
                     consumer.commit()
                 except (CommitFailed, RebalanceInProgress):
@@ -81,10 +81,10 @@ def live(world: World, settings: dict[str, object], topic: str, dice: random.Ran
 
 
 def member(world: World, settings: dict[str, object], topic: str, seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     try:
         for _ in range(LIVES):
-            live(world, settings, topic, dice)
+            live(world, settings, topic, rng)
     except KafkaError as error:
         with world.lock:
             world.failures.append(repr(error))

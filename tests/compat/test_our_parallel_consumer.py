@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.client import Admin, ConsumedRecord, ParallelConsumer, TopicPartition
+from headwater.client import Admin, ConsumerRecord, ParallelConsumer, TopicPartition
 from tests.compat.clients import PATIENCE_S, Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import create_topic
@@ -29,7 +29,7 @@ def fill(servers: str, topic: str, count: int, *, keys: int = 10, partitions: in
     write(CONFLUENT, servers, topic, sent)
 
 
-def run_in_thread(consumer: ParallelConsumer, handle: Callable[[ConsumedRecord], object]) -> None:
+def run_in_thread(consumer: ParallelConsumer, handle: Callable[[ConsumerRecord], object]) -> None:
     """Run until the handler stops it, or fail in time."""
     outcome: list[BaseException] = []
 
@@ -59,7 +59,7 @@ def test_each_key_is_handled_in_order_and_by_many_workers(servers: str, topic: s
     workers: set[str] = set()
     lock = threading.Lock()
 
-    def handle(record: ConsumedRecord) -> None:
+    def handle(record: ConsumerRecord) -> None:
         with lock:
             seen.setdefault(record.key, []).append(record.offset)
             workers.add(threading.current_thread().name)
@@ -79,7 +79,7 @@ def test_a_commit_does_not_pass_work_that_is_not_done(servers: str, topic: str) 
     fill(servers, topic, 20, keys=20)
     later_done = threading.Semaphore(0)
 
-    def handle(record: ConsumedRecord) -> None:
+    def handle(record: ConsumerRecord) -> None:
         if record.offset == 5:
             for _ in range(3):
                 assert later_done.acquire(timeout=PATIENCE_S)
@@ -101,14 +101,14 @@ def test_a_handler_that_fails_is_tried_again_and_then_handed_over(servers: str, 
     tries: dict[int, int] = {}
     failed: list[tuple[int, str]] = []
 
-    def handle(record: ConsumedRecord) -> None:
+    def handle(record: ConsumerRecord) -> None:
         tries[record.offset] = tries.get(record.offset, 0) + 1
         if record.offset == 1 and tries[1] < 3:
             raise ValueError("not yet")
         if record.offset == 2:
             raise ValueError("never")
 
-    def on_failure(record: ConsumedRecord, error: Exception) -> None:
+    def on_failure(record: ConsumerRecord, error: Exception) -> None:
         failed.append((record.offset, str(error)))
         consumer.stop()
 
@@ -127,7 +127,7 @@ def test_without_anybody_to_take_it_over_a_failure_ends_the_run_and_is_not_commi
 ) -> None:
     fill(servers, topic, 5)
 
-    def handle(record: ConsumedRecord) -> None:
+    def handle(record: ConsumerRecord) -> None:
         if record.offset == 2:
             raise ValueError("never")
 
@@ -144,7 +144,7 @@ def test_what_is_pending_is_bounded(servers: str, topic: str) -> None:
     count = 0
     lock = threading.Lock()
 
-    def handle(_: ConsumedRecord) -> None:
+    def handle(_: ConsumerRecord) -> None:
         nonlocal most, count
         with lock:
             most = max(most, consumer.pending)
@@ -170,7 +170,7 @@ def test_two_of_them_share_and_handle_everything(servers: str, topic: str) -> No
     both = threading.Event()
 
     def work(me: int) -> None:
-        def handle(record: ConsumedRecord) -> None:
+        def handle(record: ConsumerRecord) -> None:
             with lock:
                 by_whom.add(me)
                 if len(by_whom) == 2:

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from headwater.model.failures import BatchError
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.building import build_batch
+from headwater.common.exceptions import BatchError
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.arrow_columns import decode_batches, encode_columns
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import HEADER_BYTES, Codec, read_header
+from headwater.records.batch_sealing import seal_batch
+from headwater.records.batch_validator import check_client_batch, corrected
 from headwater.records.checksum import check_crc
-from headwater.records.columns import decode_batches, encode_columns
 from headwater.records.compression import compress
-from headwater.records.header import HEADER_BYTES, Codec, read_header
 from headwater.records.kernel import check_records, scan
 from headwater.records.payload import record_section
-from headwater.records.reading import read_records
 from headwater.records.record import Record
-from headwater.records.sealing import seal_batch
-from headwater.records.validation import check_client_batch, corrected
+from headwater.records.record_reader import read_records
 from tests.compat.foreign import load
 
 aiokafka = load("aiokafka.record.default_records")
@@ -311,7 +311,7 @@ def test_librdkafka_reads_our_batches(codec: Codec, cluster: MockCluster) -> Non
 @pytest.mark.parametrize("codec", Codec)
 def test_whatever_validation_takes_foreign_clients_can_read(codec: Codec) -> None:
     """Records are damaged before they are compressed or after, under a CRC that fits."""
-    dice = random.Random(codec)
+    rng = random.Random(codec)
     records = RECORDS[:20]
     plain = build_batch(records)[HEADER_BYTES:]
     header = read_header(build_batch(records, codec=codec))
@@ -319,8 +319,8 @@ def test_whatever_validation_takes_foreign_clients_can_read(codec: Codec) -> Non
     for round_number in range(400):
         inner, is_packed = bytearray(plain), round_number % 2 == 0
         payload = inner if is_packed else bytearray(compress(codec, plain))
-        for _ in range(dice.randrange(1, 3)):
-            payload[dice.randrange(len(payload))] = dice.choice((0, 1, 2, dice.randrange(256)))
+        for _ in range(rng.randrange(1, 3)):
+            payload[rng.randrange(len(payload))] = rng.choice((0, 1, 2, rng.randrange(256)))
         batch = bytearray(
             seal_batch(header, compress(codec, bytes(payload)) if is_packed else payload)
         )

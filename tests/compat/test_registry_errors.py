@@ -1,4 +1,6 @@
-"""Confluent's client hears Confluent's codes and messages, as docs/guides/schema-registry.md lists them."""
+"""Confluent's client hears Confluent's codes and messages, as docs/guides/schema-registry.md
+lists them.
+"""
 
 import json
 import re
@@ -17,8 +19,8 @@ from confluent_kafka.schema_registry import (
 )
 
 from headwater.client import Admin, ConfigResource
+from headwater.registry.registry_errors import REGISTER
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
-from headwater.web.registry.refusals import REGISTER
 
 pytestmark = pytest.mark.xdist_group("schema-registry")
 

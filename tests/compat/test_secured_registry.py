@@ -15,7 +15,7 @@ from headwater.client.schema_registry import (
     RegistryUnreachable,
     SchemaRegistry,
 )
-from headwater.model.failures import BrokerDidNotStart
+from headwater.common.exceptions import BrokerDidNotStart
 from headwater.testing import EmbeddedRegistry
 from headwater.testing.embedded_process import EmbeddedProcess
 from tests.console_process import ConsoleProcess

@@ -97,15 +97,15 @@ def worker_at(servers: str, plan: Plan) -> Iterator[Worker]:
         worker.kill()
 
 
-def copy_under_fire(broker: EmbeddedBroker, plan: Plan, dice: random.Random) -> int:
+def copy_under_fire(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> int:
     """Copy everything, while worker and broker die at random moments; how often somebody did."""
     servers = broker.bootstrap_servers
     worker, deaths = Worker(servers, plan.per_transaction), 0
     try:
         while deaths < plan.kills:
-            if not worker.hear(dice.randint(1, max(1, plan.letters))):
+            if not worker.hear(rng.randint(1, max(1, plan.letters))):
                 break
-            victim = dice.choice(("worker", "broker", "both"))
+            victim = rng.choice(("worker", "broker", "both"))
             if victim in ("worker", "both"):
                 worker.kill()
             if victim in ("broker", "both"):
@@ -122,11 +122,11 @@ def copy_under_fire(broker: EmbeddedBroker, plan: Plan, dice: random.Random) -> 
     return deaths
 
 
-def fence_a_zombie(broker: EmbeddedBroker, plan: Plan, dice: random.Random) -> None:
+def fence_a_zombie(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> None:
     """A worker stops amid its work, another takes over, and the first one comes back."""
     servers = broker.bootstrap_servers
     with worker_at(servers, plan) as zombie:
-        assert zombie.hear(dice.randint(2, 2 * _LETTERS_A_TRANSACTION))
+        assert zombie.hear(rng.randint(2, 2 * _LETTERS_A_TRANSACTION))
         zombie.signal(signal.SIGSTOP)
         with worker_at(servers, plan) as successor:
             assert successor.hear(2, copier.COMMITTED)

@@ -61,7 +61,7 @@ class Load:
         self.acknowledged[partition, offset] = int(value)
 
 
-def kill_again_and_again(broker: EmbeddedBroker, *, times: int, dice: random.Random) -> Load:
+def kill_again_and_again(broker: EmbeddedBroker, *, times: int, rng: random.Random) -> Load:
     """Load on a broker that dies so many times, each after some more acknowledged records."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(PATIENCE_S)
@@ -77,7 +77,7 @@ def kill_again_and_again(broker: EmbeddedBroker, *, times: int, dice: random.Ran
     )
     load = Load(producer)
     for _ in range(times):
-        target = len(load.acknowledged) + dice.randrange(500, 5_000)
+        target = len(load.acknowledged) + rng.randrange(500, 5_000)
         load.run_until(lambda target=target: len(load.acknowledged) >= target)  # type: ignore[misc]
         broker.kill()
         broker.restart()

@@ -5,13 +5,13 @@ python -m tests.durability.mirroring WEST EAST DELIVERY [--once]
 
 import sys
 
-from headwater.pipeline.mirror.mirror import Mirror
-from headwater.pipeline.mirror.mirror_options import mirror_options
-from headwater.pipeline.mirror.slot_task import SlotTask, run_task
-from headwater.pipeline.mirror.slots import Copied
+from headwater.mirror.copy_task import CopyTask, run_task
+from headwater.mirror.mirror import Mirror
+from headwater.mirror.mirror_options import mirror_options
+from headwater.mirror.task_assignment import Copied
 
 
-def in_this_process(tasks: list[SlotTask]) -> list[Copied]:
+def in_this_process(tasks: list[CopyTask]) -> list[Copied]:
     return [copied for task in tasks for copied in run_task(task)]
 
 

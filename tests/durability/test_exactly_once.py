@@ -11,23 +11,23 @@ from tests.durability.exactly_once import Plan, check_copy, copy_under_fire, fen
 
 def test_records_are_copied_once_each_though_everybody_dies(tmp_path: Path) -> None:
     plan = Plan(records=12_000, per_transaction=250, kills=3)
-    dice = random.Random(1)
+    rng = random.Random(1)
     with EmbeddedBroker(data_directory=tmp_path) as broker:
         fill(broker.bootstrap_servers, plan)
-        fence_a_zombie(broker, plan, dice)
-        copy_under_fire(broker, plan, dice)
+        fence_a_zombie(broker, plan, rng)
+        copy_under_fire(broker, plan, rng)
         check_copy(broker.bootstrap_servers, plan)
 
 
 @pytest.mark.slow
 def test_a_million_records_are_copied_once_each_though_everybody_dies(tmp_path: Path) -> None:
     plan = Plan(records=1_000_000, per_transaction=1_000, kills=40)
-    dice = random.Random(2)
+    rng = random.Random(2)
     settings = {"transaction.state.log.segment.bytes": 1_048_576, "log.cleaner.backoff.ms": 500}
     with EmbeddedBroker(settings, data_directory=tmp_path) as broker:
         fill(broker.bootstrap_servers, plan)
-        fence_a_zombie(broker, plan, dice)
-        deaths = copy_under_fire(broker, plan, dice)
+        fence_a_zombie(broker, plan, rng)
+        deaths = copy_under_fire(broker, plan, rng)
         fence = broker.log_text
         check_copy(broker.bootstrap_servers, plan)
         assert deaths >= plan.kills // 2

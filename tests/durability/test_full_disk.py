@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from headwater.cli.dumping import dump_path
+from headwater.cli.log.dump import dump_path
 from headwater.testing import EmbeddedBroker
 from tests.durability.killing import PARTITIONS, PATIENCE_S, TOPIC, read_all
 

@@ -11,7 +11,7 @@ from tests.durability.killing import check_log, kill_again_and_again
 
 def test_killed_under_load_a_broker_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     with EmbeddedBroker(data_directory=tmp_path) as broker:
-        load = kill_again_and_again(broker, times=3, dice=random.Random(1))
+        load = kill_again_and_again(broker, times=3, rng=random.Random(1))
         check_log(broker, load)
 
 
@@ -25,5 +25,5 @@ def test_killed_many_times_with_small_segments(tmp_path: Path, seed: int) -> Non
         "replica.high.watermark.checkpoint.interval.ms": "50",
     }
     with EmbeddedBroker(data_directory=tmp_path, settings=settings) as broker:
-        load = kill_again_and_again(broker, times=20, dice=random.Random(seed))
+        load = kill_again_and_again(broker, times=20, rng=random.Random(seed))
         check_log(broker, load)

@@ -10,24 +10,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from headwater.model.errors import ErrorCode
-from headwater.records.building import build_batch
-from headwater.records.compression import compress
-from headwater.records.header import Codec, read_header
-from headwater.records.record import Record
-from headwater.records.sealing import seal_batch
-from headwater.testing import EmbeddedBroker
-from headwater.wire.messages.create_topics import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from headwater.wire.messages.produce import (
+from headwater.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import Codec, read_header
+from headwater.records.batch_sealing import seal_batch
+from headwater.records.compression import compress
+from headwater.records.record import Record
+from headwater.testing import EmbeddedBroker
 from tests.peers.raw_client import RawClient
 
 CONNECTIONS: Final = 8

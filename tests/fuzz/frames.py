@@ -10,19 +10,23 @@ import struct
 from dataclasses import dataclass
 from typing import cast
 
-from headwater.model.failures import UnsupportedInVersion
-from headwater.records.building import build_batch
+from headwater.common.exceptions import UnsupportedInVersion
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import request_class, write
+from headwater.protocol.headers import request_frame
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from headwater.protocol.older_versions import Message
+from headwater.protocol.schema import ProtocolField, wire_fields
+from headwater.protocol.send_parts import Part
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import HEADER_BYTES, LENGTH_END, Codec
 from headwater.records.checksum import write_crc
-from headwater.records.header import HEADER_BYTES, LENGTH_END, Codec
 from headwater.records.record import Record
-from headwater.wire.api_key import ApiKey
-from headwater.wire.api_table import APIS
-from headwater.wire.headers import request_frame
-from headwater.wire.lifting import Message
-from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from headwater.wire.parts import Part
-from headwater.wire.shape import WireField, wire_fields
-from headwater.wire.translation import request_shape, write
 
 PRODUCED_TOPICS = ("fuzz-a", "fuzz-b", "fuzz.c")
 """Topics that are made beforehand and take what the frames produce."""
@@ -73,14 +77,14 @@ _NAMED_PRODUCE = 12
 class FrameMaker:
     """Makes frames for the APIs of a broker; the same ones for the same seed."""
 
-    dice: random.Random
+    rng: random.Random
     served: tuple[ApiKey, ...]
 
     def frame(self) -> bytes:
         """A whole frame with its size field, which may lie."""
-        kind = self.dice.random()
+        kind = self.rng.random()
         if kind < 0.05:
-            body = self.dice.randbytes(self.dice.randrange(200))
+            body = self.rng.randbytes(self.rng.randrange(200))
         elif kind < 0.15:
             body = self._header_and_noise()
         elif kind < 0.3:
@@ -92,25 +96,25 @@ class FrameMaker:
         return struct.pack(">i", self._size(len(body))) + body
 
     def _size(self, real: int) -> int:
-        lie = self.dice.random()
+        lie = self.rng.random()
         if lie < 0.005:
-            return self.dice.choice((-1, -(2**31), 2**31 - 1, 104_857_601))
+            return self.rng.choice((-1, -(2**31), 2**31 - 1, 104_857_601))
         if lie < 0.01:
-            return max(0, real + self.dice.randrange(-8, 8))
+            return max(0, real + self.rng.randrange(-8, 8))
         return real
 
     def _header_and_noise(self) -> bytes:
-        key = self.dice.choice((*self.served, *APIS, -1, 999))
-        version = self.dice.choice((0, 1, 2, 3, 5, 9, 12, 13, 17, -1, 99))
-        noise = self.dice.randbytes(self.dice.randrange(100))
-        return struct.pack(">hhih", key, version, self.dice.randrange(1000), 0) + noise
+        key = self.rng.choice((*self.served, *APIS, -1, 999))
+        version = self.rng.choice((0, 1, 2, 3, 5, 9, 12, 13, 17, -1, 99))
+        noise = self.rng.randbytes(self.rng.randrange(100))
+        return struct.pack(">hhih", key, version, self.rng.randrange(1000), 0) + noise
 
     def _produce(self) -> bytes:
         """A right request for a topic that is there, with a batch that is right or nearly so."""
         data = PartitionProduceData(records=memoryview(self._batch()))
-        topic = TopicProduceData(name=self.dice.choice(PRODUCED_TOPICS), partition_data=(data,))
+        topic = TopicProduceData(name=self.rng.choice(PRODUCED_TOPICS), partition_data=(data,))
         request = ProduceRequest(
-            acks=self.dice.choice((1, -1)), timeout_ms=1_000, topic_data=(topic,)
+            acks=self.rng.choice((1, -1)), timeout_ms=1_000, topic_data=(topic,)
         )
         api = APIS[ApiKey.PRODUCE]
         body = write(request, _NAMED_PRODUCE)
@@ -118,49 +122,49 @@ class FrameMaker:
 
     def _request(self) -> bytes:
         while True:
-            api = APIS[self.dice.choice(self.served)]
-            version = self.dice.randint(api.oldest, api.newest_served(unstable=False))
-            message = self._shape(request_shape(api.key), version)
+            api = APIS[self.rng.choice(self.served)]
+            version = self.rng.randint(api.oldest, api.newest_served(unstable=False))
+            message = self._shape(request_class(api.key), version)
             try:
                 body = write(cast("Message", message), version)
             except UnsupportedInVersion:
                 # What was rolled cannot be said in that version.
                 continue
-            return _joined(request_frame(api, version, self.dice.randrange(1000), "fuzz", body))
+            return _joined(request_frame(api, version, self.rng.randrange(1000), "fuzz", body))
 
     def _shape(self, cls: type, version: int) -> object:
         values = {
             field.name: self._value(field, version)
             for field in wire_fields(cls)
-            if field.travels_in(version) and self.dice.random() < 0.9
+            if field.travels_in(version) and self.rng.random() < 0.9
         }
         return cls(**values)
 
-    def _value(self, field: WireField, version: int) -> object:
-        if field.is_nullable_in(version) and self.dice.random() < 0.1:
+    def _value(self, field: ProtocolField, version: int) -> object:
+        if field.is_nullable_in(version) and self.rng.random() < 0.1:
             return None
         if field.repeated:
-            count = self.dice.randrange(_LONGEST_LIST)
+            count = self.rng.randrange(_LONGEST_LIST)
             return tuple(self._one(field, version) for _ in range(count))
         return self._one(field, version)
 
-    def _one(self, field: WireField, version: int) -> object:
-        dice = self.dice
+    def _one(self, field: ProtocolField, version: int) -> object:
+        rng = self.rng
         match field.kind:
             case "bool":
                 # Changes that nobody wants are only tried out.
-                return field.name == "validate_only" or dice.random() < 0.5
+                return field.name == "validate_only" or rng.random() < 0.5
             case "int8" | "int16" | "int32" | "int64":
                 return self._integer(field)
             case "float64":
-                return dice.random()
+                return rng.random()
             case "string":
-                return dice.choice(_WORDS.get(field.name, (*_TOPICS, "range")))
+                return rng.choice(_WORDS.get(field.name, (*_TOPICS, "range")))
             case "uuid":
                 return field.default
             case "bytes":
-                is_noise = dice.random() < 0.5
-                return dice.randbytes(dice.randrange(20)) if is_noise else _SUBSCRIPTION
+                is_noise = rng.random() < 0.5
+                return rng.randbytes(rng.randrange(20)) if is_noise else _SUBSCRIPTION
             case "records":
                 return memoryview(self._batch())
             case "error_code":
@@ -169,30 +173,28 @@ class FrameMaker:
                 assert isinstance(kind, type)
                 return self._shape(kind, version)
 
-    def _integer(self, field: WireField) -> int:
+    def _integer(self, field: ProtocolField) -> int:
         bits = int(str(field.kind).removeprefix("int"))
         likely = _NUMBERS.get(field.name)
         if likely is not None:
-            return self.dice.choice(likely)
-        chosen = (
-            self.dice.choice(_EDGES) if self.dice.random() < 0.7 else self.dice.getrandbits(bits)
-        )
+            return self.rng.choice(likely)
+        chosen = self.rng.choice(_EDGES) if self.rng.random() < 0.7 else self.rng.getrandbits(bits)
         half = 1 << (bits - 1)
         return (chosen + half) % (2 * half) - half
 
     def _batch(self) -> bytes:
-        count = self.dice.randrange(1, 5)
+        count = self.rng.randrange(1, 5)
         records = [
-            Record(key=b"k", value=self.dice.randbytes(10), timestamp=1_700_000_000_000)
+            Record(key=b"k", value=self.rng.randbytes(10), timestamp=1_700_000_000_000)
             for _ in range(count)
         ]
-        batch = build_batch(records, codec=self.dice.choice(list(Codec)))
-        return self._mutated_batch(batch) if self.dice.random() < 0.5 else batch
+        batch = build_batch(records, codec=self.rng.choice(list(Codec)))
+        return self._mutated_batch(batch) if self.rng.random() < 0.5 else batch
 
     def _mutated_batch(self, batch: bytes) -> bytes:
         """A damaged batch, mostly under a CRC that fits: else no damage gets beyond the CRC."""
         changed = bytearray(self._mutated(batch))
-        if self.dice.random() < 0.8 and len(changed) > HEADER_BYTES:
+        if self.rng.random() < 0.8 and len(changed) > HEADER_BYTES:
             length = len(changed) - LENGTH_END
             changed[_LENGTH_START:LENGTH_END] = struct.pack(">i", length)
             write_crc(changed, 0, len(changed))
@@ -200,18 +202,18 @@ class FrameMaker:
 
     def _mutated(self, body: bytes) -> bytes:
         changed = bytearray(body)
-        for _ in range(self.dice.randrange(1, 5)):
+        for _ in range(self.rng.randrange(1, 5)):
             # The first bytes say which API it is, and are left alone so that most get through.
-            place = self.dice.randrange(min(8, len(changed)), len(changed) + 1)
-            match self.dice.randrange(4):
+            place = self.rng.randrange(min(8, len(changed)), len(changed) + 1)
+            match self.rng.randrange(4):
                 case 0:
-                    del changed[place : place + self.dice.randrange(1, 8)]
+                    del changed[place : place + self.rng.randrange(1, 8)]
                 case 1:
-                    changed[place:place] = self.dice.randbytes(self.dice.randrange(1, 8))
+                    changed[place:place] = self.rng.randbytes(self.rng.randrange(1, 8))
                 case 2 if place < len(changed):
-                    changed[place] ^= 1 << self.dice.randrange(8)
+                    changed[place] ^= 1 << self.rng.randrange(8)
                 case _:
-                    changed[place : place + 4] = struct.pack(">i", self.dice.choice(_EDGES))
+                    changed[place : place + 4] = struct.pack(">i", self.rng.choice(_EDGES))
         return bytes(changed)
 
 

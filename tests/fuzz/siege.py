@@ -15,9 +15,9 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from headwater.broker.routes import SERVED
+from headwater.broker.requests.api_routes import SERVED_APIS
+from headwater.protocol.api_key import ApiKey
 from headwater.testing import EmbeddedBroker
-from headwater.wire.api_key import ApiKey
 from tests.fuzz.frames import PRODUCED_TOPICS, FrameMaker
 
 CANARY = "canary"
@@ -35,12 +35,12 @@ _TOO_STRONG = (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTIT
 def besiege(broker: EmbeddedBroker, *, frames: int, seed: int, say: Callable[[str], None]) -> None:
     """Send so many frames; AssertionError when the broker is not as it was before."""
     _plant(broker.bootstrap_servers)
-    dice = random.Random(seed)
-    maker = FrameMaker(dice, tuple(key for key in SERVED if key not in _TOO_STRONG))
+    rng = random.Random(seed)
+    maker = FrameMaker(rng, tuple(key for key in SERVED_APIS if key not in _TOO_STRONG))
     before_bytes, started = _resident_bytes(broker.pid), time.monotonic()
     sent = told = 0
     while sent < frames:
-        sent += _one_connection(broker.port, maker, dice)
+        sent += _one_connection(broker.port, maker, rng)
         if sent >= told + _TOLD_EVERY:
             told = sent
             rate = sent / (time.monotonic() - started)
@@ -52,11 +52,11 @@ def besiege(broker: EmbeddedBroker, *, frames: int, seed: int, say: Callable[[st
     say(f"{_read_all(broker.bootstrap_servers):,} records of the siege were taken, and can be read")
 
 
-def _one_connection(port: int, maker: FrameMaker, dice: random.Random) -> int:
+def _one_connection(port: int, maker: FrameMaker, rng: random.Random) -> int:
     """Send a few frames, then read until the broker has answered all or closed."""
-    count = dice.randrange(1, _FRAMES_PER_CONNECTION)
+    count = rng.randrange(1, _FRAMES_PER_CONNECTION)
     # From many addresses: a port is not free again at once.
-    source = f"127.{dice.randrange(1, 255)}.{dice.randrange(255)}.{dice.randrange(1, 255)}"
+    source = f"127.{rng.randrange(1, 255)}.{rng.randrange(255)}.{rng.randrange(1, 255)}"
     with socket.create_connection(("127.0.0.1", port), _PATIENCE_S, (source, 0)) as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         # The broker may have hung up at any moment.

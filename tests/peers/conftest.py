@@ -42,7 +42,7 @@ def spark_with_connector() -> "Iterator[SparkSession]":
     peer = spark_connector()
     if absence := peer.absence():
         pytest.skip(absence)
-    from headwater.pipeline import session
+    from headwater.spark import session
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
     jars = ",".join(map(str, sorted(peer.jars.glob("*.jar"))))

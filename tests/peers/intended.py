@@ -1,8 +1,8 @@
 """Where Headwater answers otherwise than Apache Kafka, on purpose.
 
 One row per difference: in which scenario, where in its transcript, and why. The reasons are the
-headings of `docs/reference/compatibility.md`, and a test holds the two together. A row that explains
-nothing any more fails the suite, so the table cannot outlive what it excuses.
+headings of `docs/reference/compatibility.md`, and a test holds the two together. A row that
+explains nothing any more fails the suite, so the table cannot outlive what it excuses.
 """
 
 import re

@@ -9,29 +9,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.records.building import build_batch
-from headwater.records.record import Record
-from headwater.wire.lifting import Message
-from headwater.wire.messages.create_topics import (
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.wire.messages.list_offsets import (
+from headwater.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from headwater.wire.messages.metadata import (
+from headwater.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
+from headwater.protocol.older_versions import Message
+from headwater.records.batch_building import build_batch
+from headwater.records.record import Record
 from tests.peers.raw_client import ConnectionClosed, RawClient, newest_version
 from tests.peers.transcript import Plain, in_order, plain
 

@@ -1,21 +1,21 @@
 """A client that sends any request, in any version, and sees every byte of the answer.
 
 Blocking and plain: one socket, one request at a time. It speaks with the codecs of
-`headwater.wire`, so what those cannot say (garbage, broken frames) goes through `send_bytes`.
+`headwater.protocol`, so what those cannot say (garbage, broken frames) goes through `send_bytes`.
 """
 
 import socket
 from typing import Final, Self, TypeVar
 
-from headwater.wire.api_table import APIS
-from headwater.wire.headers import (
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import read, response_class, write
+from headwater.protocol.headers import (
     read_correlation_id,
     request_frame,
     response_body_position,
 )
-from headwater.wire.lifting import Message
-from headwater.wire.parts import Part
-from headwater.wire.translation import read, response_shape, write
+from headwater.protocol.older_versions import Message
+from headwater.protocol.send_parts import Part
 
 R = TypeVar("R", bound=Message)
 
@@ -63,7 +63,7 @@ class RawClient:
 
     def read(self, request: Message, version: int, frame: memoryview) -> Message:
         position = response_body_position(APIS[request.api], version, frame)
-        return read(response_shape(request.api), version, frame[position:])
+        return read(response_class(request.api), version, frame[position:])
 
     def send_bytes(self, content: bytes) -> None:
         try:

@@ -15,16 +15,16 @@ from typing import Final
 import pytest
 
 from headwater.client import Acl, Admin, Operation, PatternType, Permission, ResourceKind
-from headwater.model.errors import ErrorCode
-from headwater.security.authorization import CLUSTER
-from headwater.wire.api_key import ApiKey
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.api_key import ApiKey
+from headwater.security.authorization.authorizer import CLUSTER
 from tests.peers.apache_kafka import ApacheKafka, run_class
 from tests.peers.headwater_broker import HeadwaterBroker
 from tests.peers.jars import KAFKA_3_9, KAFKA_4_1
 from tests.peers.raw_client import RawClient, newest_version
 from tests.peers.test_zookeeper_layout import headwater_on, kafka_on
-from tests.unit.broker.test_acl_table import ROWS, Row
-from tests.unit.broker.test_routes import BY_KEY, errors_in
+from tests.unit.broker.handlers.security.test_acl_operations import ROWS, Row
+from tests.unit.broker.requests.test_api_routes import BY_KEY, errors_in
 from tests.zookeeper_server import real_zookeeper
 
 ADMINS_HOST: Final = "127.0.0.1"
@@ -83,20 +83,20 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadwaterBroker]:
         yield broker
 
 
-def one_rule(dice: random.Random) -> Acl:
-    kind = dice.choice([*NAMED_KINDS, ResourceKind.TOPIC, ResourceKind.CLUSTER])
-    is_prefix = kind is not ResourceKind.CLUSTER and dice.random() < 0.3
+def one_rule(rng: random.Random) -> Acl:
+    kind = rng.choice([*NAMED_KINDS, ResourceKind.TOPIC, ResourceKind.CLUSTER])
+    is_prefix = kind is not ResourceKind.CLUSTER and rng.random() < 0.3
     name = NAMES[kind]
     if kind is not ResourceKind.CLUSTER and not is_prefix:
-        name = dice.choice([name, name, name, "*", "other"])
+        name = rng.choice([name, name, name, "*", "other"])
     return Acl(
         resource_type=kind,
         resource_name=name,
         pattern_type=PatternType.PREFIXED if is_prefix else PatternType.LITERAL,
-        principal=dice.choice(["User:ANONYMOUS", "User:ANONYMOUS", "User:*", "User:other"]),
+        principal=rng.choice(["User:ANONYMOUS", "User:ANONYMOUS", "User:*", "User:other"]),
         host=CLIENTS_HOST,
-        operation=dice.choice([each for each in Operation if each >= Operation.ALL]),
-        permission_type=dice.choice([Permission.ALLOW] * 4 + [Permission.DENY]),
+        operation=rng.choice([each for each in Operation if each >= Operation.ALL]),
+        permission_type=rng.choice([Permission.ALLOW] * 4 + [Permission.DENY]),
     )
 
 
@@ -117,7 +117,7 @@ def refusals(client: RawClient, row: Row) -> set[object]:
 
 def test_kafka_and_we_refuse_the_same_to_the_same(ours: HeadwaterBroker, tmp_path: Path) -> None:
     """Some hundreds of questions under rules that were drawn; a seed replays them."""
-    dice = random.Random(20_261)
+    rng = random.Random(20_261)
     with (
         ApacheKafka(tmp_path, settings=WITH_RIGHTS) as kafka,
         Admin(bootstrap_servers=kafka.bootstrap_servers) as their_admin,
@@ -130,7 +130,7 @@ def test_kafka_and_we_refuse_the_same_to_the_same(ours: HeadwaterBroker, tmp_pat
             admin.create_acls(FLOOR)
         different: list[str] = []
         for _ in range(ROUNDS):
-            rules = list(dict.fromkeys(one_rule(dice) for _ in range(dice.randrange(1, 7))))
+            rules = list(dict.fromkeys(one_rule(rng) for _ in range(rng.randrange(1, 7))))
             install(their_admin, rules)
             install(our_admin, rules)
             left, until = ASKED, time.monotonic() + ARRIVAL_S

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.web.registry.avro_compatibility import unreadable
-from headwater.web.registry.avro_schema import parse
-from headwater.web.registry.avro_text import canonical
-from headwater.web.registry.refusals import Refusal
+from headwater.registry.registry_errors import RestError
+from headwater.schemas.avro.canonical_form import canonical
+from headwater.schemas.avro.compatibility import unreadable
+from headwater.schemas.avro.schema import parse
 from tests.property.avro_schemas import edited, schemas
 
 pytestmark = pytest.mark.peers
@@ -102,7 +102,7 @@ def judge() -> Iterator[Judge]:
 def _ours(text: str) -> str:
     try:
         return canonical(parse(text))
-    except Refusal:
+    except RestError:
         return "refused"
 
 

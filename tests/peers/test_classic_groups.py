@@ -11,31 +11,31 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from headwater.coordinator.effects import Caller
-from headwater.coordinator.groups.classic_answers import ClassicRequest
-from headwater.coordinator.groups.classic_rebalance import ClassicLimits
-from headwater.model.errors import ErrorCode
-from headwater.wire.lifting import Message
-from headwater.wire.messages.describe_groups import (
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.group.classic.classic_rebalance import ClassicLimits
+from headwater.coordinator.group.classic.classic_responses import ClassicRequest
+from headwater.coordinator.runtime.coordinator_effects import Caller
+from headwater.protocol.codec import read, write
+from headwater.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
-from headwater.wire.messages.heartbeat import HeartbeatRequest
-from headwater.wire.messages.join_group import (
+from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest
+from headwater.protocol.messages.heartbeat import HeartbeatRequest
+from headwater.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from headwater.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from headwater.wire.parts import Part
-from headwater.wire.translation import read, write
+from headwater.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from headwater.protocol.older_versions import Message
+from headwater.protocol.send_parts import Part
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.raw_client import CLIENT_ID, RawClient
-from tests.sim import classic_lab
-from tests.sim.classic_lab import GROUP, ClassicLab
+from tests.simulation.labs import classic_group_lab
+from tests.simulation.labs.classic_group_lab import GROUP, ClassicLab
 
 NOT_YET = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -179,7 +179,7 @@ class Talk:
 
 
 def offers(*names: str) -> tuple[JoinGroupRequestProtocol, ...]:
-    return classic_lab.protocols(*names, metadata=SUBSCRIPTION)
+    return classic_group_lab.protocols(*names, metadata=SUBSCRIPTION)
 
 
 def join(
@@ -189,7 +189,7 @@ def join(
     offered: tuple[JoinGroupRequestProtocol, ...] = offers("range"),
     protocol_type: str = "consumer",
 ) -> JoinGroupRequest:
-    return classic_lab.join_request(
+    return classic_group_lab.join_request(
         member_id, instance=instance, offers=offered, protocol_type=protocol_type
     )
 

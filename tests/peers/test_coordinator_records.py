@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headwater.coordinator.records.codec import (
-    GROUP_RECORDS,
-    TRANSACTION_RECORDS,
-    RecordCodec,
-    UnknownRecord,
-)
 from headwater.coordinator.records.consumer_group_records import (
     ConsumerGroupMemberMetadataRecord,
 )
-from headwater.records.reading import read_records
+from headwater.coordinator.records.record_serde import (
+    GROUP_RECORDS,
+    TRANSACTION_RECORDS,
+    RecordSerde,
+    UnknownRecord,
+)
 from headwater.records.record import Record
-from headwater.storage.batch_walk import walk_batches
-from headwater.storage.os_disk import OsDisk
+from headwater.records.record_reader import read_records
+from headwater.storage.io.os_disk import OsDisk
+from headwater.storage.log.batch_walk import walk_batches
 from tests.peers.apache_kafka import ApacheKafka
 
 POLL_S = 0.5
@@ -92,7 +92,7 @@ def records_of(data: Path, topic: str) -> Iterator[Record]:
     ],
 )
 def test_what_kafka_wrote_goes_through_our_codec_unchanged(
-    kafka_data: Path, topic: str, codec: RecordCodec, types: set[int]
+    kafka_data: Path, topic: str, codec: RecordSerde, types: set[int]
 ) -> None:
     seen = set()
     for record in records_of(kafka_data, topic):

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from headwater.model.server_properties import served_properties
-from headwater.wire.messages.describe_configs import DescribeConfigsResponse
+from headwater.common.settings.server_properties import supported_properties
+from headwater.protocol.messages.describe_configs import DescribeConfigsResponse
 from tests.peers.apache_kafka import NODE_ID, ApacheKafka
 from tests.peers.headwater_broker import HeadwaterBroker
 from tests.peers.intended import INTENDED, Intended
@@ -63,4 +63,4 @@ def test_every_broker_setting_of_kafka_is_known(apache_kafka: ApacheKafka) -> No
     assert len(names) > 300
     # Without values, so that none stops the start.
     texts = dict.fromkeys(names, "") | {"process.roles": "broker,controller"}
-    assert served_properties(texts).unknown == {}
+    assert supported_properties(texts).unknown == {}

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.client.assignors import GroupMember
 from headwater.client.assignors.range_assignor import assign_ranges
-from headwater.model.ids import TopicPartition
+from headwater.common.ids import TopicPartition
 from tests.peers.apache_kafka import java
 from tests.peers.jars import KAFKA_4_1
 
@@ -22,25 +22,23 @@ _RACKS = ["", "a", "b", "c"]
 class Question:
     """A group by chance: some members without a rack, some topics that are dealt out alike."""
 
-    def __init__(self, dice: random.Random) -> None:
-        topics = [f"t{number}" for number in range(dice.randint(1, 3))]
-        share_all = dice.random() < 0.6
+    def __init__(self, rng: random.Random) -> None:
+        topics = [f"t{number}" for number in range(rng.randint(1, 3))]
+        share_all = rng.random() < 0.6
         self.members = [
             GroupMember(
                 member_id=f"m{number}",
                 topics=frozenset(
-                    topics if share_all else dice.sample(topics, dice.randint(1, len(topics)))
+                    topics if share_all else rng.sample(topics, rng.randint(1, len(topics)))
                 ),
-                rack_id=dice.choice(_RACKS) or None,
+                rack_id=rng.choice(_RACKS) or None,
             )
-            for number in range(dice.randint(1, 5))
+            for number in range(rng.randint(1, 5))
         ]
-        same = dice.randint(1, 6)
-        self.counts = {
-            topic: same if dice.random() < 0.6 else dice.randint(1, 6) for topic in topics
-        }
+        same = rng.randint(1, 6)
+        self.counts = {topic: same if rng.random() < 0.6 else rng.randint(1, 6) for topic in topics}
         self.racks = {
-            TopicPartition(topic, number): frozenset(dice.sample(_RACKS, dice.randint(1, 3)))
+            TopicPartition(topic, number): frozenset(rng.sample(_RACKS, rng.randint(1, 3)))
             for topic, count in self.counts.items()
             for number in range(count)
         }
@@ -68,8 +66,8 @@ class Question:
 
 
 def test_racks_are_heeded_as_kafkas_range_assignor_heeds_them() -> None:
-    dice = random.Random(881)
-    questions = [Question(dice) for _ in range(_GROUPS)]
+    rng = random.Random(881)
+    questions = [Question(rng) for _ in range(_GROUPS)]
     run = subprocess.run(
         [*java(KAFKA_4_1, level="off"), str(_PROGRAM)],
         input="".join(f"{each.line()}\n" for each in questions),

@@ -9,17 +9,17 @@ import re
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from headwater.coordinator.transactions.transaction_states import (
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.transaction.transaction_states import (
     TransactionState as TransactionStates,
 )
-from headwater.model.errors import ErrorCode
-from headwater.records.building import build_batch
-from headwater.wire.messages.describe_transactions import (
+from headwater.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,
 )
-from headwater.wire.messages.produce import ProduceResponse
+from headwater.protocol.messages.produce import ProduceResponse
+from headwater.records.batch_building import build_batch
 from tests.peers.apache_kafka import NODE_ID, run_class
 from tests.peers.headwater_broker import HeadwaterBroker
 from tests.peers.jars import KAFKA_4_1

@@ -12,28 +12,28 @@ from pathlib import Path
 
 import pytest
 
-from headwater.model.ids import TopicId, TopicPartition
-from headwater.model.storage_settings import StorageSettings
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.building import build_batch
-from headwater.records.control import ControlType, build_marker
-from headwater.records.header import BatchHeader, Codec, TimestampType
-from headwater.records.reading import read_records
+from headwater.common.ids import TopicId, TopicPartition
+from headwater.common.settings.storage_settings import StorageSettings
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import BatchHeader, Codec, TimestampType
+from headwater.records.control_batches import ControlType, build_marker
 from headwater.records.record import Record
-from headwater.storage.batch_walk import walk_batches
-from headwater.storage.compaction.cleaning import clean
-from headwater.storage.executor import InlineExecutor
-from headwater.storage.log_cleaner import LogCleaner
-from headwater.storage.log_directories import LogDirectories
-from headwater.storage.log_directory import DirectoryTools
-from headwater.storage.open_files import OpenFiles
-from headwater.storage.os_disk import OsDisk
-from headwater.storage.partition_log import PartitionLog
-from headwater.storage.producer_state import AppendOrigin
+from headwater.records.record_reader import read_records
+from headwater.storage.cleaner.cleaner import clean
+from headwater.storage.cleaner.log_cleaner import LogCleaner
+from headwater.storage.io.executor import InlineExecutor
+from headwater.storage.io.open_files import OpenFiles
+from headwater.storage.io.os_disk import OsDisk
+from headwater.storage.log.batch_walk import walk_batches
+from headwater.storage.log.unified_log import UnifiedLog
+from headwater.storage.log_manager.log_directory import DirectoryTools
+from headwater.storage.log_manager.log_manager import LogManager
+from headwater.storage.producer_state.producer_state_manager import AppendOrigin
 from tests.peers.jars import KAFKA_4_1
-from tests.sim.inline_cleaning import InlineCleaning
-from tests.sim.loaded_dice import LoadedDice
-from tests.sim.log_lab import START_MS
+from tests.simulation.fakes.inline_cleaner import InlineCleaner
+from tests.simulation.fakes.seeded_random import SeededRandom
+from tests.simulation.labs.log_lab import START_MS
 
 DELETED = TopicSettings(segment_bytes=20_000, index_interval_bytes=1000)
 COMPACTED = TopicSettings(
@@ -50,7 +50,7 @@ class Scribe:
     """Fills logs on a real disk with a bit of everything, and stops cleanly."""
 
     def __init__(self, path: Path) -> None:
-        self.dice = random.Random(11)
+        self.rng = random.Random(11)
         self.now_ms = START_MS
         disk = OsDisk()
         executor = InlineExecutor()
@@ -61,37 +61,37 @@ class Scribe:
             disk=disk,
             files=OpenFiles(disk, 64),
             executor=executor,
-            dice=LoadedDice(self.dice),
+            rng=SeededRandom(self.rng),
             settings_for=lambda topic: COMPACTED if topic == "accounts" else DELETED,
         )
-        self.logs = LogDirectories([path], tools, settings)
+        self.logs = LogManager([path], tools, settings)
         self.logs.open(self.now_ms)
         self.cleaner = LogCleaner(
             self.logs,
             settings,
-            begin=lambda job: InlineCleaning(lambda: clean(disk, job)),
+            begin=lambda job: InlineCleaner(lambda: clean(disk, job)),
             executor=executor,
-            dice=LoadedDice(self.dice),
+            rng=SeededRandom(self.rng),
         )
 
-    def create(self, topic: str) -> PartitionLog:
+    def create(self, topic: str) -> UnifiedLog:
         return self.logs.create(TopicPartition(topic, 0), TopicId(bytes(16)), now_ms=self.now_ms)
 
-    def fill(self, log: PartitionLog, count: int) -> None:
+    def fill(self, log: UnifiedLog, count: int) -> None:
         """Plain batches, and transactions of several producers that commit or abort."""
         sequences = dict.fromkeys(PRODUCERS, 0)
         opened = dict.fromkeys(PRODUCERS, False)
         for number in range(count):
             self.now_ms += 10
             epoch = 2 * number // count
-            producer_id = self.dice.choice(PRODUCERS)
-            if opened[producer_id] and self.dice.random() < 0.3:
+            producer_id = self.rng.choice(PRODUCERS)
+            if opened[producer_id] and self.rng.random() < 0.3:
                 self._end(log, producer_id, epoch)
                 opened[producer_id] = False
                 continue
-            records = [self._record() for _ in range(self.dice.randint(1, 6))]
+            records = [self._record() for _ in range(self.rng.randint(1, 6))]
             batch = build_batch(records, codec=Codec(number % len(Codec)))
-            if self.dice.random() < 0.6:
+            if self.rng.random() < 0.6:
                 batch = build_batch(
                     records,
                     codec=Codec(number % len(Codec)),
@@ -107,7 +107,7 @@ class Scribe:
             self._end(log, producer_id, 1)
         log.raise_high_watermark(log.end_offset)
 
-    def compact(self, log: PartitionLog) -> None:
+    def compact(self, log: UnifiedLog) -> None:
         log.roll(self.now_ms)
         log.flush()
         self.cleaner.tick(self.now_ms)
@@ -115,17 +115,17 @@ class Scribe:
             self.cleaner.tick(self.now_ms)
 
     def _record(self) -> Record:
-        dice = self.dice
-        text = "".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=dice.randint(1, 120)))
+        rng = self.rng
+        text = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(1, 120)))
         return Record(
-            key=b"key%02d" % dice.randint(0, 40),
-            value=None if dice.random() < 0.15 else text.encode(),
-            timestamp=self.now_ms + dice.randint(-50, 50),
-            headers=(("trace", b"1"), ("none", None)) if dice.random() < 0.3 else (),
+            key=b"key%02d" % rng.randint(0, 40),
+            value=None if rng.random() < 0.15 else text.encode(),
+            timestamp=self.now_ms + rng.randint(-50, 50),
+            headers=(("trace", b"1"), ("none", None)) if rng.random() < 0.3 else (),
         )
 
-    def _end(self, log: PartitionLog, producer_id: int, epoch: int) -> None:
-        is_commit = self.dice.random() < 0.5
+    def _end(self, log: UnifiedLog, producer_id: int, epoch: int) -> None:
+        is_commit = self.rng.random() < 0.5
         marker = build_marker(
             ControlType.COMMIT if is_commit else ControlType.ABORT,
             producer_id=producer_id,

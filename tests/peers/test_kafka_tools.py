@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.wire.messages.list_offsets import (
+from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -74,10 +74,10 @@ def test_kafka_configs_alters_and_describes(headwater: HeadwaterBroker) -> None:
 def test_kafka_configs_says_what_is_logged(headwater: HeadwaterBroker) -> None:
     of_loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")
     configs = "kafka.admin.ConfigCommand"
-    run(headwater, configs, *of_loggers, "--alter", "--add-config", "headwater.net=DEBUG")
-    assert "headwater.net=DEBUG" in run(headwater, configs, *of_loggers, "--describe")
-    run(headwater, configs, *of_loggers, "--alter", "--delete-config", "headwater.net")
-    assert "headwater.net=DEBUG" not in run(headwater, configs, *of_loggers, "--describe")
+    run(headwater, configs, *of_loggers, "--alter", "--add-config", "headwater.network=DEBUG")
+    assert "headwater.network=DEBUG" in run(headwater, configs, *of_loggers, "--describe")
+    run(headwater, configs, *of_loggers, "--alter", "--delete-config", "headwater.network")
+    assert "headwater.network=DEBUG" not in run(headwater, configs, *of_loggers, "--describe")
 
 
 def test_the_console_producer_and_consumer_pass_records_on(headwater: HeadwaterBroker) -> None:

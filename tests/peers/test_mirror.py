@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.client import Admin, Producer, TopicPartition
-from headwater.pipeline.mirror.mirror import Mirror
-from headwater.pipeline.mirror.mirror_options import mirror_options
+from headwater.mirror.mirror import Mirror
+from headwater.mirror.mirror_options import mirror_options
 from tests.compat.clients import Reading, read
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import create_topic

@@ -11,13 +11,13 @@ from headwater.client import (
     Acl,
     Admin,
     ConfigResource,
-    ConsumedRecord,
     Consumer,
+    ConsumerRecord,
     Producer,
     TopicPartition,
 )
 from headwater.client.errors import GroupIdNotFound, KafkaError, TopicAlreadyExists
-from headwater.model.errors import ErrorCode
+from headwater.common.error_codes import ErrorCode
 from tests.compat.clients import Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.peers.apache_kafka import ApacheKafka, run_class
@@ -48,8 +48,8 @@ def until(done: Callable[[], bool], *steps: Callable[[], object]) -> None:
             step()
 
 
-def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
-    records: list[ConsumedRecord] = []
+def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+    records: list[ConsumerRecord] = []
     until(lambda: len(records) >= count, lambda: records.extend(consumer.poll(0.2)))
     assert len(records) == count
     return records

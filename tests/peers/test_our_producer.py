@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ForeignPartition
 
 from headwater.client import Producer, TopicPartition, aio
 from headwater.client.errors import KafkaError, ProducerFenced
-from headwater.client.producer.transactions import Transactions
+from headwater.client.producer.transactions.transaction_manager import TransactionManager
 from tests.compat.clients import Reading, read
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import create_topic
@@ -135,7 +135,7 @@ def test_committed_transactions_are_seen_and_aborted_ones_are_not(servers: str, 
             else:
                 producer.commit_transaction(PATIENCE_S)
         transactions = producer._engine.transactions
-        assert isinstance(transactions, Transactions)
+        assert isinstance(transactions, TransactionManager)
         # Kafka 4.1 has the second version of transactions: every end raises the epoch.
         assert transactions.identity.epoch == 10
     expected = [b"%d %s" % (number, side) for number in range(0, 10, 2) for side in (b"a", b"b")]
@@ -153,7 +153,7 @@ def test_transactions_of_the_first_version_are_spoken_too(servers: str, topic: s
             producer.flush(PATIENCE_S)
             end(PATIENCE_S)
         transactions = producer._engine.transactions
-        assert isinstance(transactions, Transactions)
+        assert isinstance(transactions, TransactionManager)
         # The epoch stays: the coordinator of this version raises it for a new producer only.
         assert transactions.identity.epoch == 0
     assert committed(servers, topic, 2) == [b"0", b"2"]

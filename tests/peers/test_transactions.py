@@ -8,31 +8,34 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.model.errors import ErrorCode
-from headwater.wire.lifting import Message
-from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from headwater.wire.messages.add_partitions_to_txn import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.codec import read, response_class, write
+from headwater.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from headwater.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from headwater.wire.messages.describe_transactions import (
+from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from headwater.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
-from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.wire.messages.list_transactions import (
+from headwater.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest
+from headwater.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from headwater.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from headwater.wire.parts import Part
-from headwater.wire.translation import read, response_shape, write
+from headwater.protocol.older_versions import Message
+from headwater.protocol.send_parts import Part
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.raw_client import RawClient
-from tests.sim.hosted_transactions import HostedTransactions
-from tests.sim.transaction_lab import A0, A1, TX, adding, end, init
+from tests.simulation.labs.hosted_transactions import HostedTransactions
+from tests.simulation.labs.transaction_lab import A0, A1, TX, adding, end, init
 
 Ask = Callable[[Message, int], Message]
 V1, V2 = 4, 5
@@ -273,7 +276,7 @@ def our_side() -> Side:
         assert not isinstance(answer, ErrorCode)
         # What a version cannot say is not compared.
         content = b"".join(_content(part) for part in write(answer, version))
-        return read(response_shape(request.api), version, memoryview(content))
+        return read(response_class(request.api), version, memoryview(content))
 
     return Side(ask, hosted.answer_markers)
 

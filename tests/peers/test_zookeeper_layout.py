@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from headwater.client import QUOTA_DEFAULT, Admin, QuotaEntity
 from headwater.testing.embedded_broker import EmbeddedBroker
-from headwater.testing.embedded_zookeeper import EmbeddedZooKeeper
+from headwater.testing.embedded_cluster import EmbeddedZooKeeper
 from tests.compat.foreign import load
 from tests.peers.apache_kafka import java
 from tests.peers.jars import KAFKA_3_9

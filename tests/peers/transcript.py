@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Final, NamedTuple
 
-from headwater.model.errors import ErrorCode
-from headwater.model.failures import TruncatedBatch
-from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.records.header import MAGIC, BatchHeader, read_header
-from headwater.records.reading import read_records
-from headwater.wire.shape import wire_fields
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import TruncatedBatch
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.protocol.schema import wire_fields
+from headwater.records.batch_header import MAGIC, BatchHeader, read_header
+from headwater.records.record_reader import read_records
 
 Plain = str | int | float | bool | None | Sequence["Plain"] | Mapping[str, "Plain"]
 

@@ -4,7 +4,7 @@ It tries every branch of a union and remembers nothing but the pairs that it is 
 so it takes time that grows exponentially, and has nothing to get wrong.
 """
 
-from headwater.web.registry.avro_schema import (
+from headwater.schemas.avro.schema import (
     Array,
     Avro,
     Enum,

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headwater.web.registry.avro_schema import PRIMITIVES
+from headwater.schemas.avro.schema import PRIMITIVES
 
 Schema = Any
 

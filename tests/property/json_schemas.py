@@ -1,7 +1,8 @@
 """JSON Schemas by chance, others like them as when somebody edits one, and values for them.
 
-Left out is what the rules let pass although it can break a reader, as docs/guides/schema-registry.md says: no
-defaults, a type beside all that speaks of one, `oneOf` only of parts that no value fits two of.
+Left out is what the rules let pass although it can break a reader, as
+docs/guides/schema-registry.md says: no defaults, a type beside all that speaks of one, `oneOf` only
+of parts that no value fits two of.
 """
 
 import copy

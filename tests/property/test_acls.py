@@ -3,17 +3,17 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.requester import Principal, Requester
-from headwater.security.acls.bindings import (
+from headwater.common.principal import Principal, Requester
+from headwater.security.authorization.acl_authorizer import AclIndex
+from headwater.security.authorization.acl_bindings import (
     AclBinding,
     AclEntry,
     PatternType,
     Permission,
     ResourcePattern,
 )
-from headwater.security.acls.filters import AclFilter, applies
-from headwater.security.acls.index import AclIndex
-from headwater.security.authorization import Operation, Resource, ResourceKind
+from headwater.security.authorization.acl_filters import AclFilter, applies
+from headwater.security.authorization.authorizer import Operation, Resource, ResourceKind
 
 _IMPLYING = {
     Operation.DESCRIBE: [Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER],

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.coordinator.assignors.range_assignor import assign_ranges
-from headwater.coordinator.assignors.spec import (
+from headwater.common.ids import TopicId
+from headwater.coordinator.assignors.assignor_spec import (
     Assignment,
     Assignor,
     MemberSpec,
     TopicIdPartition,
 )
-from headwater.coordinator.assignors.uniform import assign_uniformly
-from headwater.model.ids import TopicId
+from headwater.coordinator.assignors.range_assignor import assign_ranges
+from headwater.coordinator.assignors.uniform_assignor import assign_uniformly
 
 Group = tuple[dict[str, MemberSpec], dict[TopicId, int]]
 

@@ -14,14 +14,14 @@ import pyarrow as pa
 from hypothesis import HealthCheck, assume, event, given, reject, settings
 from hypothesis import strategies as st
 
-from headwater.pipeline.avro import schemas as avro
-from headwater.pipeline.avro.column_types import column_type, merged
-from headwater.pipeline.avro.one_record import NotAvro, OneRecord
-from headwater.pipeline.avro.reading import PREFIX_BYTES, AvroReader
-from headwater.pipeline.avro.resolution import resolve
-from headwater.pipeline.avro.walking import Batch
-from headwater.pipeline.avro.writing import avro_writer
-from headwater.pipeline.failures import SchemaUnfit
+from headwater.schemas.avro import resolved_schema as avro
+from headwater.schemas.errors import UnsupportedSchema
+from headwater.spark.formats.avro.avro_reader import PREFIX_BYTES, AvroReader
+from headwater.spark.formats.avro.avro_writer import avro_writer
+from headwater.spark.formats.avro.batch_walk import Batch
+from headwater.spark.formats.avro.column_types import column_type, merged
+from headwater.spark.formats.avro.schema_resolution import resolve
+from headwater.spark.formats.avro.single_record import NotAvro, OneRecord
 from tests.property.avro_schemas import Schema, edited, schemas
 
 PREFIX = b"\0\0\0\0\7"
@@ -158,7 +158,7 @@ def _parsed(schema: Schema) -> Any:
         fastavro.parse_schema(json.loads(json.dumps(schema)))
         found = avro.parse_schema(json.dumps(schema))
         column_type(found)
-    except (SchemaUnfit, fastavro.schema.SchemaParseException):
+    except (UnsupportedSchema, fastavro.schema.SchemaParseException):
         return None
     return found
 

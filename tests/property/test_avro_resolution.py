@@ -10,9 +10,9 @@ from fastavro.utils import generate_many
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from headwater.web.registry.avro_compatibility import unreadable
-from headwater.web.registry.avro_schema import parse
-from headwater.web.registry.avro_text import canonical, normalized
+from headwater.schemas.avro.canonical_form import canonical, normalized
+from headwater.schemas.avro.compatibility import unreadable
+from headwater.schemas.avro.schema import parse
 from tests.property.avro_reference import reads
 from tests.property.avro_schemas import Schema, edited, schemas, unions_of_records
 
@@ -67,9 +67,9 @@ def test_texts_are_stable_and_say_the_same_as_the_schema(schema: Schema) -> None
 
 def _parsed(schema: Schema) -> Any:
     """None where a draw is no schema: a name defined twice, a branch twice."""
-    from headwater.web.registry.refusals import Refusal
+    from headwater.schemas.errors import InvalidSchema
 
     try:
         return parse(json.dumps(schema))
-    except Refusal:
+    except InvalidSchema:
         return None

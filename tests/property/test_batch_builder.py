@@ -6,9 +6,9 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.records import _kernel, _twin_builder
-from headwater.records.building import build_batch, encode_headers
-from headwater.records.header import HEADER_BYTES
+from headwater.records.batch_building import build_batch, encode_headers
+from headwater.records.batch_header import HEADER_BYTES
+from headwater.records.kernel import _kernel, pure_batch_builder
 from headwater.records.record import Record
 
 CONTENT = st.none() | st.binary(max_size=12) | st.binary(max_size=300)
@@ -53,12 +53,12 @@ def fill(kernel: ModuleType, records: list[Record], limit_bytes: int) -> Filled:
 def test_both_kernels_take_the_same_records_and_give_the_same_bytes(
     records: list[Record], limit_bytes: int
 ) -> None:
-    assert fill(_kernel, records, limit_bytes) == fill(_twin_builder, records, limit_bytes)
+    assert fill(_kernel, records, limit_bytes) == fill(pure_batch_builder, records, limit_bytes)
 
 
 @given(RECORDS)
 def test_a_grown_batch_has_the_records_of_one_that_was_built_whole(records: list[Record]) -> None:
-    filled = fill(_twin_builder, records, 2**31 - 1)
+    filled = fill(pure_batch_builder, records, 2**31 - 1)
     whole = build_batch(records)
     assert filled.content[HEADER_BYTES:] == whole[HEADER_BYTES:]
     assert filled.content[:HEADER_BYTES] == bytes(HEADER_BYTES)
@@ -77,7 +77,7 @@ def test_only_the_first_record_may_exceed_the_limit(records: list[Record], limit
 
 
 def test_any_bytes_like_value_is_taken() -> None:
-    for kernel in (_kernel, _twin_builder):
+    for kernel in (_kernel, pure_batch_builder):
         builder = kernel.BatchBuilder(1_000)
         assert builder.append(0, bytearray(b"k"), memoryview(b"value")) == 0
         assert b"value" in builder.take()

@@ -14,8 +14,8 @@ from headwater.client.assignors import (
     Assignor,
     GroupMember,
 )
-from headwater.model.ids import TopicPartition
-from headwater.wire.consumer_protocol import (
+from headwater.common.ids import TopicPartition
+from headwater.protocol.consumer_protocol import (
     ConsumerAssignment,
     Subscription,
     named_partitions,

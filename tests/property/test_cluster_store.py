@@ -7,33 +7,33 @@ from pathlib import PurePath
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.cluster.config_changes import incremental_alter_configs
-from headwater.cluster.controller import Controller
-from headwater.cluster.decision import Decision
-from headwater.cluster.image import ClusterImage
-from headwater.cluster.local import LocalStore
-from headwater.cluster.store import Registration
-from headwater.cluster.topic_changes import create_partitions, delete_topics
-from headwater.cluster.topic_creation import create_topics
-from headwater.model.config_terms import ResourceType
-from headwater.model.errors import ErrorCode
-from headwater.model.failures import HeadwaterError
-from headwater.model.ids import NodeId
-from headwater.storage.executor import InlineExecutor
-from headwater.wire.messages.create_partitions import (
+from headwater.common.config_types import ResourceType
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.ids import NodeId
+from headwater.controller.configuration_control import incremental_alter_configs
+from headwater.controller.deferred_event_queue import DeferredEventQueue
+from headwater.controller.topic_changes import create_partitions, delete_topics
+from headwater.controller.topic_creation import create_topics
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.controller_result import ControllerResult
+from headwater.metadata.ports.metadata_store import Registration
+from headwater.metadata_store.standalone.standalone_store import StandaloneStore
+from headwater.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from headwater.wire.messages.create_topics import CreateTopicsRequest
-from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from headwater.wire.messages.incremental_alter_configs import (
+from headwater.protocol.messages.create_topics import CreateTopicsRequest
+from headwater.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headwater.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.sim.cluster_lab import ALL_RIGHTS, CLUSTER_ID, STATIC, dice, topic
-from tests.sim.cruel_disk import CruelDisk, PowerCut
-from tests.sim.held_executor import HeldExecutor
+from headwater.storage.io.executor import InlineExecutor
+from tests.simulation.fakes.held_executor import HeldExecutor
+from tests.simulation.fakes.lossy_disk import LossyDisk, PowerCut
+from tests.simulation.labs.cluster_lab import ALL_RIGHTS, CLUSTER_ID, STATIC, rng, topic
 
 DATA = PurePath("/data")
 
@@ -48,24 +48,30 @@ REQUESTS = st.lists(
 )
 
 
-def decide(request: Request) -> Callable[[ClusterImage], Decision[tuple[ErrorCode, ...]]]:
+def decide(request: Request) -> Callable[[ClusterImage], ControllerResult[tuple[ErrorCode, ...]]]:
     """A request as a decision whose answer is just its error codes."""
     verb, name, number = request
 
-    def decided(image: ClusterImage) -> Decision[tuple[ErrorCode, ...]]:
+    def decided(image: ClusterImage) -> ControllerResult[tuple[ErrorCode, ...]]:
         match verb:
             case "create":
                 create = CreateTopicsRequest(topics=(topic(name, number, 1),))
-                made = create_topics(image, create, STATIC, dice(number))
-                return Decision(made.facts, tuple(each.error_code for each in made.answer))
+                made = create_topics(image, create, STATIC, rng(number))
+                return ControllerResult(
+                    made.changes, tuple(each.error_code for each in made.answer)
+                )
             case "delete":
                 delete = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),))
                 gone = delete_topics(image, delete, ALL_RIGHTS)
-                return Decision(gone.facts, tuple(each.error_code for each in gone.answer))
+                return ControllerResult(
+                    gone.changes, tuple(each.error_code for each in gone.answer)
+                )
             case "grow":
                 asked = CreatePartitionsTopic(name=name, count=number, assignments=None)
-                grown = create_partitions(image, CreatePartitionsRequest(topics=(asked,)), dice())
-                return Decision(grown.facts, tuple(each.error_code for each in grown.answer))
+                grown = create_partitions(image, CreatePartitionsRequest(topics=(asked,)), rng())
+                return ControllerResult(
+                    grown.changes, tuple(each.error_code for each in grown.answer)
+                )
             case _:
                 config = AlterableConfig(name="retention.ms", value=str(number - 2))
                 resource = AlterConfigsResource(
@@ -73,7 +79,9 @@ def decide(request: Request) -> Callable[[ClusterImage], Decision[tuple[ErrorCod
                 )
                 alter = IncrementalAlterConfigsRequest(resources=(resource,))
                 altered = incremental_alter_configs(image, alter, STATIC)
-                return Decision(altered.facts, tuple(each.error_code for each in altered.answer))
+                return ControllerResult(
+                    altered.changes, tuple(each.error_code for each in altered.answer)
+                )
 
     return decided
 
@@ -117,10 +125,10 @@ def modelled(image: ClusterImage) -> Model:
 class Life:
     """One run of a lone broker on a disk, from its start to its end or to a power cut."""
 
-    def __init__(self, disk: CruelDisk, executor: HeldExecutor | InlineExecutor) -> None:
+    def __init__(self, disk: LossyDisk, executor: HeldExecutor | InlineExecutor) -> None:
         self.executor = executor
         # Compaction at every chance, so that cuts fall into it too.
-        self.store = LocalStore.open(
+        self.store = StandaloneStore.open(
             disk,
             executor,
             DATA,
@@ -143,7 +151,7 @@ class Life:
             self.executor.finish()
 
     def _began(self, image: ClusterImage) -> None:
-        self.controller = Controller(self.store, image, lambda _image, _facts: None)
+        self.controller = DeferredEventQueue(self.store, image, lambda _image, _changes: None)
 
     def _answered(self, codes: tuple[ErrorCode, ...]) -> None:
         self.codes += codes
@@ -152,8 +160,8 @@ class Life:
         raise AssertionError(f"nothing fails on a sound disk: {error}")
 
 
-def fresh_disk(seed: int) -> CruelDisk:
-    disk = CruelDisk(random.Random(seed))
+def fresh_disk(seed: int) -> LossyDisk:
+    disk = LossyDisk(random.Random(seed))
     disk.make_directory(DATA)
     disk.sync_directory(PurePath("/"))
     return disk

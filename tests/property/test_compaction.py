@@ -6,20 +6,20 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.records.control import ControlType
-from headwater.records.header import Codec
-from headwater.storage.compaction.cleaning import clean
-from headwater.storage.compaction.job import CleaningJob, CleaningResult
-from headwater.storage.compaction.swap import apply, finish_interrupted
-from headwater.storage.disk import read_whole
-from tests.sim.cruel_disk import CruelDisk
-from tests.sim.sketch_log import (
+from headwater.records.batch_header import Codec
+from headwater.records.control_batches import ControlType
+from headwater.storage.cleaner.cleaner import clean
+from headwater.storage.cleaner.cleaning_job import CleaningJob, CleaningResult
+from headwater.storage.cleaner.segment_swap import apply, finish_interrupted
+from headwater.storage.io.disk import read_whole
+from tests.simulation.fakes.lossy_disk import LossyDisk
+from tests.simulation.fakes.simple_log import (
     FOLDER,
     OFFSET_ENTRY,
     TIME_ENTRY,
     Batch,
     Pair,
-    SketchLog,
+    SimpleLog,
     pairs,
     read_aborted,
     read_committed,
@@ -65,7 +65,7 @@ rounds = st.lists(
 class Model:
     """What the log must still hold, kept without any code of the compaction."""
 
-    log: SketchLog
+    log: SimpleLog
     now_ms: int = 10_000
     aborted: set[int] = field(default_factory=set)
     horizons: dict[int, int] = field(default_factory=dict)
@@ -168,7 +168,7 @@ def check_markers(before: list[Batch], after: list[Batch]) -> None:
             assert ends_of[base] in markers
 
 
-def check_indexes(log: SketchLog, base: int, job: CleaningJob) -> None:
+def check_indexes(log: SimpleLog, base: int, job: CleaningJob) -> None:
     """Entries as one append after the other would have written them."""
     offset_entries = []
     time_entries: list[tuple[int, int]] = []
@@ -255,7 +255,7 @@ def test_every_round_leaves_exactly_the_newest_committed_values(
     todo: list[tuple[list[Action], Action]],
 ) -> None:
     """CP-3, CP-4, CP-5, CP-6, IDP-12: on any log, with any size of map, buffer and segment."""
-    model = Model(SketchLog(CruelDisk(random.Random(1))))
+    model = Model(SimpleLog(LossyDisk(random.Random(1))))
     for actions, cleaning in todo:
         for action in actions:
             act(model, action)

@@ -8,53 +8,52 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.cluster.decision import Decision
-from headwater.cluster.facts import (
-    Fact,
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId, TopicId, TopicPartition
+from headwater.controller.leader_election import PREFERRED, UNCLEAN, elect_leaders
+from headwater.controller.partition_reassignment import alter_reassignments
+from headwater.controller.partition_states import PARTITION_MOVES, PartitionState, partition_state
+from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState, replica_state
+from headwater.controller.topic_changes import create_partitions, delete_topics
+from headwater.controller.topic_creation import create_topics
+from headwater.metadata.changes import (
+    MetadataChange,
     PartitionChanged,
     PartitionDropped,
     TopicCreated,
     TopicDeleted,
     TopicKnown,
 )
-from headwater.cluster.image import NO_LEADER, ClusterImage, Partition, Topic
-from headwater.cluster.leadership import PREFERRED, UNCLEAN, elect_leaders
-from headwater.cluster.reassignment import alter_reassignments
-from headwater.cluster.states import (
-    PARTITION_MOVES,
-    REPLICA_MOVES,
-    PartitionState,
-    ReplicaState,
-    partition_state,
-    replica_state,
+from headwater.metadata.cluster_image import (
+    NO_LEADER,
+    ClusterImage,
+    PartitionRegistration,
+    TopicImage,
 )
-from headwater.cluster.topic_changes import create_partitions, delete_topics
-from headwater.cluster.topic_creation import create_topics
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import NodeId, TopicId, TopicPartition
-from headwater.wire.messages.alter_partition_reassignments import (
+from headwater.metadata.controller_result import ControllerResult
+from headwater.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from headwater.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from headwater.wire.messages.create_partitions import (
+from headwater.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from headwater.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from headwater.wire.messages.create_topics import CreateTopicsRequest
-from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from headwater.wire.messages.elect_leaders import ElectLeadersRequest
-from tests.sim.cluster_lab import ALL_RIGHTS, STATIC, dice, topic
-from tests.sim.controller_world import ControllerWorld, Node
-from tests.sim.virtual_time import CALM, Weather
+from headwater.protocol.messages.create_topics import CreateTopicsRequest
+from headwater.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headwater.protocol.messages.elect_leaders import ElectLeadersRequest
+from tests.simulation.fakes.virtual_time import CALM, Weather
+from tests.simulation.labs.cluster_lab import ALL_RIGHTS, STATIC, rng, topic
+from tests.simulation.worlds.controller_world import ControllerWorld, Node
 
 BROKERS = 5
 NAMES = ("t", "u", "v")
 UNCLEAN_TOPIC = "v"
 STORM = Weather(loss=0.03, delay=0.4)
 
-Decide = Callable[[ClusterImage], Decision[object]]
+Decide = Callable[[ClusterImage], ControllerResult[object]]
 
 
 class Rules:
@@ -62,12 +61,12 @@ class Rules:
 
     def __init__(self) -> None:
         self.leaders: dict[tuple[TopicId, int, int], NodeId] = {}
-        self.changes = 0
+        self.updates = 0
         self.heard: dict[Node, dict[str, TopicId]] = {}
         self.epochs: dict[tuple[Node, TopicId, int], int] = {}
 
     def check(self, before: ClusterImage, after: ClusterImage) -> None:
-        self.changes += 1
+        self.updates += 1
         for now in after.topics.values():
             for number, partition in enumerate(now.partitions):
                 old = before.topic_by_id(now.topic_id)
@@ -79,12 +78,12 @@ class Rules:
         self._check_moves(before, after)
         self._check_admitted(before, after)
 
-    def check_heard(self, node: Node, facts: Sequence[Fact]) -> None:
+    def check_heard(self, node: Node, changes: Sequence[MetadataChange]) -> None:
         """What a broker makes of what it hears: above all, that it deletes nothing that is."""
         truth = node.world.image
         heard = self.heard.setdefault(node, {})
-        for fact in facts:
-            match fact:
+        for change in changes:
+            match change:
                 case TopicCreated(made) | TopicKnown(made):
                     heard[made.name] = made.topic_id
                 case TopicDeleted(name):
@@ -104,7 +103,7 @@ class Rules:
                 case _:
                     pass
 
-    def _check_state(self, now: Topic, number: int, partition: Partition) -> None:
+    def _check_state(self, now: TopicImage, number: int, partition: PartitionRegistration) -> None:
         assert set(partition.isr) <= set(partition.replicas)
         assert partition.isr
         assert len(set(partition.replicas)) == len(partition.replicas)
@@ -113,7 +112,9 @@ class Rules:
         term = (now.topic_id, number, partition.leader_epoch)
         assert self.leaders.setdefault(term, partition.leader) == partition.leader
 
-    def _check_change(self, now: Topic, old: Partition, new: Partition) -> None:
+    def _check_change(
+        self, now: TopicImage, old: PartitionRegistration, new: PartitionRegistration
+    ) -> None:
         assert new.partition_epoch == old.partition_epoch + 1, "the version of one node"
         assert new.leader_epoch >= old.leader_epoch
         if new.leader != old.leader:
@@ -164,13 +165,13 @@ class Chaos:
 
     def __init__(self, seed: int, *, goes_through_bytes: bool = False) -> None:
         self.rules = Rules()
-        self.rng = random.Random(seed + 1)
+        self.rand = random.Random(seed + 1)
         self.world = ControllerWorld(
             seed,
             texts={
                 "leader.imbalance.check.interval.seconds": "20",
                 # Of a short patience, requests arrive that were given up long ago.
-                "controller.socket.timeout.ms": self.rng.choice(["3000", "50"]),
+                "controller.socket.timeout.ms": self.rand.choice(["3000", "50"]),
             },
             checked=self.rules.check,
             heard=self.rules.check_heard,
@@ -183,7 +184,7 @@ class Chaos:
         self.world.run(2_000)
 
     def step(self) -> None:
-        action = self.rng.choice(
+        action = self.rand.choice(
             [
                 self._crash,
                 self._stop,
@@ -206,8 +207,8 @@ class Chaos:
             ]
         )
         action()
-        self.world.time.weather = self.rng.choice([CALM, CALM, STORM])
-        self.world.run(self.rng.choice([0, 1, 5, 20, 100, 3_000, 9_000]))
+        self.world.time.weather = self.rand.choice([CALM, CALM, STORM])
+        self.world.run(self.rand.choice([0, 1, 5, 20, 100, 3_000, 9_000]))
 
     def calm_down(self) -> None:
         """Everything works again, for long enough."""
@@ -234,7 +235,7 @@ class Chaos:
     def _start(self) -> None:
         gone = [each for each in range(BROKERS) if NodeId(each) not in self.world.nodes]
         if gone:
-            self.world.start(self.rng.choice(gone))
+            self.world.start(self.rand.choice(gone))
 
     def _cut_from_store(self) -> None:
         self._some_node().session.cut()
@@ -247,9 +248,9 @@ class Chaos:
         for node in self.world.nodes.values():
             if node.leading is not None:
                 self._create()
-                self.world.run(self.rng.randint(1, 8))
+                self.world.run(self.rand.randint(1, 8))
                 node.session.cut()
-                self.world.run(self.rng.randint(1, 100))
+                self.world.run(self.rand.randint(1, 100))
                 node.session.heal()
                 return
 
@@ -272,40 +273,40 @@ class Chaos:
     # What clients and leaders ask for.
 
     def _create(self) -> None:
-        name = self.rng.choice(NAMES)
+        name = self.rand.choice(NAMES)
         configs: dict[str, str | None] = {}
         if name == UNCLEAN_TOPIC:
             configs["unclean.leader.election.enable"] = "true"
-        asked = topic(name, self.rng.randint(1, 4), self.rng.randint(1, 3), configs=configs)
+        asked = topic(name, self.rand.randint(1, 4), self.rand.randint(1, 3), configs=configs)
         request = CreateTopicsRequest(topics=(asked,))
-        some = dice(self.rng.randrange(2**40))
-        self._submit(partial(create_topics, request=request, static=STATIC, dice=some))
+        some = rng(self.rand.randrange(2**40))
+        self._submit(partial(create_topics, request=request, static=STATIC, rng=some))
 
     def _delete(self) -> None:
-        wish = DeleteTopicState(name=self.rng.choice(NAMES))
+        wish = DeleteTopicState(name=self.rand.choice(NAMES))
         request = DeleteTopicsRequest(topics=(wish,))
         self._submit(partial(delete_topics, request=request, rights=ALL_RIGHTS))
 
     def _grow(self) -> None:
         wish = CreatePartitionsTopic(
-            name=self.rng.choice(NAMES), count=self.rng.randint(1, 6), assignments=None
+            name=self.rand.choice(NAMES), count=self.rand.randint(1, 6), assignments=None
         )
         request = CreatePartitionsRequest(topics=(wish,))
-        self._submit(partial(create_partitions, request=request, dice=dice(1)))
+        self._submit(partial(create_partitions, request=request, rng=rng(1)))
 
     def _reassign(self) -> None:
-        replicas = self.rng.sample(range(BROKERS), self.rng.randint(1, 3))
+        replicas = self.rand.sample(range(BROKERS), self.rand.randint(1, 3))
         wish = ReassignablePartition(
-            partition_index=0, replicas=self.rng.choice([None, tuple(replicas), tuple(replicas)])
+            partition_index=0, replicas=self.rand.choice([None, tuple(replicas), tuple(replicas)])
         )
         request = AlterPartitionReassignmentsRequest(
-            topics=(ReassignableTopic(name=self.rng.choice(NAMES), partitions=(wish,)),)
+            topics=(ReassignableTopic(name=self.rand.choice(NAMES), partitions=(wish,)),)
         )
         self._submit(partial(alter_reassignments, request=request))
 
     def _elect(self) -> None:
         kinds = [PREFERRED, PREFERRED, UNCLEAN]
-        request = ElectLeadersRequest(election_type=self.rng.choice(kinds), topic_partitions=None)
+        request = ElectLeadersRequest(election_type=self.rand.choice(kinds), topic_partitions=None)
         if request.election_type == PREFERRED:
             self._submit(partial(elect_leaders, request=request))
 
@@ -318,11 +319,11 @@ class Chaos:
             for number, partition in enumerate(each.partitions)
             if partition.leader == asker.node_id
         ]
-        for name in self.rng.sample(led, min(len(led), 3)):
+        for name in self.rand.sample(led, min(len(led), 3)):
             partition = asker.reception.image.partition(*name)
             assert partition is not None
             others = [each for each in partition.replicas if each != asker.node_id]
-            chosen = self.rng.sample(others, self.rng.randint(0, len(others)))
+            chosen = self.rand.sample(others, self.rand.randint(0, len(others)))
             self.world.ask_for_isr(name, [asker.node_id, *chosen], asker)
 
     def _submit(self, decide: Decide) -> None:
@@ -333,7 +334,7 @@ class Chaos:
                 )
 
     def _some_node(self) -> Node:
-        return self.rng.choice(list(self.world.nodes.values()))
+        return self.rand.choice(list(self.world.nodes.values()))
 
 
 def check_convergence(world: ControllerWorld) -> None:
@@ -355,7 +356,7 @@ def check_convergence(world: ControllerWorld) -> None:
         }
 
 
-def _as_heard(each: Topic, node: Node) -> Topic:
+def _as_heard(each: TopicImage, node: Node) -> TopicImage:
     """Only those who hold a partition hear who comes and goes."""
     return replace(
         each,
@@ -404,8 +405,8 @@ def test_a_quiet_cluster_writes_nothing() -> None:
     chaos = Chaos(1)
     chaos._create()
     chaos.world.run(1_000)
-    changes = chaos.rules.changes
-    assert changes > 0
+    updates = chaos.rules.updates
+    assert updates > 0
     chaos.world.run(3_600_000)
-    assert chaos.rules.changes == changes
+    assert chaos.rules.updates == updates
     assert ErrorCode.NONE not in chaos.world.nodes[NodeId(0)].trouble.values()

@@ -7,17 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.common.exceptions import UnreadableRecord
+from headwater.common.ids import ProducerId, TopicId
 from headwater.coordinator.records.classic_group_records import (
     GroupMetadataKey,
     GroupMetadataRecord,
     GroupMetadataValue,
     MemberMetadata,
-)
-from headwater.coordinator.records.codec import (
-    GROUP_RECORDS,
-    TRANSACTION_RECORDS,
-    RecordCodec,
-    UnknownRecord,
 )
 from headwater.coordinator.records.consumer_group_records import (
     ClassicMemberMetadata,
@@ -34,14 +30,18 @@ from headwater.coordinator.records.offset_records import (
     OffsetCommitRecord,
     OffsetCommitValue,
 )
+from headwater.coordinator.records.record_serde import (
+    GROUP_RECORDS,
+    TRANSACTION_RECORDS,
+    RecordSerde,
+    UnknownRecord,
+)
 from headwater.coordinator.records.transaction_records import (
     TransactionLogKey,
     TransactionLogRecord,
     TransactionLogValue,
     TransactionPartitions,
 )
-from headwater.model.failures import UnreadableRecord
-from headwater.model.ids import ProducerId, TopicId
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ def test_a_transactions_record_is_read_as_it_was_written(record: TransactionLogR
     value=st.binary(max_size=90),
 )
 def test_any_bytes_are_a_record_or_refused(
-    codec: RecordCodec, record_type: int, version: int, key: bytes, value: bytes
+    codec: RecordSerde, record_type: int, version: int, key: bytes, value: bytes
 ) -> None:
     key = record_type.to_bytes(2, "big") + key
     value = version.to_bytes(2, "big") + value
@@ -189,7 +189,7 @@ def test_any_bytes_are_a_record_or_refused(
     codec=codecs, key=st.none() | st.binary(max_size=20), value=st.none() | st.binary(max_size=20)
 )
 def test_bytes_without_any_sense_are_refused_or_unknown(
-    codec: RecordCodec, key: bytes | None, value: bytes | None
+    codec: RecordSerde, key: bytes | None, value: bytes | None
 ) -> None:
     with suppress(UnreadableRecord):
         codec.decode(key, value)
@@ -205,7 +205,7 @@ def test_a_record_that_was_cut_is_refused(record: OffsetCommitRecord, cut: int) 
 
 @given(codec=codecs, record_type=st.integers(17, 2**15 - 1), value=st.none() | st.binary())
 def test_a_record_of_an_unknown_type_is_named_and_not_refused(
-    codec: RecordCodec, record_type: int, value: bytes | None
+    codec: RecordSerde, record_type: int, value: bytes | None
 ) -> None:
     key = record_type.to_bytes(2, "big") + b"whatever"
     assert codec.decode(key, value) == UnknownRecord(record_type)

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.pipeline.json_reading import read_json
-from headwater.pipeline.json_writing import write_json
+from headwater.spark.formats.json.json_reader import read_json
+from headwater.spark.formats.json.json_writer import write_json
 
 ORDER = pa.struct([("v", pa.int64()), ("name", pa.string())])
 

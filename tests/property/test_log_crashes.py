@@ -9,18 +9,18 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.model.ids import TopicPartition
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.building import build_batch
-from headwater.records.control import ControlType, build_marker
-from headwater.storage.producer_state import AppendOrigin
-from tests.sim.batch_maker import placed
-from tests.sim.batches import Batch
-from tests.sim.cruel_disk import PowerCut
-from tests.sim.log_driver import LogDriver
-from tests.sim.log_lab import records
-from tests.sim.log_model import Restart
-from tests.sim.storage_world import StorageWorld, Tracked
+from headwater.common.ids import TopicPartition
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.batch_building import build_batch
+from headwater.records.control_batches import ControlType, build_marker
+from headwater.storage.producer_state.producer_state_manager import AppendOrigin
+from tests.simulation.fakes.batch_maker import placed
+from tests.simulation.fakes.batches import Batch
+from tests.simulation.fakes.lossy_disk import PowerCut
+from tests.simulation.labs.log_lab import records
+from tests.simulation.worlds.log_driver import LogDriver
+from tests.simulation.worlds.log_model import Restart
+from tests.simulation.worlds.storage_world import StorageWorld, Tracked
 
 PARTITION = TopicPartition("orders", 0)
 # Two batches fill a segment, and every batch gets an index entry.

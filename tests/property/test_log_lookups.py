@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.header import Codec
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.batch_header import Codec
 from headwater.records.record import Record
-from headwater.storage.partition_log import ReadBound
-from headwater.storage.timestamp_lookup import TimedOffset
-from tests.sim.log_lab import START_MS, LogLab
+from headwater.storage.log.timestamp_lookup import TimedOffset
+from headwater.storage.log.unified_log import ReadBound
+from tests.simulation.labs.log_lab import START_MS, LogLab
 
 BATCHES = st.lists(st.lists(st.integers(-1, 9), min_size=1, max_size=5), min_size=1, max_size=30)
 

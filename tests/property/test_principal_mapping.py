@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.failures import InvalidSetting, ProtocolError
-from headwater.security.distinguished_name import subject_of
-from headwater.security.principal_mapping import Rule, mapped, parse_rules
+from headwater.common.exceptions import InvalidSetting, ProtocolError
+from headwater.security.authentication.distinguished_name import subject_of
+from headwater.security.authentication.ssl_principal_mapper import Rule, mapped, parse_rules
 
 SIDES = st.text(alphabet="ab,=$/\\ \n1", max_size=8)
 

@@ -3,11 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.records.building import build_batch
-from headwater.records.header import BatchHeader
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import BatchHeader
 from headwater.records.kernel import producer_headers, scan
 from headwater.records.record import Record
-from headwater.storage.producer_state import ProducerStates
+from headwater.storage.producer_state.producer_state_manager import ProducerStateManager
 
 # 65 shares its slot in the kernel with 1.
 BATCHES = st.lists(
@@ -56,8 +56,8 @@ def test_one_producer_costs_as_little_as_five_batches_however_many_it_wrote() ->
     assert len(producer_headers(batch * 1_000, 0)[0]) == 5
 
 
-def replayed(headers: list[BatchHeader]) -> ProducerStates:
-    states = ProducerStates()
+def replayed(headers: list[BatchHeader]) -> ProducerStateManager:
+    states = ProducerStateManager()
     for header in headers:
         states.record(header, first_offset=header.base_offset, timestamp=header.max_timestamp)
     return states

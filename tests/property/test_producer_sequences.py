@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.client.producer.producer_batch import ProducerBatch
-from headwater.client.producer.producer_identity import ProducerIdentity
-from headwater.client.producer.sequencing import PartitionSequences
-from headwater.records.building import build_batch
+from headwater.client.producer.transactions.partition_sequences import PartitionSequences
+from headwater.client.producer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
+from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
-from tests.sim.mock_cluster import MockPartition
+from tests.simulation.fakes.mock_cluster import MockPartition
 
 IN_FLIGHT = 5
-FIRST = ProducerIdentity(7, 0)
+FIRST = ProducerIdAndEpoch(7, 0)
 FATES = st.sampled_from(["fine"] * 4 + ["request lost", "answer lost", "given up"])
 
 
@@ -38,7 +38,7 @@ class Lab:
 
     waiting: deque[ProducerBatch]
     sequences: PartitionSequences = field(default_factory=PartitionSequences)
-    identity: ProducerIdentity = FIRST
+    identity: ProducerIdAndEpoch = FIRST
     wire: deque[ProducerBatch] = field(default_factory=deque)
     log: MockPartition = field(default_factory=lambda: MockPartition(leader_id=0))
     confirmed: list[ProducerBatch] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Lab:
 
     def heal(self) -> None:
         if self.sequences.has_gap and not self.wire:
-            self.identity = ProducerIdentity(7, self.identity.epoch + 1)
+            self.identity = ProducerIdAndEpoch(7, self.identity.epoch + 1)
             self.sequences.begin(self.identity)
 
 

@@ -11,15 +11,19 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headwater.model.failures import (
+from headwater.common.exceptions import (
     HeadwaterError,
     ProducerEpochRefused,
     SequenceRefused,
     TransactionStateRefused,
 )
-from headwater.records.header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
-from headwater.storage.producer_snapshot import decode, encode
-from headwater.storage.producer_state import AppendOrigin, ProducerEntry, ProducerStates
+from headwater.records.batch_header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
+from headwater.storage.producer_state.producer_snapshot import decode, encode
+from headwater.storage.producer_state.producer_state_manager import (
+    AppendOrigin,
+    ProducerEntry,
+    ProducerStateManager,
+)
 
 PRODUCERS = st.integers(0, 3)
 
@@ -127,7 +131,7 @@ def _epoch(event: Event) -> int:
     return event.header.producer_epoch if isinstance(event, Data) else event.epoch
 
 
-def replay(states: ProducerStates, events: list[Event]) -> None:
+def replay(states: ProducerStateManager, events: list[Event]) -> None:
     for event in events:
         match event:
             case Data():
@@ -152,7 +156,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.states = ProducerStates()
+        self.states = ProducerStateManager()
         self.history = History()
         self.end_offset = 0
         self.high_watermark = 0
@@ -235,7 +239,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
 
     @invariant()
     def it_equals_a_replay_of_the_whole_log(self) -> None:
-        fresh = ProducerStates()
+        fresh = ProducerStateManager()
         replay(fresh, self.history.events)
         assert by_producer(self.states.entries()) == by_producer(fresh.entries())
 

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cluster.config_entities import entity_of, resource_of, sanitized
-from headwater.cluster.zookeeper import paths
-from headwater.security.quotas.client_quotas import ClientQuotas
-from headwater.security.quotas.entities import DEFAULT, QuotaEntity, QuotaKey
-from headwater.security.quotas.rate_quota import Who
-from headwater.security.quotas.rates import SampledRate, TokenBucket, Window
-from headwater.security.quotas.remembered import Remembered
+from headwater.metadata.config_entities import entity_of, resource_of, sanitized
+from headwater.metadata_store.zookeeper import znode_paths
+from headwater.security.quotas.client_quota_manager import ClientQuotaManager
+from headwater.security.quotas.quota_entities import DEFAULT, QuotaEntity, QuotaKey
+from headwater.security.quotas.rate_quota import QuotaClient
+from headwater.security.quotas.recent_clients import RecentClients
+from headwater.security.quotas.sampled_rates import SampledRate, SampleWindow, TokenBucket
 
-WINDOWS = st.builds(Window, st.integers(1, 20), st.integers(1, 5_000))
+WINDOWS = st.builds(SampleWindow, st.integers(1, 20), st.integers(1, 5_000))
 STEPS = st.lists(st.tuples(st.integers(0, 4_000), st.integers(0, 50_000)), max_size=60)
 NAMES = st.text(min_size=1, max_size=12)
 PARTS = NAMES | st.just(DEFAULT)
@@ -25,7 +25,7 @@ ENTITIES = (
 
 @given(WINDOWS, STEPS)
 def test_a_rate_counts_what_the_window_has_and_little_more(
-    window: Window, steps: list[tuple[int, int]]
+    window: SampleWindow, steps: list[tuple[int, int]]
 ) -> None:
     rate, now_ms = SampledRate(window), 0
     recorded: list[tuple[int, int]] = []
@@ -43,13 +43,15 @@ def test_a_rate_counts_what_the_window_has_and_little_more(
 
 def sent_and_passed(steps: list[tuple[int, int]]) -> tuple[int, int]:
     """What a producer with a quota of 1000 bytes a second sends, and in how many milliseconds."""
-    quotas = ClientQuotas(window=Window(11, 1_000), mutation_window=Window(11, 1_000), most=10)
+    quotas = ClientQuotaManager(
+        window=SampleWindow(11, 1_000), mutation_window=SampleWindow(11, 1_000), most=10
+    )
     quotas.set(QuotaEntity(user="alice"), {QuotaKey.PRODUCER_BYTE_RATE: 1_000})
     now_ms = sent = 0
     for pause_ms, amount in steps:
         now_ms += pause_ms
         sent += amount
-        now_ms += quotas.produce.charge(Who("alice", "app"), amount, now_ms)
+        now_ms += quotas.produce.charge(QuotaClient("alice", "app"), amount, now_ms)
     return sent, now_ms
 
 
@@ -73,7 +75,7 @@ def test_whatever_a_producer_does_it_gets_no_more_than_twice_its_quota(
 
 @given(WINDOWS, st.lists(st.tuples(st.integers(0, 9_000), st.integers(1, 500)), max_size=60))
 def test_tokens_are_never_more_than_a_window_full_and_waiting_makes_good(
-    window: Window, steps: list[tuple[int, int]]
+    window: SampleWindow, steps: list[tuple[int, int]]
 ) -> None:
     bucket, now_ms, bound = TokenBucket(window), 0, 7.0
     for pause_ms, amount in steps:
@@ -88,7 +90,7 @@ def test_tokens_are_never_more_than_a_window_full_and_waiting_makes_good(
 
 @given(st.lists(st.tuples(st.integers(0, 2_000), st.integers(0, 20)), max_size=80))
 def test_those_who_are_remembered_are_the_latest_ones(uses: list[tuple[int, int]]) -> None:
-    remembered: Remembered[int, object] = Remembered(object, most=5, idle_ms=3_000)
+    remembered: RecentClients[int, object] = RecentClients(object, most=5, idle_ms=3_000)
     now_ms, last = 0, dict[int, int]()
     for pause_ms, key in uses:
         now_ms += pause_ms
@@ -106,7 +108,7 @@ def test_an_entity_has_one_place_among_the_configs_and_is_read_from_there(
 ) -> None:
     resource = resource_of(entity)
     assert entity_of(resource) == entity
-    assert paths.resource_at(paths.config_entity(resource)) == resource
+    assert znode_paths.resource_at(znode_paths.config_entity(resource)) == resource
 
 
 @given(NAMES)

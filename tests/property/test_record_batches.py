@@ -6,17 +6,17 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.failures import BatchError
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.building import build_batch
+from headwater.common.exceptions import BatchError
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.arrow_columns import decode_batches, encode_columns
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_filter import filter_batch
+from headwater.records.batch_header import Codec, read_header
+from headwater.records.batch_validator import check_client_batch, recompress
 from headwater.records.checksum import write_crc
-from headwater.records.columns import decode_batches, encode_columns
 from headwater.records.compression import compress, decompress
-from headwater.records.filtering import filter_batch
-from headwater.records.header import Codec, read_header
-from headwater.records.reading import read_records
 from headwater.records.record import Record
-from headwater.records.validation import check_client_batch, recompress
+from headwater.records.record_reader import read_records
 
 LIMIT_BYTES = 2**20
 NOW_MS = 1_700_000_000_000

@@ -6,25 +6,25 @@ from pathlib import PurePath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.building import build_batch
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.batch_building import build_batch
 from headwater.records.checksum import write_crc
 from headwater.records.record import Record
-from headwater.storage import segment_files
-from headwater.storage.leader_epochs import LeaderEpochs
-from headwater.storage.open_files import OpenFiles
-from headwater.storage.recovery import RecoveryJudge
-from headwater.storage.segment import Segment
-from headwater.storage.segment_home import SegmentHome
-from tests.sim.cruel_disk import CruelDisk
-from tests.sim.loaded_dice import LoadedDice
+from headwater.storage.io.open_files import OpenFiles
+from headwater.storage.log import segment_files
+from headwater.storage.log.leader_epoch_checkpoint import LeaderEpochFileCache
+from headwater.storage.log.recovery import RecoveryChecker
+from headwater.storage.log.segment import LogSegment
+from headwater.storage.log.segment_factory import SegmentFactory
+from tests.simulation.fakes.lossy_disk import LossyDisk
+from tests.simulation.fakes.seeded_random import SeededRandom
 
 FOLDER = PurePath("/orders-0")
 BASE_OFFSET = 10
 NO_EPOCH_THAT_ANY_BATCH_HAS = -2
 
 
-class OneByOne(RecoveryJudge):
+class OneByOne(RecoveryChecker):
     """Wants to see each batch itself, because it is of another epoch."""
 
     @property
@@ -61,21 +61,21 @@ def contents(draw: st.DrawFn) -> bytes:
 @given(contents(), st.sampled_from([0, 100, 500]))
 def test_runs_and_single_batches_are_judged_alike(content: bytes, interval: int) -> None:
     """RC-1"""
-    assert verdict(content, RecoveryJudge, interval) == verdict(content, OneByOne, interval)
+    assert verdict(content, RecoveryChecker, interval) == verdict(content, OneByOne, interval)
 
 
-def verdict(content: bytes, kind: type[RecoveryJudge], interval: int) -> tuple[object, ...]:
+def verdict(content: bytes, kind: type[RecoveryChecker], interval: int) -> tuple[object, ...]:
     """All that a recovery decides, and all that it writes."""
-    disk = CruelDisk(random.Random(1))
+    disk = LossyDisk(random.Random(1))
     disk.make_directory(FOLDER)
     path = segment_files.path_of(FOLDER, BASE_OFFSET, segment_files.LOG)
     disk.open(path, create=True).write([content], 0)
-    home = SegmentHome(
-        disk=disk, files=OpenFiles(disk, 8), folder=FOLDER, dice=LoadedDice(random.Random(1))
+    home = SegmentFactory(
+        disk=disk, files=OpenFiles(disk, 8), folder=FOLDER, rng=SeededRandom(random.Random(1))
     )
     home.configure(TopicSettings(index_interval_bytes=interval))
-    segment = Segment(home, BASE_OFFSET, size=len(content), created_ms=0)
-    epochs = LeaderEpochs()
+    segment = LogSegment(home, BASE_OFFSET, size=len(content), created_ms=0)
+    epochs = LeaderEpochFileCache()
     judge = kind(epochs, [], BASE_OFFSET)
     refusal = segment.rebuild(judge)
     indexes = [disk.open(each.path).read(10_000, 0) for each in segment.cached_files()[1:]]

@@ -6,24 +6,24 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.failures import InvalidSetting, SaslRefused
-from headwater.security.sasl import scram_messages as messages
-from headwater.security.sasl.jaas import read_jaas
-from headwater.security.sasl.plain import PlainClient, PlainServer, passwords
-from headwater.security.sasl.scram import (
+from headwater.common.exceptions import InvalidSetting, SaslRefused
+from headwater.security.authentication import scram_messages as messages
+from headwater.security.authentication.jaas_config import read_jaas
+from headwater.security.authentication.plain_mechanism import PlainClient, PlainServer, passwords
+from headwater.security.authentication.scram import (
     ScramCredential,
     ScramMechanism,
     credential_of,
     read_credential,
     salted_password,
 )
-from headwater.security.sasl.scram_client import ScramClient
-from headwater.security.sasl.scram_server import ScramServer
-from tests.sim.loaded_dice import LoadedDice
+from headwater.security.authentication.scram_client import ScramClient
+from headwater.security.authentication.scram_server import ScramServer
+from tests.simulation.fakes.seeded_random import SeededRandom
 
 
-def dice(seed: int) -> LoadedDice:
-    return LoadedDice(random.Random(seed))
+def rng(seed: int) -> SeededRandom:
+    return SeededRandom(random.Random(seed))
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
@@ -57,12 +57,12 @@ TOKENS = st.binary(max_size=100) | ALMOST
 def test_only_the_right_password_logs_in(
     mechanism: ScramMechanism, user: str, password: str, wrong: str, seed: int
 ) -> None:
-    salt = dice(seed).bytes(20)
+    salt = rng(seed).bytes(20)
     salted = salted_password(mechanism, password, salt, 4096)
     kept = credential_of(mechanism, salted, salt=salt, iterations=4096)
     for tried in (password, wrong):
-        client = ScramClient(mechanism, user, tried, dice(seed))
-        server = ScramServer(mechanism, {user: kept}.get, dice(seed + 1), secret=b"s")
+        client = ScramClient(mechanism, user, tried, rng(seed))
+        server = ScramServer(mechanism, {user: kept}.get, rng(seed + 1), secret=b"s")
         with suppress(SaslRefused):
             challenge = b""
             while (token := client.respond(challenge)) is not None:
@@ -88,7 +88,7 @@ def test_any_tokens_are_refused_by_name_and_log_nobody_in(
     tokens: list[bytes], mechanism: ScramMechanism
 ) -> None:
     kept = ScramCredential(salt=b"s", stored_key=b"k" * 64, server_key=b"k", iterations=4096)
-    scram = ScramServer(mechanism, lambda _: kept, dice(1), secret=b"s")
+    scram = ScramServer(mechanism, lambda _: kept, rng(1), secret=b"s")
     plain = PlainServer(passwords({"alice": "secret"}))
     for server in (scram, plain):
         for token in tokens:
@@ -99,7 +99,7 @@ def test_any_tokens_are_refused_by_name_and_log_nobody_in(
 
 @given(tokens=st.lists(TOKENS, max_size=3), mechanism=MECHANISMS)
 def test_any_challenges_are_refused_by_name(tokens: list[bytes], mechanism: ScramMechanism) -> None:
-    client = ScramClient(mechanism, "alice", "secret", dice(1))
+    client = ScramClient(mechanism, "alice", "secret", rng(1))
     for token in tokens:
         with suppress(SaslRefused):
             client.respond(token)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.pipeline.connect.seen_files import FolderFile, SeenFiles
+from headwater.connect.seen_files import FolderFile, SeenFiles
 
 # A file comes at a time, or the one with that index goes or gets another time, or all is read on.
 COME, GO, TOUCH, READ = range(4)

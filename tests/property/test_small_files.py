@@ -8,28 +8,24 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from headwater.model.failures import CorruptFile
-from headwater.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from headwater.model.java_properties import format_properties, parse_properties
-from headwater.storage import (
-    checkpoints,
-    leader_epochs,
-    meta_properties,
-    partition_metadata,
-    producer_snapshot,
-)
-from headwater.storage.leader_epochs import EpochEntry, LeaderEpochs
-from headwater.storage.meta_properties import MetaProperties
-from headwater.storage.partition_folders import (
-    FolderKind,
-    PartitionFolder,
+from headwater.common.exceptions import CorruptFile
+from headwater.common.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from headwater.common.settings.java_properties import format_properties, parse_properties
+from headwater.storage.index.transaction_index import AbortedTransaction, TransactionIndex
+from headwater.storage.log import leader_epoch_checkpoint, partition_metadata_file
+from headwater.storage.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochFileCache
+from headwater.storage.log_manager import checkpoints, meta_properties
+from headwater.storage.log_manager.meta_properties import MetaProperties
+from headwater.storage.log_manager.partition_directory_names import (
+    DirectoryKind,
+    PartitionDirectory,
     future_name,
     live_name,
-    parse_folder_name,
+    parse_directory_name,
 )
-from headwater.storage.producer_state import ProducerEntry
-from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex
-from tests.sim.cruel_disk import CruelDisk
+from headwater.storage.producer_state import producer_snapshot
+from headwater.storage.producer_state.producer_state_manager import ProducerEntry
+from tests.simulation.fakes.lossy_disk import LossyDisk
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -55,9 +51,9 @@ ENTRIES = st.builds(
 
 DECODERS: list[Callable[[bytes], object]] = [
     checkpoints.decode_offsets,
-    leader_epochs.decode,
+    leader_epoch_checkpoint.decode,
     meta_properties.decode,
-    partition_metadata.decode,
+    partition_metadata_file.decode,
     producer_snapshot.decode,
 ]
 
@@ -86,14 +82,14 @@ def test_epochs_rise_in_both_columns_and_are_read_as_written(
     assigned: list[tuple[int, int]],
 ) -> None:
     """EP-2"""
-    epochs = LeaderEpochs()
+    epochs = LeaderEpochFileCache()
     for epoch, start_offset in assigned:
         epochs.assign(epoch, start_offset)
         assert epochs.latest == epoch
     entries = epochs.entries()
     for column in zip(*entries, strict=True):
         assert list(column) == sorted(set(column))
-    assert leader_epochs.decode(epochs.encode()).entries() == entries
+    assert leader_epoch_checkpoint.decode(epochs.encode()).entries() == entries
 
 
 @given(
@@ -105,7 +101,7 @@ def test_cutting_epochs_leaves_the_epoch_of_every_offset_between(
     assigned: list[tuple[int, int]], start_offset: int, end_offset: int
 ) -> None:
     """EP-2"""
-    whole, cut = LeaderEpochs(), LeaderEpochs()
+    whole, cut = LeaderEpochFileCache(), LeaderEpochFileCache()
     for epoch, offset in assigned:
         whole.assign(epoch, offset)
         cut.assign(epoch, offset)
@@ -121,7 +117,7 @@ def test_the_end_of_an_epoch_is_the_first_offset_of_a_later_one(
     assigned: list[EpochEntry],
 ) -> None:
     """EP-3, by walking over all offsets"""
-    epochs = LeaderEpochs(assigned)
+    epochs = LeaderEpochFileCache(assigned)
     for asked in range(max(epochs.latest, 0)):
         found = epochs.end_offset_for(asked, log_end_offset=100)
         later = [offset for offset in range(100) if epochs.epoch_for_offset(offset) > asked]
@@ -149,14 +145,16 @@ def test_properties_are_read_as_written(values: dict[str, str]) -> None:
 
 @given(TOPIC_IDS)
 def test_partition_metadata_is_read_as_written(topic_id: TopicId) -> None:
-    assert partition_metadata.decode(partition_metadata.encode(topic_id)) == topic_id
+    assert partition_metadata_file.decode(partition_metadata_file.encode(topic_id)) == topic_id
 
 
 @given(PARTITIONS, st.binary(min_size=16, max_size=16))
 def test_folder_names_are_read_as_written(partition: TopicPartition, unique: bytes) -> None:
-    assert parse_folder_name(live_name(partition)) == PartitionFolder(partition, FolderKind.LIVE)
-    future = parse_folder_name(future_name(partition, unique))
-    assert future == PartitionFolder(partition, FolderKind.FUTURE)
+    assert parse_directory_name(live_name(partition)) == PartitionDirectory(
+        partition, DirectoryKind.LIVE
+    )
+    future = parse_directory_name(future_name(partition, unique))
+    assert future == PartitionDirectory(partition, DirectoryKind.FUTURE)
 
 
 @given(
@@ -169,7 +167,7 @@ def test_an_index_finds_what_a_look_at_every_entry_finds(
 ) -> None:
     """LSO-2"""
     upper_offset = fetch_offset + count
-    disk = CruelDisk(random.Random(0))
+    disk = LossyDisk(random.Random(0))
     disk.make_directory(PurePath("/p"))
     index = TransactionIndex(disk, PurePath("/p/x.txnindex"), base_offset=0)
     last_offset = 0

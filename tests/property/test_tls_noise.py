@@ -5,11 +5,11 @@ import socket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.failures import ConnectionLost
-from headwater.model.password import Password
-from headwater.model.ssl_settings import ListenerSslSettings, SslSettings
-from headwater.net.tls_channel import SCRATCH_BYTES, TlsChannel
-from headwater.net.tls_context import client_context, listener_context
+from headwater.common.exceptions import ConnectionLost
+from headwater.common.settings.password import Password
+from headwater.common.settings.ssl_settings import ListenerSslSettings, SslSettings
+from headwater.network.tls.ssl_context import client_context, listener_context
+from headwater.network.tls.tls_channel import SCRATCH_BYTES, TlsTransportLayer
 from tests.certificates import Authority
 
 AUTHORITY = Authority()
@@ -38,7 +38,7 @@ NOISE = st.one_of(
 @given(st.lists(NOISE, min_size=1, max_size=4))
 def test_noise_instead_of_a_handshake_is_refused_or_waited_on(noise: list[bytes]) -> None:
     ours, theirs = socket.socketpair()
-    channel = TlsChannel(ours, LISTENER, SCRATCH)
+    channel = TlsTransportLayer(ours, LISTENER, SCRATCH)
     try:
         for piece in noise:
             theirs.sendall(piece)
@@ -53,8 +53,8 @@ def test_noise_instead_of_a_handshake_is_refused_or_waited_on(noise: list[bytes]
 @given(st.lists(NOISE, min_size=1, max_size=4))
 def test_noise_after_a_handshake_ends_the_connection_or_is_waited_on(noise: list[bytes]) -> None:
     ours, theirs = socket.socketpair()
-    channel = TlsChannel(ours, LISTENER, SCRATCH)
-    client = TlsChannel(theirs, CLIENT, SCRATCH, server_name="localhost")
+    channel = TlsTransportLayer(ours, LISTENER, SCRATCH)
+    client = TlsTransportLayer(theirs, CLIENT, SCRATCH, server_name="localhost")
     try:
         while not (client.shake() & channel.shake()):
             pass
@@ -74,8 +74,8 @@ def test_noise_after_a_handshake_ends_the_connection_or_is_waited_on(noise: list
 @given(st.lists(st.binary(max_size=40_000), max_size=6), st.integers(1, 5_000))
 def test_whatever_one_end_sends_the_other_receives(pieces: list[bytes], room_bytes: int) -> None:
     ours, theirs = socket.socketpair()
-    channel = TlsChannel(ours, LISTENER, SCRATCH)
-    client = TlsChannel(theirs, CLIENT, SCRATCH, server_name="localhost")
+    channel = TlsTransportLayer(ours, LISTENER, SCRATCH)
+    client = TlsTransportLayer(theirs, CLIENT, SCRATCH, server_name="localhost")
     expected = b"".join(pieces)
     room = memoryview(bytearray(room_bytes))
     try:

@@ -5,8 +5,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.coordinator.topic_patterns.pattern import TopicPattern
-from headwater.model.failures import InvalidPattern
+from headwater.common.exceptions import InvalidPattern
+from headwater.coordinator.topic_regex.topic_pattern import TopicPattern
 
 ATOMS = ["a", "b", "-", r"\.", ".", "[ab]", "[^a]", r"\d", r"\w", r"\W", "[a-c1]", "^", "$", r"\b"]
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.coordinator.records.codec import TRANSACTION_RECORDS
+from headwater.common.ids import NO_PRODUCER, ProducerId, TopicPartition
+from headwater.coordinator.records.record_serde import TRANSACTION_RECORDS
 from headwater.coordinator.records.transaction_records import TransactionLogRecord
-from headwater.coordinator.transactions.transaction_metadata import (
+from headwater.coordinator.transaction.transaction_metadata import (
     TransactionMetadata,
     metadata_of,
 )
-from headwater.coordinator.transactions.transaction_states import MAY_FOLLOW, TransactionState
-from headwater.model.ids import NO_PRODUCER, ProducerId, TopicPartition
+from headwater.coordinator.transaction.transaction_states import MAY_FOLLOW, TransactionState
 
 STATES = TransactionState
 NOW = st.integers(0, 2**40)

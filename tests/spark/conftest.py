@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.pipeline.java import NoJava, find_java
+from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def spark() -> "Iterator[SparkSession]":
         find_java(os.environ)
     except NoJava as reason:
         pytest.skip(str(reason))
-    from headwater.pipeline import session
+    from headwater.spark import session
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
     found = session("local[2,4]")

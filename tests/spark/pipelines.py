@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.client import Admin, ConsumedRecord, Consumer, NewTopic, Producer, TopicPartition
-from headwater.pipeline.connect.in_pipelines import InstalledConnectors
-from headwater.pipeline.jobs.preparing import checked, only_once
-from headwater.pipeline.jobs.running import supervisor_of
-from headwater.pipeline.jobs.sink_life import SinkLife
-from headwater.pipeline.jobs.spec import PipelineSpec, Restarts
-from headwater.pipeline.jobs.supervising import Supervisor
+from headwater.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
+from headwater.connect.pipeline_connectors import InstalledConnectors
+from headwater.pipelines.check.checked_pipeline import checked, only_once
+from headwater.pipelines.run.pipeline_run import supervisor_of
+from headwater.pipelines.run.query_state import SinkQueryState
+from headwater.pipelines.run.supervisor import Supervisor
+from headwater.pipelines.spec.pipeline_spec import PipelineSpec, Restarts
 from headwater.testing import EmbeddedBroker
 from tests.spark.queries import PATIENCE_S, TRIES, is_too_slow
 
@@ -46,7 +46,7 @@ def send(
             )
 
 
-def read(broker: EmbeddedBroker, topic: str) -> list[ConsumedRecord]:
+def read(broker: EmbeddedBroker, topic: str) -> list[ConsumerRecord]:
     """All committed records, partition by partition."""
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers,
@@ -56,7 +56,7 @@ def read(broker: EmbeddedBroker, topic: str) -> list[ConsumedRecord]:
         partitions = [TopicPartition(topic, each) for each in consumer.partitions_for(topic)]
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
-        found: list[ConsumedRecord] = []
+        found: list[ConsumerRecord] = []
         while any(consumer.position(each) < ends[each] for each in partitions):
             found += consumer.poll(1.0)
     return sorted(found, key=lambda each: (each.partition, each.offset))
@@ -64,7 +64,7 @@ def read(broker: EmbeddedBroker, topic: str) -> list[ConsumedRecord]:
 
 def run_once(
     spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
-) -> list[SinkLife]:
+) -> list[SinkQueryState]:
     """A pipeline over all that is there now; again, if Spark would not wait for a process."""
     spec = only_once(_spec(broker, file, checkpoint, Restarts(most=0)))
     for _ in range(TRIES):
@@ -77,14 +77,14 @@ def run_once(
 @contextmanager
 def running(
     spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
-) -> Iterator[Callable[[], list[SinkLife]]]:
+) -> Iterator[Callable[[], list[SinkQueryState]]]:
     """A pipeline that goes on until the end of the block, which stops it and tells how it ended."""
     spec = _spec(broker, file, checkpoint, Restarts(most=TRIES, backoff_ms=1_000))
     supervisor = _supervisor(spark, spec)
     with ThreadPoolExecutor(1) as threads:
         run = threads.submit(supervisor.run)
 
-        def stop() -> list[SinkLife]:
+        def stop() -> list[SinkQueryState]:
             supervisor.ask_to_stop()
             return run.result(PATIENCE_S)
 
@@ -94,7 +94,7 @@ def running(
             supervisor.ask_to_stop()
 
 
-def await_records(broker: EmbeddedBroker, topic: str, count: int) -> list[ConsumedRecord]:
+def await_records(broker: EmbeddedBroker, topic: str, count: int) -> list[ConsumerRecord]:
     until_s = time.monotonic() + PATIENCE_S
     while True:
         found = read(broker, topic)

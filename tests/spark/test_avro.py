@@ -14,8 +14,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from headwater.client import Producer
-from headwater.pipeline import from_avro
-from headwater.pipeline.connect.topics import AvroValues, Running, export_rows, import_rows
+from headwater.connect.import_export import AvroValues, Running, export_rows, import_rows
+from headwater.spark import from_avro
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 from tests.spark.pipelines import make, read, run_once
 from tests.spark.queries import run_to_its_end

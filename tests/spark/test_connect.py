@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.client import Admin, Producer
-from headwater.pipeline.connect.sql import connect
-from headwater.pipeline.connect.topics import Running, export_rows, import_rows
+from headwater.connect.import_export import Running, export_rows, import_rows
+from headwater.connect.postgresql_client import connect
 from headwater.testing import EmbeddedBroker
 from tests import postgresql
 from tests.spark.queries import run_to_its_end

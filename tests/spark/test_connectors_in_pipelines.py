@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.pipeline.jobs.sink_life import SinkState
+from headwater.pipelines.run.query_state import SinkState
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import make, read, run_once
 

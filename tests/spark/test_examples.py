@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.pipeline.jobs.sink_life import SinkLife, SinkState
+from headwater.pipelines.run.query_state import SinkQueryState, SinkState
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import await_records, make, read, run_once, running, send
 
@@ -43,7 +43,7 @@ def values(broker: EmbeddedBroker, topic: str) -> list[dict[str, object]]:
     return sorted(found, key=json.dumps)
 
 
-def all_finished(lives: list[SinkLife]) -> bool:
+def all_finished(lives: list[SinkQueryState]) -> bool:
     assert [each.error for each in lives] == [None] * len(lives)
     return all(each.state is SinkState.FINISHED for each in lives)
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from headwater.client import Admin, Consumer, Producer, TopicPartition
-from headwater.client.consumer.range_reader import RangeReader
-from headwater.pipeline.mirror.mirror import Event, Mirror
-from headwater.pipeline.mirror.mirror_options import mirror_options
-from headwater.pipeline.mirror.spark_tasks import SparkTasks
-from headwater.records.header import Codec
+from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.mirror.mirror import Event, Mirror
+from headwater.mirror.mirror_options import mirror_options
+from headwater.mirror.spark_tasks import SparkTasks
+from headwater.records.batch_header import Codec
 from headwater.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def seen(broker: EmbeddedBroker, topic: str) -> pa.Table:
 
 
 def codecs_of(broker: EmbeddedBroker, topic: str) -> set[Codec]:
-    with RangeReader(bootstrap_servers=broker.bootstrap_servers) as reader:
+    with OffsetRangeReader(bootstrap_servers=broker.bootstrap_servers) as reader:
         place = TopicPartition(topic, 0)
         end = reader.offsets({place: -1})[place].offset
         return {

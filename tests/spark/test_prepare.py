@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 _SESSION = """
-from headwater.pipeline import session
+from headwater.spark import session
 spark = session("local[2]")
 print(spark.conf.get("spark.driver.extraJavaOptions"))
 print(spark.range(1000).selectExpr("sum(id)").collect()[0][0])

@@ -15,13 +15,13 @@ import pytest
 
 from headwater.client import Admin, Consumer, Producer, TopicPartition
 from headwater.client.avro import AvroDeserializer, AvroSerializer
-from headwater.client.registry_settings import registry_part
 from headwater.client.schema_registry import SchemaRegistry
-from headwater.model.java_properties import parse_properties
-from headwater.pipeline.connect.topics import AvroValues, Running, export_rows, import_rows
-from headwater.pipeline.mirror.mirror import Mirror
-from headwater.pipeline.mirror.mirror_options import mirror_options
-from headwater.pipeline.mirror.spark_tasks import SparkTasks
+from headwater.client.serialization.schema_registry_settings import registry_part
+from headwater.common.settings.java_properties import parse_properties
+from headwater.connect.import_export import AvroValues, Running, export_rows, import_rows
+from headwater.mirror.mirror import Mirror
+from headwater.mirror.mirror_options import mirror_options
+from headwater.mirror.spark_tasks import SparkTasks
 from headwater.testing import EmbeddedRegistry
 from tests.secured_broker import SECRET, SecuredBroker, secured_broker
 from tests.spark.pipelines import run_once

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from headwater.pipeline import commit_progress
+from headwater.spark import commit_progress
 from headwater.testing import EmbeddedBroker
 from tests.spark.queries import PATIENCE_S, run_to_its_end
 

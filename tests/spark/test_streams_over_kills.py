@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from headwater.client import Producer
-from headwater.pipeline.jobs.run_files import is_running, report
+from headwater.pipelines.run.run_files import is_running, report
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import make, read
 from tests.spark.stream_reference import (
@@ -120,18 +120,18 @@ class Run:
         return code
 
 
-def random_events(dice: random.Random, count: int) -> dict[int, list[Event]]:
+def random_events(rng: random.Random, count: int) -> dict[int, list[Event]]:
     """Two partitions of events, in no order, and one in twenty far too late."""
     log: dict[int, list[Event]] = {0: [], 1: []}
     for number in range(count):
         now_ms = FIRST_MS + number * 2_000
-        behind_ms = dice.choice([0] * 10 + [30_000] * 6 + [90_000] * 3 + [20 * MINUTE_MS])
+        behind_ms = rng.choice([0] * 10 + [30_000] * 6 + [90_000] * 3 + [20 * MINUTE_MS])
         event = Event(
-            user=dice.choice(USERS),
-            at_ms=max(FIRST_MS, now_ms - dice.randrange(behind_ms + 1)),
-            amount=dice.randrange(1, 100),
+            user=rng.choice(USERS),
+            at_ms=max(FIRST_MS, now_ms - rng.randrange(behind_ms + 1)),
+            amount=rng.randrange(1, 100),
         )
-        log[dice.randrange(2)].append(event)
+        log[rng.randrange(2)].append(event)
     return log
 
 

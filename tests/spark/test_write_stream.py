@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.client import Consumer, Producer, TopicPartition
-from headwater.pipeline import write_stream
-from headwater.pipeline.failures import OptionRefused, RoutesDiffer, WrongColumns
+from headwater.spark import write_stream
+from headwater.spark.exceptions import InvalidOption, UnsafeReplay, WrongColumns
 from headwater.testing import EmbeddedBroker
 from tests.spark.queries import run_to_its_end
 
@@ -105,19 +105,19 @@ def test_a_stream_that_would_not_be_written_once_is_refused_before_it_starts(
         "bootstrap_servers": spark_broker.bootstrap_servers,
         "topic": "refused",
     }
-    with pytest.raises(RoutesDiffer, match="repartition without columns"):
+    with pytest.raises(UnsafeReplay, match="repartition without columns"):
         write_stream(fit.repartition(3), checkpoint=tmp_path, **to)
     # Many columns, of which Spark would leave some out of the plan that it prints.
     wide = fit.select("*", *[functions.lit(n).alias(f"c{n}") for n in range(60)])
-    with pytest.raises(RoutesDiffer, match="a column that is random"):
+    with pytest.raises(UnsafeReplay, match="a column that is random"):
         write_stream(
             wide.repartition(3, functions.rand()).select("key", "value"), checkpoint=tmp_path, **to
         )
     with pytest.raises(WrongColumns, match="there is no column value"):
         write_stream(rows, checkpoint=tmp_path, **to)
-    with pytest.raises(OptionRefused, match="mode must be one of"):
+    with pytest.raises(InvalidOption, match="mode must be one of"):
         write_stream(fit, checkpoint=tmp_path, mode="upsert", **to)
-    with pytest.raises(OptionRefused, match="no stream"):
+    with pytest.raises(InvalidOption, match="no stream"):
         write_stream(spark.range(3), checkpoint=tmp_path, **to)
     assert not spark.streams.active
     assert list(tmp_path.iterdir()) == []

@@ -16,18 +16,19 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-ROOMS = "Rooms stack one way"
-PURE_ROOMS = "model, records and wire touch nothing of the world"
-STORAGE_SHELLS = "Only the shells of storage touch the world"
-GIVEN = "The rest of storage is given its disk and its threads"
-PURE_CLIENTS = "The rules of clients touch nothing of the world"
-PURE_REGISTRY = "The rules of the schema registry touch nothing of the world"
-PURE_CONSOLE = "The pages and rules of the web console touch nothing of the world"
-SOCKETS = "Only net has sockets"
+LAYERS = "Layers go one way"
+PURE = "common, records, schemas and protocol are pure"
+DECIDERS = "metadata, controller, replication and coordinator decide without I/O"
+STORAGE_SHELLS = "Only the shells of storage do I/O"
+GIVEN = "Storage receives its disk and its executor"
+PURE_CLIENTS = "The decisions of clients are pure"
+PURE_REGISTRY = "The decisions of the schema registry are pure"
+PURE_CONSOLE = "The pages and views of the console are pure"
+SOCKETS = "Only network has sockets"
 LIGHT_BROKER = "A broker never loads Arrow, Spark or the terminal"
-ARROW = "In the lower rooms only columns and plain values of records know Arrow"
-SPARK = "Only pipeline knows Spark"
-ZOOKEEPER = "Only cluster.zookeeper knows ZooKeeper"
+ARROW = "In the lower layers only arrow_columns and arrow_values import Arrow"
+SPARK = "Only spark and the layers on it import Spark"
+ZOOKEEPER = "Only metadata_store.zookeeper imports a ZooKeeper client"
 
 
 class Plant(NamedTuple):
@@ -41,51 +42,56 @@ class Plant(NamedTuple):
 
 
 VIOLATIONS = [
-    Plant(ROOMS, {"model.ids": "import headwater.records.header"}),
-    Plant(ROOMS, {"storage.disk": "import headwater.net"}),
-    Plant(ROOMS, {"attic": "shelf = 1"}),
-    Plant(PURE_ROOMS, {"model.ids": "import time"}),
-    Plant(PURE_ROOMS, {"records.header": "from os import path"}),
-    Plant(PURE_ROOMS, {"records.header": "def late() -> None:\n    import random"}),
-    Plant(PURE_ROOMS, {"wire.headers": "import socket"}),
-    Plant(STORAGE_SHELLS, {"storage.disk": "import mmap"}),
-    Plant(STORAGE_SHELLS, {"storage.retention": "import time"}),
-    Plant(STORAGE_SHELLS, {"storage.os_disk": "import subprocess"}),
-    Plant(GIVEN, {"storage.retention": "from headwater.storage.os_disk import OsDisk"}),
-    Plant(PURE_CLIENTS, {"client.producer.sequencing": "import threading"}),
-    Plant(PURE_CLIENTS, {"client.backoff": "import random"}),
-    Plant(PURE_CLIENTS, {"client.consumer.classic_member": "import time"}),
-    Plant(PURE_REGISTRY, {"web.registry.commands": "import time"}),
-    Plant(PURE_REGISTRY, {"web.registry.state": "import headwater.client.aio"}),
-    Plant(PURE_CONSOLE, {"web.console.pages.records": "import starlette.requests"}),
-    Plant(PURE_CONSOLE, {"web.console.record_pages": "import time"}),
+    Plant(LAYERS, {"common.ids": "import headwater.records.batch_header"}),
+    Plant(LAYERS, {"storage.io.disk": "import headwater.network"}),
+    Plant(LAYERS, {"attic": "shelf = 1"}),
+    Plant(PURE, {"schemas.avro.schema": "import os"}),
+    Plant(LAYERS, {"metadata.cluster_image": "import headwater.controller.controller"}),
+    Plant(PURE, {"common.ids": "import time"}),
+    Plant(PURE, {"records.batch_header": "from os import path"}),
+    Plant(PURE, {"records.batch_header": "def late() -> None:\n    import random"}),
+    Plant(PURE, {"protocol.headers": "import socket"}),
+    Plant(DECIDERS, {"metadata.cluster_image": "import time"}),
+    Plant(DECIDERS, {"controller.controller": "import random"}),
+    Plant(DECIDERS, {"replication.partition": "import asyncio"}),
+    Plant(DECIDERS, {"coordinator.group.group": "import threading"}),
+    Plant(STORAGE_SHELLS, {"storage.io.disk": "import mmap"}),
+    Plant(STORAGE_SHELLS, {"storage.log.retention": "import time"}),
+    Plant(STORAGE_SHELLS, {"storage.io.os_disk": "import subprocess"}),
+    Plant(GIVEN, {"storage.log.retention": "from headwater.storage.io.os_disk import OsDisk"}),
+    Plant(PURE_CLIENTS, {"client.producer.transactions.partition_sequences": "import threading"}),
+    Plant(PURE_CLIENTS, {"client.network.exponential_backoff": "import random"}),
+    Plant(PURE_CLIENTS, {"client.consumer.group.classic_member": "import time"}),
+    Plant(PURE_REGISTRY, {"registry.commands": "import time"}),
+    Plant(PURE_REGISTRY, {"registry.registry_state": "import headwater.client.aio"}),
+    Plant(PURE_CONSOLE, {"console.pages.records": "import starlette.requests"}),
+    Plant(PURE_CONSOLE, {"console.views.record_pages": "import time"}),
     Plant(SOCKETS, {"client.consumer": "import socket"}),
-    Plant(SOCKETS, {"broker.node": "import selectors"}),
-    Plant(LIGHT_BROKER, {"broker.node": "import pyarrow.compute"}),
+    Plant(SOCKETS, {"broker.node.node": "import selectors"}),
+    Plant(LIGHT_BROKER, {"broker.node.node": "import pyarrow.compute"}),
     Plant(
         LIGHT_BROKER,
         {
-            "records.columns": "import pyarrow",
-            "storage.keys": "import headwater.records.columns",
+            "records.arrow_columns": "import pyarrow",
+            "storage.keys": "import headwater.records.arrow_columns",
         },
     ),
     Plant(LIGHT_BROKER, {"storage.progress": "import rich.progress"}),
-    Plant(ARROW, {"records.header": "import pyarrow"}),
+    Plant(ARROW, {"records.batch_header": "import pyarrow"}),
     Plant(SPARK, {"cli.main": "import pyspark.sql"}),
-    Plant(ZOOKEEPER, {"broker.node": "from kazoo.client import KazooClient"}),
+    Plant(ZOOKEEPER, {"broker.node.node": "from kazoo.client import KazooClient"}),
 ]
 
 ALLOWED = {
-    "broker.node": "import headwater.net.listener\nimport headwater.storage.os_disk",
-    "cli.main": "import headwater.pipeline.source",
+    "broker.node.node": "import headwater.network.acceptor\nimport headwater.storage.io.os_disk",
+    "cli.main": "import headwater.spark.more",
     "client.batches": "import pyarrow",
-    "cluster.images": "import datetime",
-    "cluster.zookeeper": "import kazoo",
-    "net.listener": "import socket",
-    "pipeline.source": "import pyspark",
-    "records.columns": "import pyarrow",
-    "storage.disk": "from pathlib import PurePath",
-    "storage.os_disk": "import shutil",
+    "metadata_store.zookeeper": "import kazoo",
+    "network.acceptor": "import socket",
+    "spark.more": "import pyspark",
+    "records.arrow_columns": "import pyarrow",
+    "storage.io.disk": "from pathlib import PurePath",
+    "storage.io.os_disk": "import shutil",
 }
 
 

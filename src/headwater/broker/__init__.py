@@ -1,1 +1,4 @@
-"""One handler per API, the dispatch table, and the composition root that builds a node."""
+"""The broker: request dispatch, one handler per API, and the composition root.
+
+Start with `node.node`, which builds a broker, then `requests.dispatch` and `handlers`.
+"""

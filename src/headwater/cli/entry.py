@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def start_broker(arguments: Sequence[str]) -> int:
-    from headwater.broker.process import run_broker
-    from headwater.cli.start import start
+    from headwater.broker.node.broker_process import run_broker
+    from headwater.cli.broker.start import start
 
     return start(arguments, lambda static, ready: run_broker(static, ready=ready))

@@ -9,30 +9,15 @@ from typing import Annotated
 import typer
 
 import headwater
-from headwater.cli import (
-    acls,
-    cluster,
-    cluster_start,
-    configs,
-    connect,
-    console,
-    consume,
-    groups,
-    log_dump,
-    mirror,
-    partitions,
-    perf,
-    pipeline,
-    produce,
-    quotas,
-    records,
-    registry,
-    topics,
-    transactions,
-    users,
-    zookeeper,
-)
+from headwater.cli.broker import cluster, cluster_start, zookeeper
+from headwater.cli.data import consume, perf, produce, records
 from headwater.cli.entry import start_broker
+from headwater.cli.groups import groups, transactions
+from headwater.cli.log import log_dump
+from headwater.cli.security import acls, quotas, users
+from headwater.cli.spark import connect, mirror, pipeline
+from headwater.cli.topics import configs, partitions, topics
+from headwater.cli.web import console, registry
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,7 +26,8 @@ app = typer.Typer(
 )
 
 
-# Its arguments are read elsewhere, see `headwater.cli.start`; here it is listed and passed on.
+# Its arguments are read elsewhere, see `headwater.cli.broker.start`; here it is listed and passed
+# on.
 @app.command(
     "start",
     add_help_option=False,

@@ -73,7 +73,7 @@ V = TypeVar("V")
 def failing_clearly() -> Iterator[None]:
     """Errors of clients as one line each."""
     from headwater.client.errors import SomeFailed
-    from headwater.model.failures import HeadwaterError, InvalidSetting
+    from headwater.common.exceptions import HeadwaterError, InvalidSetting
 
     try:
         yield
@@ -105,7 +105,7 @@ def failing_clearly() -> Iterator[None]:
 
 def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
     """What a client of this command begins with. What the file says of brokers gives way."""
-    from headwater.client.registry_settings import is_registrys
+    from headwater.client.serialization.schema_registry_settings import is_registrys
 
     said = settings_in(command_config)
     found = {name: value for name, value in said.items() if not is_registrys(name)}
@@ -114,14 +114,14 @@ def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, ob
 
 def registry_settings(command_config: Path | None) -> dict[str, str]:
     """What a client of a schema registry begins with."""
-    from headwater.client.registry_settings import registry_part
+    from headwater.client.serialization.schema_registry_settings import registry_part
 
     return registry_part(settings_in(command_config))
 
 
 def settings_in(file: Path | None) -> dict[str, str]:
     """All that a file of settings says; nothing, if there is none."""
-    from headwater.model.java_properties import parse_properties
+    from headwater.common.settings.java_properties import parse_properties
 
     if file is None:
         return {}
@@ -134,7 +134,7 @@ def settings_in(file: Path | None) -> dict[str, str]:
 @contextmanager
 def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Admin"]:
     """An admin client, whose errors are told clearly."""
-    from headwater.client.admin.calls import AdminSettings
+    from headwater.client.admin.admin_calls import AdminSettings
     from headwater.client.settings import useful_settings
 
     # A file that is shared with a producer has settings that are of no use here.
@@ -161,7 +161,7 @@ def expect_broker(bootstrap: str, command_config: Path | None = None) -> None:
 
 def _await_answer(admin: "Admin") -> None:
     from headwater.client.errors import KafkaTimeout, UnsupportedVersion
-    from headwater.client.retrying import said_before
+    from headwater.client.network.retries import said_before
 
     try:
         admin.describe_cluster(timeout=_FIRST_ANSWER_S)

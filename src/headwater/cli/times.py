@@ -18,7 +18,7 @@ def timestamp_ms(text: str) -> int:
 
 def duration_ms(text: str) -> int:
     """A duration of ISO 8601, such as PT6H or P2D."""
-    from headwater.client.consumer.offset_reset import parse_duration
+    from headwater.client.consumer.auto_offset_reset import parse_duration
 
     try:
         return parse_duration(text)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from headwater.client.admin.config_calls import ConfigChange
     from headwater.client.admin.descriptions import Acl, ConfigResource, NewTopic
     from headwater.client.admin.quota_calls import QUOTA_ANY, QUOTA_DEFAULT
-    from headwater.client.admin.user_calls import ScramDeletion, ScramUpsertion
+    from headwater.client.admin.scram_user_calls import ScramDeletion, ScramUpsertion
     from headwater.client.assignors import Assignor
     from headwater.client.consumer.blocking_consumer import Consumer
-    from headwater.client.consumer.offsets import OffsetAndTimestamp
+    from headwater.client.consumer.offset_requests import OffsetAndTimestamp
     from headwater.client.consumer.subscription import RebalanceListener
     from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from headwater.client.parallel.deduplicator import Deduplicator
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from headwater.client.producer.interceptors import ProducerRecord
     from headwater.client.producer.record_future import RecordFuture, RecordMetadata
     from headwater.client.properties_file import read_properties
-    from headwater.model.config_terms import ConfigOperation
-    from headwater.model.ids import TopicPartition
-    from headwater.records.consumed import ConsumedRecord
-    from headwater.security.acls.bindings import PatternType, Permission
-    from headwater.security.authorization import Operation, ResourceKind
-    from headwater.security.quotas.entities import QuotaEntity
+    from headwater.common.config_types import ConfigOperation
+    from headwater.common.ids import TopicPartition
+    from headwater.records.consumer_record import ConsumerRecord
+    from headwater.security.authorization.acl_bindings import PatternType, Permission
+    from headwater.security.authorization.authorizer import Operation, ResourceKind
+    from headwater.security.quotas.quota_entities import QuotaEntity
 
 __all__ = [
     "QUOTA_ANY",
@@ -44,9 +44,9 @@ __all__ = [
     "ConfigChange",
     "ConfigOperation",
     "ConfigResource",
-    "ConsumedRecord",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerRecord",
     "Deduplicator",
     "NewTopic",
     "OffsetAndMetadata",
@@ -73,31 +73,31 @@ _HOMES = {
     "Admin": "headwater.client.admin.blocking_admin",
     "Assignor": "headwater.client.assignors",
     "ConfigChange": "headwater.client.admin.config_calls",
-    "ConfigOperation": "headwater.model.config_terms",
+    "ConfigOperation": "headwater.common.config_types",
     "ConfigResource": "headwater.client.admin.descriptions",
-    "ConsumedRecord": "headwater.records.consumed",
+    "ConsumerRecord": "headwater.records.consumer_record",
     "Consumer": "headwater.client.consumer.blocking_consumer",
     "ConsumerGroupMetadata": "headwater.client.group_metadata",
     "Deduplicator": "headwater.client.parallel.deduplicator",
     "NewTopic": "headwater.client.admin.descriptions",
     "OffsetAndMetadata": "headwater.client.group_metadata",
-    "OffsetAndTimestamp": "headwater.client.consumer.offsets",
-    "Operation": "headwater.security.authorization",
+    "OffsetAndTimestamp": "headwater.client.consumer.offset_requests",
+    "Operation": "headwater.security.authorization.authorizer",
     "ParallelConsumer": "headwater.client.parallel.parallel_consumer",
-    "PatternType": "headwater.security.acls.bindings",
-    "Permission": "headwater.security.acls.bindings",
+    "PatternType": "headwater.security.authorization.acl_bindings",
+    "Permission": "headwater.security.authorization.acl_bindings",
     "Producer": "headwater.client.producer.blocking_producer",
     "ProducerRecord": "headwater.client.producer.interceptors",
     "QUOTA_ANY": "headwater.client.admin.quota_calls",
     "QUOTA_DEFAULT": "headwater.client.admin.quota_calls",
-    "QuotaEntity": "headwater.security.quotas.entities",
+    "QuotaEntity": "headwater.security.quotas.quota_entities",
     "RebalanceListener": "headwater.client.consumer.subscription",
     "RecordFuture": "headwater.client.producer.record_future",
     "RecordMetadata": "headwater.client.producer.record_future",
-    "ScramDeletion": "headwater.client.admin.user_calls",
-    "ScramUpsertion": "headwater.client.admin.user_calls",
-    "ResourceKind": "headwater.security.authorization",
-    "TopicPartition": "headwater.model.ids",
+    "ScramDeletion": "headwater.client.admin.scram_user_calls",
+    "ScramUpsertion": "headwater.client.admin.scram_user_calls",
+    "ResourceKind": "headwater.security.authorization.authorizer",
+    "TopicPartition": "headwater.common.ids",
     "read_properties": "headwater.client.properties_file",
 }
 

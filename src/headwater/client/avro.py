@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headwater.client.errors import SerializationFailed
-from headwater.client.registered_values import (
+from headwater.client.schema_registry import RegisteredSchema, SchemaRegistry
+from headwater.client.serialization.schema_registry_serde import (
     CACHED_MAX,
     PREFIX_BYTES,
     RegisteredDeserializer,
@@ -31,8 +32,7 @@ from headwater.client.registered_values import (
     topic_record_subject,
     topic_subject,
 )
-from headwater.client.schema_registry import RegisteredSchema, SchemaRegistry
-from headwater.model.failures import InvalidSetting
+from headwater.common.exceptions import InvalidSetting
 
 try:
     import fastavro

@@ -11,11 +11,11 @@ an error until its time was over, so who sees one may try again later, but need 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from headwater.client.error_words import meaning
-from headwater.model.errors import ErrorCode
-from headwater.model.failures import HeadwaterError, RequestTimedOut, TlsRefused
-from headwater.model.failures import InvalidSetting as InvalidSetting
-from headwater.model.failures import UnknownSetting as UnknownSetting
+from headwater.client.error_messages import meaning
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError, RequestTimedOut, TlsRefused
+from headwater.common.exceptions import InvalidSetting as InvalidSetting
+from headwater.common.exceptions import UnknownSetting as UnknownSetting
 
 
 class KafkaError(HeadwaterError):

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headwater.client.arguments import place, whole_number
+from headwater.client.argument_checks import place, whole_number
 from headwater.client.errors import InvalidArgument
-from headwater.model.ids import NO_EPOCH, TopicPartition
+from headwater.common.ids import NO_EPOCH, TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):

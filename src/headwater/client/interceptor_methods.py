@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headwater.model.failures import InvalidSetting
+from headwater.common.exceptions import InvalidSetting
 
 
 def interceptors_of(given: object) -> Sequence[object]:

@@ -21,7 +21,12 @@ from typing import Any, Final, Unpack
 from urllib.parse import urljoin
 
 from headwater.client.errors import SerializationFailed
-from headwater.client.registered_values import (
+from headwater.client.schema_registry import (
+    RegisteredSchema,
+    SchemaReference,
+    SchemaRegistry,
+)
+from headwater.client.serialization.schema_registry_serde import (
     CACHED_MAX,
     PREFIX_BYTES,
     RegisteredDeserializer,
@@ -34,12 +39,7 @@ from headwater.client.registered_values import (
     topic_record_subject,
     topic_subject,
 )
-from headwater.client.schema_registry import (
-    RegisteredSchema,
-    SchemaReference,
-    SchemaRegistry,
-)
-from headwater.model.failures import InvalidSetting
+from headwater.common.exceptions import InvalidSetting
 
 __all__ = [
     "JsonDeserializer",

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from headwater.model.failures import InvalidSetting
-from headwater.model.java_properties import parse_properties
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.settings.java_properties import parse_properties
 
 
 def read_properties(path: Path | str) -> dict[str, str]:

@@ -18,10 +18,14 @@ from typing import Any, Final, Self
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from headwater.client.errors import KafkaError, KafkaTimeout
-from headwater.client.registry_settings import URL, RegistrySettings, read_registry_settings
-from headwater.model.failures import InvalidSetting
-from headwater.net.tls_channel import why_no_tls
-from headwater.net.tls_context import client_context
+from headwater.client.serialization.schema_registry_settings import (
+    URL,
+    RegistrySettings,
+    read_registry_settings,
+)
+from headwater.common.exceptions import InvalidSetting
+from headwater.network.tls.ssl_context import client_context
+from headwater.network.tls.tls_channel import why_no_tls
 
 _V1: Final = "application/vnd.schemaregistry.v1+json"
 _ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024

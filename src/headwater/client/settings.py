@@ -16,14 +16,14 @@ from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from headwater.client.unused_settings import UNUSED_SETTINGS
-from headwater.model.failures import InvalidSetting, UnknownSetting
-from headwater.model.oauth_settings import ClientOAuthSettings
-from headwater.model.password import Password
-from headwater.model.security_protocol import SecurityProtocol
-from headwater.model.setting_kinds import (
+from headwater.client.ignored_settings import UNUSED_SETTINGS
+from headwater.common.exceptions import InvalidSetting, UnknownSetting
+from headwater.common.security_protocol import SecurityProtocol
+from headwater.common.settings.oauth_settings import ClientOAuthSettings
+from headwater.common.settings.password import Password
+from headwater.common.settings.setting_types import (
     INT_MAX,
-    SettingKind,
+    SettingType,
     format_value,
     integer,
     long,
@@ -34,13 +34,13 @@ from headwater.model.setting_kinds import (
     text,
     upper_word,
 )
-from headwater.net.tls import ClientTls
+from headwater.network.tls.tls_endpoints import ClientTls
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from headwater.client.token_source import TokenSource
-    from headwater.security.sasl.credentials import Credentials
+    from headwater.client.network.oauth_token_source import TokenSource
+    from headwater.security.authentication.sasl_credentials import Credentials
 
 _KIND: Final = "kind"
 _BEARER: Final = "OAUTHBEARER"
@@ -51,7 +51,7 @@ D = TypeVar("D", bound="DataclassInstance")
 S = TypeVar("S", bound="ClientSettings")
 
 
-def setting(kind: SettingKind[T], default: T) -> T:
+def setting(kind: SettingType[T], default: T) -> T:
     """A field that is read from a text, or from a value that could be written as one."""
     return field(default=default, metadata={_KIND: kind})
 
@@ -164,10 +164,10 @@ def login_of(settings: ClientSettings) -> "Credentials | TokenSource | None":
     if not SecurityProtocol(settings.security_protocol).is_sasl:
         return None
     # Loaded by those who log in: the others start sooner.
-    from headwater.security.sasl.credentials import credentials
+    from headwater.security.authentication.sasl_credentials import credentials
 
     if (settings.sasl_mechanism or settings.sasl_mechanisms) == _BEARER:
-        from headwater.client.token_source import token_source
+        from headwater.client.network.oauth_token_source import token_source
 
         return token_source(settings)
     jaas, password_ = settings.sasl_jaas_config, settings.sasl_password
@@ -214,7 +214,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"{kafka_name(name)} is no setting of this client{hint}"
 
 
-def _checked(name: str, kind: SettingKind[object] | None, value: object) -> object:
+def _checked(name: str, kind: SettingType[object] | None, value: object) -> object:
     if kind is None:
         return value
     if isinstance(value, list | tuple):

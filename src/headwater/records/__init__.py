@@ -1,5 +1,5 @@
-"""Record batches: the bytes that clients send, disks keep and Spark reads.
+"""Record batches of magic 2: header, CRC, compression, validation, Arrow columns.
 
-A batch is a buffer and its parsed 61-byte header. Records inside are opened only by the
-compiled kernel (or its pure twin), a whole batch at a time.
+Start with `batch_header`. Code that touches every record calls `kernel`, which is compiled.
+`batch_validator` is what a leader checks before it appends a client's batch.
 """

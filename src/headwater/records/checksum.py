@@ -8,8 +8,8 @@ import struct
 
 import crc32c
 
-from headwater.model.failures import CorruptBatch
-from headwater.records.header import CRC_END, CRC_START, LENGTH_END, BatchHeader, Buffer
+from headwater.common.exceptions import CorruptBatch
+from headwater.records.batch_header import CRC_END, CRC_START, LENGTH_END, BatchHeader, Buffer
 
 _CRC = struct.Struct(">I")
 

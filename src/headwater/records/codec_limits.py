@@ -6,7 +6,7 @@ an offset. How far a codec can expand its input bounds what such a claim can be.
 
 from typing import Final
 
-from headwater.records.header import Codec
+from headwater.records.batch_header import Codec
 
 MIN_RECORD_BYTES: Final = 7
 """One byte each for length, attributes, both deltas, key, value and header count."""

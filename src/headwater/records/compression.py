@@ -19,8 +19,8 @@ from typing import Final
 
 import cramjam
 
-from headwater.model.failures import CorruptBatch, DecompressionBomb, UnknownCodec
-from headwater.records.header import Buffer, Codec
+from headwater.common.exceptions import CorruptBatch, DecompressionBomb, UnknownCodec
+from headwater.records.batch_header import Buffer, Codec
 from headwater.records.kernel import new_block, new_mapping
 
 SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"

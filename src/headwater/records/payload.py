@@ -1,8 +1,8 @@
 """The records of a batch as plain bytes, unpacked when the batch is compressed."""
 
+from headwater.records.batch_header import CODEC_MASK, HEADER_BYTES, LENGTH_END, BatchHeader, Buffer
 from headwater.records.codec_limits import MAX_UNPACKED_BYTES
 from headwater.records.compression import decompress, decompress_briefly
-from headwater.records.header import CODEC_MASK, HEADER_BYTES, LENGTH_END, BatchHeader, Buffer
 
 DEFAULT_LIMIT_BYTES = MAX_UNPACKED_BYTES
 

@@ -5,7 +5,7 @@ Never on the hot path: a broker does not open batches, and clients and pipelines
 
 from dataclasses import dataclass
 
-from headwater.model.ids import NO_TIMESTAMP
+from headwater.common.ids import NO_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

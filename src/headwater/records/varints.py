@@ -6,8 +6,8 @@ that is longer or larger than its field is damage here, where Java would drop it
 
 from typing import Final
 
-from headwater.model.failures import CorruptBatch
-from headwater.records.header import Buffer
+from headwater.common.exceptions import CorruptBatch
+from headwater.records.batch_header import Buffer
 
 _ONE_BYTE: Final = tuple(bytes((number,)) for number in range(0x80))
 

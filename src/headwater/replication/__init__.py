@@ -1,4 +1,5 @@
-"""One partition across machines: leader and follower rules, ISR, high watermark.
+"""Replicas of this broker's partitions: leaders, followers, ISR, high watermark.
 
-Today every partition has one replica, this broker, which leads it.
+Start with `replica_manager` (all partitions) and `partition` (one of them), then `leader_state`
+and `follower_state`. `replica_fetcher` copies from a leader.
 """

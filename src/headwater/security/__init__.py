@@ -1,4 +1,5 @@
-"""Who you are, what you may do, and how much of it.
+"""Authentication, authorization and quotas, as pure code.
 
-Today everybody is anonymous and may do everything; but everybody is asked.
+Start with `authorization.authorizer` (the check that handlers call), `authentication` for SASL
+mechanisms and certificate principals, `quotas` for rates and limits.
 """

@@ -1,5 +1,5 @@
-"""One machine's logs: segments, indexes, producer state, recovery, retention, compaction.
+"""The logs of one broker: segments, indexes, producer state, recovery, retention, cleaning.
 
-Everything here works against the ports in `disk` and `executor`, so that the shipped code
-runs on a fake disk that loses what was not synced.
+Start with `log.unified_log` (one partition) and `log_manager.log_manager` (all partitions).
+All I/O goes through the ports in `io`, so that the simulator can replace the disk.
 """

@@ -10,7 +10,7 @@ neither should pay for what it does not use.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headwater.model.failures import BrokerDidNotStart
+    from headwater.common.exceptions import BrokerDidNotStart
     from headwater.testing.embedded_broker import EmbeddedBroker
     from headwater.testing.embedded_cluster import EmbeddedCluster
     from headwater.testing.embedded_registry import EmbeddedRegistry
@@ -20,7 +20,7 @@ __all__ = ["BrokerDidNotStart", "EmbeddedBroker", "EmbeddedCluster", "EmbeddedRe
 
 def __getattr__(name: str) -> object:
     if name == "BrokerDidNotStart":
-        from headwater.model.failures import BrokerDidNotStart
+        from headwater.common.exceptions import BrokerDidNotStart
 
         return BrokerDidNotStart
     if name == "EmbeddedBroker":

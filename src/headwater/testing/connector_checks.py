@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pytest
 
-from headwater.pipeline.connect.connector import Part, Position, Sink, Source
-from headwater.pipeline.failures import OptionRefused
+from headwater.connect.connector import Part, Position, Sink, Source
+from headwater.spark.exceptions import InvalidOption
 
 _QUERY = "00000000-0000-0000-0000-000000000001"
 
@@ -176,5 +176,5 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Sequence[object]:
 
 
 def _refuse_unknown_option(connector: Source | Sink) -> None:
-    with pytest.raises(OptionRefused):
+    with pytest.raises(InvalidOption):
         type(connector)({**connector.options.given, "no-such-option": "1"})

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from headwater.model.failures import BrokerDidNotStart
-from headwater.model.setting_kinds import Value, format_value
+from headwater.common.exceptions import BrokerDidNotStart
+from headwater.common.settings.setting_types import Value, format_value
 from headwater.testing.embedded_process import EmbeddedProcess
 
 _READY = re.compile(r"headwater ready on ([^ ,]+)")

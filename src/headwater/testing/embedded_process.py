@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from headwater.model.failures import BrokerDidNotStart
+from headwater.common.exceptions import BrokerDidNotStart
 
 
 class EmbeddedProcess(ABC):

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from headwater.model.failures import BrokerDidNotStart
-from headwater.model.java_properties import format_properties
-from headwater.model.setting_kinds import Value, format_value
+from headwater.common.exceptions import BrokerDidNotStart
+from headwater.common.settings.java_properties import format_properties
+from headwater.common.settings.setting_types import Value, format_value
 from headwater.testing.embedded_process import EmbeddedProcess
 
 _READY = re.compile(r"headwater registry ready on (https?://[^ ]+)")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypedDict
 import pytest
 
 if TYPE_CHECKING:
-    from headwater.model.setting_kinds import Value
+    from headwater.common.settings.setting_types import Value
     from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 
 _MARKER = "kafka_topic"

@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 
-from headwater.records.header import HEADER_BYTES, read_header
-from headwater.records.reading import read_records
+from headwater.records.batch_header import HEADER_BYTES, read_header
+from headwater.records.record_reader import read_records
 
 
 def sent_again(content: bytes) -> set[bytes]:

@@ -72,20 +72,20 @@ class Round:
 
 def rounds(seed: int) -> Iterator[Round]:
     """Without end. Every kind comes once before any comes twice."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     kinds: list[Kind] = []
     while True:
         if not kinds:
             kinds = list(Kind)
-            dice.shuffle(kinds)
-        faults = [_fault(dice, kinds.pop(), BROKERS)]
-        if dice.random() < 0.4:
+            rng.shuffle(kinds)
+        faults = [_fault(rng, kinds.pop(), BROKERS)]
+        if rng.random() < 0.4:
             # Another one of another place, so that they do not get into each other's way.
             others = [each for each in BROKERS if each not in faults[0].victims]
-            beside = dice.choice([each for each in Kind if each not in _alike(faults[0])])
+            beside = rng.choice([each for each in Kind if each not in _alike(faults[0])])
             if others or beside is Kind.CUT:
-                faults.append(_fault(dice, beside, others, delay_s=dice.uniform(0, 2)))
-        calm_s = dice.choice((0.0, 0.5, 2.0, 5.0))
+                faults.append(_fault(rng, beside, others, delay_s=rng.uniform(0, 2)))
+        calm_s = rng.choice((0.0, 0.5, 2.0, 5.0))
         yield Round(tuple(faults), calm_s)
 
 
@@ -95,37 +95,37 @@ def _alike(fault: Fault) -> tuple[Kind, ...]:
 
 
 def _fault(
-    dice: random.Random, kind: Kind, candidates: Sequence[int], *, delay_s: float = 0.0
+    rng: random.Random, kind: Kind, candidates: Sequence[int], *, delay_s: float = 0.0
 ) -> Fault:
-    lasting_s = dice.choice((0.2, 0.6, 1.0, 1.6, 2.5)) * _SESSION_S
+    lasting_s = rng.choice((0.2, 0.6, 1.0, 1.6, 2.5)) * _SESSION_S
     match kind:
         case Kind.CUT:
-            return _cut(dice, lasting_s, delay_s)
+            return _cut(rng, lasting_s, delay_s)
         case Kind.ZOOKEEPER_KILLED | Kind.ZOOKEEPER_RESTART:
             return Fault(kind=kind, lasting_s=lasting_s, delay_s=delay_s)
         case Kind.RESTART:
             # As often as not a rolling one of all that are left.
-            count = dice.choice((1, len(candidates)))
-            lasting_s = dice.choice((0.0, 1.0))
+            count = rng.choice((1, len(candidates)))
+            lasting_s = rng.choice((0.0, 1.0))
         case Kind.KILL:
-            count = dice.choice((1, 1, 1, 2, 3))
+            count = rng.choice((1, 1, 1, 2, 3))
         case Kind.SLEEP:
-            count = dice.choice((1, 1, 2))
-            lasting_s = dice.choice((1.5, 2.5)) * _SESSION_S
+            count = rng.choice((1, 1, 2))
+            lasting_s = rng.choice((1.5, 2.5)) * _SESSION_S
         case Kind.DISK_FULL:
             count = 1
-    victims = tuple(dice.sample(list(candidates), min(count, len(candidates))))
-    room_bytes = dice.choice((0, 3_000, 100_000)) if kind is Kind.DISK_FULL else 0
+    victims = tuple(rng.sample(list(candidates), min(count, len(candidates))))
+    room_bytes = rng.choice((0, 3_000, 100_000)) if kind is Kind.DISK_FULL else 0
     return Fault(
         kind=kind, victims=victims, room_bytes=room_bytes, lasting_s=lasting_s, delay_s=delay_s
     )
 
 
-def _cut(dice: random.Random, lasting_s: float, delay_s: float) -> Fault:
-    one, *others = dice.sample(BROKERS, len(BROKERS))
+def _cut(rng: random.Random, lasting_s: float, delay_s: float) -> Fault:
+    one, *others = rng.sample(BROKERS, len(BROKERS))
     among_brokers = [Ends(one, each) for each in others] + [Ends(each, one) for each in others]
     to_zookeeper = [Ends(one, None)]
-    links = dice.choice(
+    links = rng.choice(
         (
             # A broker that is alone, with or without a session, and one that has no session.
             among_brokers + to_zookeeper,
@@ -143,9 +143,9 @@ def _cut(dice: random.Random, lasting_s: float, delay_s: float) -> Fault:
     return Fault(
         kind=Kind.CUT,
         links=tuple(links),
-        cut=dice.choice((Cut.HOLD, Cut.HOLD, Cut.REFUSE, Cut.HOLD_ANSWERS, Cut.HOLD_REQUESTS)),
-        drops=dice.random() < 0.5,
-        lasting_s=max(lasting_s, dice.choice((0, 1.5 * LAG_MS / 1_000))),
+        cut=rng.choice((Cut.HOLD, Cut.HOLD, Cut.REFUSE, Cut.HOLD_ANSWERS, Cut.HOLD_REQUESTS)),
+        drops=rng.random() < 0.5,
+        lasting_s=max(lasting_s, rng.choice((0, 1.5 * LAG_MS / 1_000))),
         delay_s=delay_s,
     )
 

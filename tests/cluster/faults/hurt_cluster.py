@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from headwater.model.failures import BrokerDidNotStart
-from headwater.model.setting_kinds import Value
-from headwater.net.free_ports import free_ports
+from headwater.common.exceptions import BrokerDidNotStart
+from headwater.common.settings.setting_types import Value
+from headwater.network.free_ports import free_ports
 from headwater.testing.embedded_broker import EmbeddedBroker
-from headwater.testing.embedded_zookeeper import EmbeddedZooKeeper
+from headwater.testing.embedded_cluster import EmbeddedZooKeeper
 from tests.cluster.faults.fault_plan import BROKERS, LAG_MS, SESSION_MS, Fault, Kind
 from tests.cluster.faults.links import HOST, Links
 

@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from headwater.records.building import build_batch
+from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.cluster.faults.epochs import sent_again
 from tests.cluster.faults.fault_plan import BROKERS, Kind, rounds

@@ -1,33 +1,33 @@
 """Log directories, producers, features, telemetry, brokers."""
 
-from headwater.model.ids import NO_TOPIC_ID
-from headwater.records.building import build_batch
-from headwater.wire.messages.alter_replica_log_dirs import (
+from headwater.common.ids import NO_TOPIC_ID
+from headwater.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from headwater.wire.messages.describe_log_dirs import (
+from headwater.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from headwater.wire.messages.describe_producers import (
+from headwater.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     TopicRequest,
 )
-from headwater.wire.messages.get_telemetry_subscriptions import (
+from headwater.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from headwater.wire.messages.init_producer_id import (
+from headwater.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from headwater.wire.messages.produce import ProduceResponse
-from headwater.wire.messages.push_telemetry import PushTelemetryRequest
-from headwater.wire.messages.unregister_broker import UnregisterBrokerRequest
-from headwater.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from headwater.protocol.messages.produce import ProduceResponse
+from headwater.protocol.messages.push_telemetry import PushTelemetryRequest
+from headwater.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from headwater.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from headwater.records.batch_building import build_batch
 from tests.peers.lab import Lab
 from tests.peers.scenarios.produce import BY_NAME, produce
 from tests.peers.transcript import Plain

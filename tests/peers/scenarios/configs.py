@@ -2,29 +2,29 @@
 
 from collections.abc import Iterable
 
-from headwater.model.errors import ErrorCode
-from headwater.wire.messages.alter_configs import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
 )
-from headwater.wire.messages.describe_configs import (
+from headwater.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from headwater.wire.messages.incremental_alter_configs import (
+from headwater.protocol.messages.incremental_alter_configs import (
     AlterableConfig as IncrementalConfig,
 )
-from headwater.wire.messages.incremental_alter_configs import (
+from headwater.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
-from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from headwater.wire.messages.list_config_resources import (
+from headwater.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from headwater.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from headwater.wire.messages.produce import ProduceResponse
+from headwater.protocol.messages.produce import ProduceResponse
 from tests.peers.lab import Lab
 from tests.peers.scenarios.produce import BY_NAME, produce
 from tests.peers.transcript import Plain

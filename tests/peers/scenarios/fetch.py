@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.wire.messages.fetch import (
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
 )
-from headwater.wire.messages.produce import ProduceResponse
+from headwater.protocol.messages.produce import ProduceResponse
 from tests.peers.lab import Lab
 from tests.peers.scenarios.produce import BY_NAME, produce
 

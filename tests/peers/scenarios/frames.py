@@ -2,7 +2,7 @@
 
 import struct
 
-from headwater.wire.messages.metadata import MetadataRequest
+from headwater.protocol.messages.metadata import MetadataRequest
 from tests.peers.lab import Lab
 from tests.peers.raw_client import ConnectionClosed
 

@@ -1,8 +1,8 @@
 """Configs of single groups: who may have which, and what is told of them."""
 
-from headwater.wire.messages.describe_configs import DescribeConfigsResponse
-from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from headwater.wire.messages.list_config_resources import (
+from headwater.protocol.messages.describe_configs import DescribeConfigsResponse
+from headwater.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from headwater.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )

@@ -6,30 +6,30 @@ a coordinator draws are not kept at all.
 
 from dataclasses import dataclass
 
-from headwater.coordinator.groups.consumer_protocol import read_assignment
-from headwater.model.errors import ErrorCode
-from headwater.wire.messages.consumer_group_heartbeat import (
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.group.consumer.classic_member_protocol import read_assignment
+from headwater.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from headwater.wire.messages.join_group import (
+from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from headwater.wire.messages.offset_commit import (
+from headwater.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.peers.lab import Lab
 from tests.peers.scenarios.groups import await_coordinator
-from tests.sim.consumer_group_words import subscription
+from tests.simulation.labs.consumer_group_requests import subscription
 
 PROTOCOL = "range"
 

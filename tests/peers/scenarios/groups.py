@@ -3,39 +3,39 @@
 import re
 from dataclasses import replace
 
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicId
-from headwater.wire.lifting import Message
-from headwater.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from headwater.wire.messages.consumer_group_heartbeat import (
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicId
+from headwater.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from headwater.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from headwater.wire.messages.delete_groups import DeleteGroupsRequest
-from headwater.wire.messages.describe_groups import DescribeGroupsRequest
-from headwater.wire.messages.find_coordinator import (
+from headwater.protocol.messages.delete_groups import DeleteGroupsRequest
+from headwater.protocol.messages.describe_groups import DescribeGroupsRequest
+from headwater.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from headwater.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from headwater.wire.messages.offset_commit import (
+from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from headwater.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from headwater.wire.messages.offset_delete import (
+from headwater.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from headwater.wire.messages.offset_fetch import (
+from headwater.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from headwater.wire.messages.sync_group import SyncGroupRequest
+from headwater.protocol.messages.sync_group import SyncGroupRequest
+from headwater.protocol.older_versions import Message
 from tests.peers.lab import Lab
 
 UNKNOWN_TOPIC = TopicId(b"\x77" * 16)

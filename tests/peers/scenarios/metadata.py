@@ -1,26 +1,26 @@
 """What exists: Metadata, DescribeTopicPartitions, DescribeCluster, ApiVersions, coordinators."""
 
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicId
-from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.wire.messages.create_topics import (
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicId
+from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from headwater.wire.messages.describe_cluster import DescribeClusterRequest
-from headwater.wire.messages.describe_topic_partitions import (
+from headwater.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headwater.protocol.messages.describe_cluster import DescribeClusterRequest
+from headwater.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from headwater.wire.messages.find_coordinator import (
+from headwater.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from headwater.wire.messages.metadata import (
+from headwater.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

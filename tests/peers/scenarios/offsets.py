@@ -1,22 +1,22 @@
 """ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
-from headwater.model.errors import ErrorCode
-from headwater.wire.messages.delete_records import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from headwater.wire.messages.list_offsets import (
+from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from headwater.wire.messages.offset_for_leader_epoch import (
+from headwater.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from headwater.wire.messages.produce import ProduceResponse
+from headwater.protocol.messages.produce import ProduceResponse
 from tests.peers.lab import Lab
 from tests.peers.scenarios.produce import BY_NAME, fetch_all, produce
 

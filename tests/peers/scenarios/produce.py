@@ -4,26 +4,26 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.records.building import build_batch
-from headwater.records.checksum import write_crc
-from headwater.records.compression import compress
-from headwater.records.control import ControlType, build_marker
-from headwater.records.header import HEADER_BYTES, Codec, TimestampType, read_header
-from headwater.records.record import Record
-from headwater.records.sealing import seal_batch
-from headwater.records.varints import write_varint
-from headwater.wire.messages.fetch import (
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,
 )
-from headwater.wire.messages.metadata import MetadataRequest
-from headwater.wire.messages.produce import (
+from headwater.protocol.messages.metadata import MetadataRequest
+from headwater.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import HEADER_BYTES, Codec, TimestampType, read_header
+from headwater.records.batch_sealing import seal_batch
+from headwater.records.checksum import write_crc
+from headwater.records.compression import compress
+from headwater.records.control_batches import ControlType, build_marker
+from headwater.records.record import Record
+from headwater.records.varints import write_varint
 from tests.peers.lab import Lab
 
 BY_NAME = 12

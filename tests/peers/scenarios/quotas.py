@@ -5,9 +5,9 @@ Whatever is set is far above what any scenario needs, and taken away in the end.
 
 from collections.abc import Iterable, Mapping
 
-from headwater.security.quotas.entities import QuotaKey
-from headwater.wire.messages import alter_client_quotas as alter
-from headwater.wire.messages import describe_client_quotas as describe
+from headwater.protocol.messages import alter_client_quotas as alter
+from headwater.protocol.messages import describe_client_quotas as describe
+from headwater.security.quotas.quota_entities import QuotaKey
 from tests.peers.lab import Lab
 
 EXACT, DEFAULT, ANY = 0, 1, 2

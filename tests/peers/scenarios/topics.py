@@ -2,36 +2,36 @@
 
 from collections.abc import Sequence
 
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicId
-from headwater.wire.messages.alter_partition_reassignments import (
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicId
+from headwater.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from headwater.wire.messages.create_partitions import (
+from headwater.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from headwater.wire.messages.create_topics import (
+from headwater.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from headwater.wire.messages.elect_leaders import (
+from headwater.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headwater.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     TopicPartitions,
 )
-from headwater.wire.messages.list_partition_reassignments import (
+from headwater.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from headwater.wire.messages.metadata import (
+from headwater.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

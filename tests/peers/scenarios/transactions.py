@@ -6,56 +6,59 @@ matter of luck.
 
 from dataclasses import dataclass, replace
 
-from headwater.model.errors import ErrorCode
-from headwater.records.building import build_batch
-from headwater.wire.messages.add_offsets_to_txn import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
-from headwater.wire.messages.add_partitions_to_txn import (
+from headwater.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from headwater.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from headwater.wire.messages.describe_transactions import (
+from headwater.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from headwater.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from headwater.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from headwater.wire.messages.find_coordinator import (
+from headwater.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.wire.messages.list_offsets import (
+from headwater.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from headwater.wire.messages.list_transactions import ListTransactionsRequest
-from headwater.wire.messages.offset_fetch import (
+from headwater.protocol.messages.list_transactions import ListTransactionsRequest
+from headwater.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from headwater.wire.messages.produce import (
+from headwater.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from headwater.wire.messages.txn_offset_commit import (
+from headwater.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from headwater.wire.messages.write_txn_markers import (
+from headwater.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from headwater.records.batch_building import build_batch
 from tests.peers.lab import LATEST, Lab
 from tests.peers.scenarios.produce import BY_NAME, fetch_all, produce
 

@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 
-from headwater.client.consumer.range_reader import RangeReader
-from headwater.model.ids import TopicPartition
-from headwater.pipeline.data_source import HeadwaterSource
-from headwater.pipeline.sink_options import SinkOptions
-from headwater.pipeline.writers import TopicStreamWriter, TopicWriter
+from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.common.ids import TopicPartition
+from headwater.spark.data_source import HeadwaterSource
+from headwater.spark.sink.sink_options import SinkOptions
+from headwater.spark.sink.writers import TopicStreamWriter, TopicWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -162,7 +162,7 @@ def _watched(rows: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[p
         return
     topic = options.topic
     assert topic is not None
-    with RangeReader({"bootstrap.servers": options.client["bootstrap.servers"]}) as brokers:
+    with OffsetRangeReader({"bootstrap.servers": options.client["bootstrap.servers"]}) as brokers:
         ends = {
             TopicPartition(topic, number): -1 for number in range(brokers.topics([topic])[topic])
         }

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.pipeline import commit_progress, session
+from headwater.spark import commit_progress, session
 from tests.spark.eos.faults import FaultySource, Victim, faults_in
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.pipeline.java import NoJava, find_java
+from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
 from tests.spark.eos.faults import Fault, Faults, Point, Victim
 from tests.spark.eos.job import Job

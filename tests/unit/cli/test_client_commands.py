@@ -127,13 +127,13 @@ def test_groups_tell_their_lag_and_can_be_sent_elsewhere(shell: Shell, topic: st
 
 
 def test_what_a_broker_logs_is_read_and_changed(shell: Shell) -> None:
-    shell.does("configs", "alter", "headwater.net=WARN", "--loggers", "0")
+    shell.does("configs", "alter", "headwater.network=WARN", "--loggers", "0")
     rows = shell.tells("configs", "describe", "--loggers", "0")
     levels = {row["config"]: row["value"] for row in rows}
-    assert levels["headwater.net"] == "WARN"
+    assert levels["headwater.network"] == "WARN"
     assert "root" in levels
-    shell.does("configs", "alter", "--delete", "headwater.net", "--loggers", "0")
-    failed = shell.run("configs", "alter", "headwater.net=LOUD", "--loggers", "0")
+    shell.does("configs", "alter", "--delete", "headwater.network", "--loggers", "0")
+    failed = shell.run("configs", "alter", "headwater.network=LOUD", "--loggers", "0")
     assert failed.exit_code == 1
     assert "'LOUD' is no level; there are FATAL, ERROR, WARN, INFO, DEBUG, TRACE" in failed.output
 

@@ -12,11 +12,11 @@ import pytest
 
 from headwater.client import Consumer, Producer, TopicPartition
 from headwater.client.errors import KafkaError
-from headwater.model.errors import ErrorCode
-from headwater.wire.api_key import ApiKey
-from tests.sim.error_answers import saying
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.mock_reading import MockReading
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.api_key import ApiKey
+from tests.simulation.fakes.error_responses import saying
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.fakes.mock_fetches import MockReading
 
 PATIENCE_S = 60
 PLACE = TopicPartition("tea", 0)

@@ -19,7 +19,7 @@ from headwater.client.schema_registry import (
     SchemaNotFound,
     SchemaRegistry,
 )
-from headwater.model.failures import InvalidSetting
+from headwater.common.exceptions import InvalidSetting
 
 TEA = json.dumps(
     {

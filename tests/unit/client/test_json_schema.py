@@ -20,7 +20,7 @@ from headwater.client.schema_registry import (
     SchemaReference,
     SchemaRegistry,
 )
-from headwater.model.failures import InvalidSetting
+from headwater.common.exceptions import InvalidSetting
 
 TEA = {
     "title": "Tea",

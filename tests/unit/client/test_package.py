@@ -26,7 +26,7 @@ def test_an_admin_client_is_not_made_to_wait_for_the_others() -> None:
     code = (
         "import sys; from headwater.client import Admin;"
         "heavy = ('pyarrow', 'headwater.client.consumer.blocking_consumer',"
-        " 'headwater.client.producer.blocking_producer', 'headwater.records._kernel');"
+        " 'headwater.client.producer.blocking_producer', 'headwater.records.kernel._kernel');"
         "print([name for name in heavy if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,9 +5,10 @@ from dataclasses import fields
 
 import pytest
 
-from headwater.client.addresses import Address, parse_bootstrap
-from headwater.client.admin.calls import AdminSettings
+from headwater.client.admin.admin_calls import AdminSettings
 from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.ignored_settings import UNUSED_SETTINGS
+from headwater.client.network.bootstrap_addresses import BootstrapAddress, parse_bootstrap
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.client.settings import (
     ClientSettings,
@@ -15,8 +16,7 @@ from headwater.client.settings import (
     read_settings,
     useful_settings,
 )
-from headwater.client.unused_settings import UNUSED_SETTINGS
-from headwater.model.failures import InvalidSetting, UnknownSetting
+from headwater.common.exceptions import InvalidSetting, UnknownSetting
 
 
 def test_a_mapping_and_keywords_say_the_same() -> None:
@@ -99,10 +99,10 @@ def test_somebody_must_be_named_to_begin_with() -> None:
 
 def test_bootstrap_servers_are_addresses_each_once() -> None:
     assert parse_bootstrap(["a:1", "[::1]:2", "PLAINTEXT://a:1"]) == [
-        Address("a", 1),
-        Address("::1", 2),
+        BootstrapAddress("a", 1),
+        BootstrapAddress("::1", 2),
     ]
-    assert str(Address("::1", 2)) == "[::1]:2"
+    assert str(BootstrapAddress("::1", 2)) == "[::1]:2"
 
 
 @pytest.mark.parametrize("server", ["a", "a:b", ":1", "a:0", "a:70000"])

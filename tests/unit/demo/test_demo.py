@@ -26,9 +26,9 @@ def test_only_orders_that_were_paid_in_time_count() -> None:
 
 
 def test_a_day_is_the_same_for_the_same_seed_and_is_sent_whole() -> None:
-    day, dice = play(7, 500)
+    day, rng = play(7, 500)
     assert play(7, 500)[0] == day
-    *parts, closing = day.sendings(10, dice)
+    *parts, closing = day.sendings(10, rng)
     sent = [json.loads(value)["order_id"] for part in parts for _, value in part.orders]
     assert sorted(sent) == list(range(500))
     paid = [json.loads(value)["order_id"] for part in parts for _, value in part.payments]

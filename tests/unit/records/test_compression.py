@@ -6,9 +6,9 @@ import tracemalloc
 import cramjam
 import pytest
 
-from headwater.model.failures import BatchError, CorruptBatch, DecompressionBomb, UnknownCodec
+from headwater.common.exceptions import BatchError, CorruptBatch, DecompressionBomb, UnknownCodec
+from headwater.records.batch_header import Codec
 from headwater.records.compression import SNAPPY_FRAME_HEADER, compress, decompress
-from headwater.records.header import Codec
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 PLAIN = b"".join(b"record %d of many; " % number for number in range(10_000))

@@ -5,13 +5,13 @@ from types import ModuleType
 
 import pytest
 
-from headwater.model.failures import CorruptBatch, UnsupportedMagic
-from headwater.records import _kernel, _twin
-from headwater.records.buffers import BinaryBuffers, RecordsSummary
-from headwater.records.building import build_batch
-from headwater.records.header import HEADER_BYTES, read_header
+from headwater.common.exceptions import CorruptBatch, UnsupportedMagic
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import HEADER_BYTES, read_header
+from headwater.records.kernel import _kernel, pure_kernel
+from headwater.records.kernel.buffers import BinaryBuffers, RecordsSummary
 from headwater.records.record import Record
-from tests.unit.records.test_header import COMMIT_MARKER, ONE_RECORD
+from tests.unit.records.test_batch_header import COMMIT_MARKER, ONE_RECORD
 
 SEED = bytes(range(16))
 MURMUR2 = {
@@ -25,7 +25,7 @@ MURMUR2 = {
 }
 
 
-@pytest.fixture(params=[_kernel, _twin], ids=["compiled", "pure"])
+@pytest.fixture(params=[_kernel, pure_kernel], ids=["compiled", "pure"])
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
     module: ModuleType = request.param
     return module

@@ -5,29 +5,29 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.model.failures import (
+from headwater.common.exceptions import (
     BatchError,
     CorruptBatch,
     DecompressionBomb,
     InvalidRecord,
     InvalidTimestamp,
 )
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.building import build_batch
-from headwater.records.checksum import check_crc
-from headwater.records.codec_limits import MAX_EXPANSION, MAX_UNPACKED_BYTES, max_record_count
-from headwater.records.compression import compress, decompress
-from headwater.records.header import (
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import (
     HEADER_BYTES,
     BatchHeader,
     Codec,
     TimestampType,
     read_header,
 )
-from headwater.records.reading import read_records
+from headwater.records.batch_sealing import seal_batch
+from headwater.records.batch_validator import check_client_batch, corrected
+from headwater.records.checksum import check_crc
+from headwater.records.codec_limits import MAX_EXPANSION, MAX_UNPACKED_BYTES, max_record_count
+from headwater.records.compression import compress, decompress
 from headwater.records.record import Record
-from headwater.records.sealing import seal_batch
-from headwater.records.validation import check_client_batch, corrected
+from headwater.records.record_reader import read_records
 from headwater.records.varints import write_varint
 
 NOW_MS = 1_700_000_000_000

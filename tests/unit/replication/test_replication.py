@@ -1,14 +1,14 @@
 """One partition on several brokers, from a client's write to what the others have of it."""
 
-from headwater.cluster.image import NO_LEADER
-from headwater.coordinator.records.codec import GROUP_RECORDS
-from headwater.coordinator.shard_log import PartitionShardLog
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import NodeId
-from headwater.records.building import build_batch
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId
+from headwater.coordinator.records.record_serde import GROUP_RECORDS
+from headwater.coordinator.runtime.coordinator_log import PartitionCoordinatorLog
+from headwater.metadata.cluster_image import NO_LEADER
+from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
-from headwater.storage.executor import InlineExecutor
-from tests.sim.replica_world import ReplicaWorld, content, outcome
+from headwater.storage.io.executor import InlineExecutor
+from tests.simulation.worlds.replica_world import ReplicaWorld, content, outcome
 
 ONE, TWO, THREE = NodeId(0), NodeId(1), NodeId(2)
 
@@ -210,7 +210,7 @@ def test_a_partition_whose_last_in_sync_replica_died_waits_for_it() -> None:
 def test_what_a_coordinator_writes_is_committed_when_followers_have_it() -> None:
     world = ReplicaWorld()
     world.run(1_000)
-    log = PartitionShardLog(world.leader.hosted, GROUP_RECORDS, InlineExecutor())
+    log = PartitionCoordinatorLog(world.leader.hosted, GROUP_RECORDS, InlineExecutor())
     heard: list[int] = []
     log.watch(lambda: heard.append(log.committed_offset))
     record = Record(key=b"k", value=b"v", timestamp=world.time.now_ms)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.storage.os_disk import OsDisk, OsFile
-from headwater.storage.residency import CachestatResidency, pages_in
+from headwater.storage.io.os_disk import OsDisk, OsFile
+from headwater.storage.io.page_cache_residency import CachestatResidency, pages_in
 
 _PATIENCE = 1000
 

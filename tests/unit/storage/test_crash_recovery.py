@@ -6,15 +6,15 @@ from pathlib import PurePath
 
 import pytest
 
-from headwater.model.failures import CorruptBatch
-from headwater.model.topic_settings import TopicSettings
-from headwater.records.building import build_batch
+from headwater.common.exceptions import CorruptBatch
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.batch_building import build_batch
 from headwater.records.checksum import write_crc
-from headwater.storage.disk import make_directory_durably
-from headwater.storage.segment_files import LOG, TIME_INDEX, path_of
-from tests.sim.cruel_disk import CruelDisk
-from tests.sim.held_executor import HeldExecutor
-from tests.sim.log_lab import FOLDER, START_MS, LogLab, records
+from headwater.storage.io.disk import make_directory_durably
+from headwater.storage.log.segment_files import LOG, TIME_INDEX, path_of
+from tests.simulation.fakes.held_executor import HeldExecutor
+from tests.simulation.fakes.lossy_disk import LossyDisk
+from tests.simulation.labs.log_lab import FOLDER, START_MS, LogLab, records
 
 ONE_SEGMENT = TopicSettings()
 # Room for two batches of the lab's default size, no more.
@@ -33,7 +33,7 @@ def bases(lab: LogLab) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_new_directory_survives_a_power_cut_with_all_that_was_synced_in_it(seed: int) -> None:
-    disk = CruelDisk(random.Random(seed))
+    disk = LossyDisk(random.Random(seed))
     path = PurePath("/var/lib/headwater")
     make_directory_durably(disk, path)
     file = disk.open(path / "meta.properties", create=True)
@@ -156,7 +156,7 @@ def held_lab(seed: int, settings: TopicSettings) -> tuple[LogLab, HeldExecutor]:
 
 def cut_power(lab: LogLab, executor: HeldExecutor) -> None:
     executor.crash()
-    assert isinstance(lab.disk, CruelDisk)
+    assert isinstance(lab.disk, LossyDisk)
     lab.disk.power_cut()
     lab.open(was_clean=False)
 

@@ -5,28 +5,23 @@ from pathlib import PurePath
 
 import pytest
 
-from headwater.model.failures import CorruptFile, WrongLogDirectory
-from headwater.model.ids import TopicId, TopicPartition
-from headwater.storage import (
-    checkpoints,
-    clean_shutdown,
-    leader_epochs,
-    meta_properties,
-    partition_metadata,
-)
-from headwater.storage.clean_shutdown import CleanShutdown
-from headwater.storage.leader_epochs import EpochEntry
-from headwater.storage.meta_properties import MetaProperties
-from headwater.storage.partition_folders import (
-    FolderKind,
-    PartitionFolder,
+from headwater.common.exceptions import CorruptFile, WrongLogDirectory
+from headwater.common.ids import TopicId, TopicPartition
+from headwater.storage.log import leader_epoch_checkpoint, partition_metadata_file
+from headwater.storage.log.leader_epoch_checkpoint import EpochEntry
+from headwater.storage.log_manager import checkpoints, clean_shutdown_file, meta_properties
+from headwater.storage.log_manager.clean_shutdown_file import CleanShutdown
+from headwater.storage.log_manager.meta_properties import MetaProperties
+from headwater.storage.log_manager.partition_directory_names import (
+    DirectoryKind,
+    PartitionDirectory,
     deleted_name,
     future_name,
     live_name,
-    parse_folder_name,
+    parse_directory_name,
     stray_name,
 )
-from tests.sim.cruel_disk import CruelDisk
+from tests.simulation.fakes.lossy_disk import LossyDisk
 
 DIRECTORY = PurePath("/data")
 ORDERS = TopicPartition("orders", 0)
@@ -35,8 +30,8 @@ UUID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 @pytest.fixture
-def disk() -> CruelDisk:
-    disk = CruelDisk(random.Random(1))
+def disk() -> LossyDisk:
+    disk = LossyDisk(random.Random(1))
     disk.make_directory(DIRECTORY)
     disk.sync_directory(DIRECTORY.parent)
     return disk
@@ -53,7 +48,7 @@ def test_an_offset_checkpoint_has_kafkas_lines() -> None:
     assert checkpoints.decode_offsets(content) == offsets
 
 
-def test_an_empty_or_missing_checkpoint_has_no_entries(disk: CruelDisk) -> None:
+def test_an_empty_or_missing_checkpoint_has_no_entries(disk: LossyDisk) -> None:
     """Kafka makes the file before it has anything to write."""
     assert checkpoints.decode_offsets(b"") == {}
     assert checkpoints.decode_offsets(b"0\n0\n") == {}
@@ -88,7 +83,7 @@ def test_a_damaged_checkpoint_is_named(content: bytes) -> None:
         checkpoints.decode_offsets(content)
 
 
-def test_a_saved_checkpoint_survives_a_power_cut(disk: CruelDisk) -> None:
+def test_a_saved_checkpoint_survives_a_power_cut(disk: LossyDisk) -> None:
     path = DIRECTORY / checkpoints.RECOVERY_POINTS
     checkpoints.save_offsets(disk, path, {ORDERS: 1})
     checkpoints.save_offsets(disk, path, {ORDERS: 2})
@@ -96,18 +91,18 @@ def test_a_saved_checkpoint_survives_a_power_cut(disk: CruelDisk) -> None:
     assert checkpoints.load_offsets(disk, path) == {ORDERS: 2}
 
 
-def test_saved_leader_epochs_survive_a_power_cut(disk: CruelDisk) -> None:
-    epochs = leader_epochs.load(disk, DIRECTORY)
+def test_saved_leader_epochs_survive_a_power_cut(disk: LossyDisk) -> None:
+    epochs = leader_epoch_checkpoint.load(disk, DIRECTORY)
     epochs.assign(3, 10)
-    leader_epochs.save(disk, DIRECTORY, epochs)
+    leader_epoch_checkpoint.save(disk, DIRECTORY, epochs)
     assert not epochs.unsaved
     disk.power_cut()
-    loaded = leader_epochs.load(disk, DIRECTORY)
+    loaded = leader_epoch_checkpoint.load(disk, DIRECTORY)
     assert loaded.entries() == [EpochEntry(3, 10)]
     assert not loaded.unsaved
 
 
-def test_version_1_of_meta_properties_is_written_and_read(disk: CruelDisk) -> None:
+def test_version_1_of_meta_properties_is_written_and_read(disk: LossyDisk) -> None:
     """formats 5.5"""
     meta = MetaProperties(node_id=3, cluster_id="q1Sh-9_ISia_zwGINzRvyQ", directory_id=UUID)
     assert meta_properties.encode(meta) == (
@@ -156,17 +151,17 @@ def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
     MetaProperties(node_id=None, cluster_id=None).check(node_id=4, cluster_id="mine")
 
 
-def test_partition_metadata_has_kafkas_two_lines(disk: CruelDisk) -> None:
+def test_partition_metadata_has_kafkas_two_lines(disk: LossyDisk) -> None:
     """formats 5.5"""
     topic_id = TopicId.parse(UUID)
     content = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"
-    assert partition_metadata.encode(topic_id) == content
-    assert partition_metadata.decode(content) == topic_id
-    assert partition_metadata.decode(content[:-1]) == topic_id
-    assert partition_metadata.load(disk, DIRECTORY) is None
-    partition_metadata.write(disk, DIRECTORY, TopicId(bytes(range(16))))
-    partition_metadata.write(disk, DIRECTORY, topic_id)
-    assert partition_metadata.load(disk, DIRECTORY) == topic_id
+    assert partition_metadata_file.encode(topic_id) == content
+    assert partition_metadata_file.decode(content) == topic_id
+    assert partition_metadata_file.decode(content[:-1]) == topic_id
+    assert partition_metadata_file.load(disk, DIRECTORY) is None
+    partition_metadata_file.write(disk, DIRECTORY, TopicId(bytes(range(16))))
+    partition_metadata_file.write(disk, DIRECTORY, topic_id)
+    assert partition_metadata_file.load(disk, DIRECTORY) == topic_id
 
 
 @pytest.mark.parametrize(
@@ -182,16 +177,16 @@ def test_partition_metadata_has_kafkas_two_lines(disk: CruelDisk) -> None:
 )
 def test_a_damaged_partition_metadata_is_named(content: bytes) -> None:
     with pytest.raises(CorruptFile):
-        partition_metadata.decode(content)
+        partition_metadata_file.decode(content)
 
 
-def test_a_clean_stop_leaves_the_brokers_epoch(disk: CruelDisk) -> None:
+def test_a_clean_stop_leaves_the_brokers_epoch(disk: LossyDisk) -> None:
     """RC-1"""
-    assert clean_shutdown.load(disk, DIRECTORY) is None
-    clean_shutdown.save(disk, DIRECTORY, 42)
+    assert clean_shutdown_file.load(disk, DIRECTORY) is None
+    clean_shutdown_file.save(disk, DIRECTORY, 42)
     disk.power_cut()
-    assert clean_shutdown.load(disk, DIRECTORY) == CleanShutdown(42)
-    assert clean_shutdown.encode(42) == b'{"version":0,"brokerEpoch":42}'
+    assert clean_shutdown_file.load(disk, DIRECTORY) == CleanShutdown(42)
+    assert clean_shutdown_file.encode(42) == b'{"version":0,"brokerEpoch":42}'
 
 
 @pytest.mark.parametrize(
@@ -199,33 +194,35 @@ def test_a_clean_stop_leaves_the_brokers_epoch(disk: CruelDisk) -> None:
 )
 def test_an_unreadable_clean_stop_is_still_a_clean_stop(content: bytes) -> None:
     """RC-1: old brokers left the file empty."""
-    assert clean_shutdown.decode(content) == CleanShutdown(None)
+    assert clean_shutdown_file.decode(content) == CleanShutdown(None)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_removed_clean_stop_does_not_come_back_after_a_power_cut(seed: int) -> None:
     """RC-1"""
-    disk = CruelDisk(random.Random(seed))
+    disk = LossyDisk(random.Random(seed))
     disk.make_directory(DIRECTORY)
     disk.sync_directory(DIRECTORY.parent)
-    clean_shutdown.save(disk, DIRECTORY, 42)
-    clean_shutdown.remove(disk, DIRECTORY)
+    clean_shutdown_file.save(disk, DIRECTORY, 42)
+    clean_shutdown_file.remove(disk, DIRECTORY)
     disk.power_cut()
-    assert clean_shutdown.load(disk, DIRECTORY) is None
+    assert clean_shutdown_file.load(disk, DIRECTORY) is None
 
 
 @pytest.mark.parametrize("topic", ["orders", "a-b", "a-0", "x.y", "a-", "b.c-delete", "__x"])
 def test_a_folder_name_is_read_from_its_end(topic: str) -> None:
     """formats 5"""
     partition = TopicPartition(topic, 12)
-    assert parse_folder_name(live_name(partition)) == PartitionFolder(partition, FolderKind.LIVE)
+    assert parse_directory_name(live_name(partition)) == PartitionDirectory(
+        partition, DirectoryKind.LIVE
+    )
     for name, kind in (
-        (deleted_name(partition, UNIQUE), FolderKind.DELETED),
-        (future_name(partition, UNIQUE), FolderKind.FUTURE),
-        (stray_name(partition, UNIQUE), FolderKind.STRAY),
+        (deleted_name(partition, UNIQUE), DirectoryKind.DELETED),
+        (future_name(partition, UNIQUE), DirectoryKind.FUTURE),
+        (stray_name(partition, UNIQUE), DirectoryKind.STRAY),
     ):
         assert name == f"{topic}-12.000102030405060708090a0b0c0d0e0f{kind.value}"
-        assert parse_folder_name(name) == PartitionFolder(partition, kind)
+        assert parse_directory_name(name) == PartitionDirectory(partition, kind)
 
 
 def test_the_topic_of_a_doomed_folder_is_cut_to_255_characters() -> None:
@@ -233,7 +230,7 @@ def test_the_topic_of_a_doomed_folder_is_cut_to_255_characters() -> None:
     longest = TopicPartition("t" * 249, 1234)
     for name in (deleted_name(longest, UNIQUE), stray_name(longest, UNIQUE)):
         assert len(name) == 255
-        found = parse_folder_name(name)
+        found = parse_directory_name(name)
         assert found is not None
         assert found.partition.partition == 1234
 
@@ -255,4 +252,4 @@ def test_the_topic_of_a_doomed_folder_is_cut_to_255_characters() -> None:
     ],
 )
 def test_other_folders_are_told_apart(name: str) -> None:
-    assert parse_folder_name(name) is None
+    assert parse_directory_name(name) is None

@@ -1,1 +1,5 @@
-"""One module per API, each with its `handle`. They are loaded when they are first needed."""
+"""Request handlers, one module per API with `handle` and `refuse`, loaded on first use.
+
+Grouped by purpose; `requests.api_routes` maps API keys to modules.
+`cluster_authorization` and `config_authorization` are shared by several groups.
+"""

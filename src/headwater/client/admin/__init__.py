@@ -1,1 +1,5 @@
-"""The admin client: what exists in a cluster, and how to change it."""
+"""The admin client, blocking and for asyncio.
+
+Start with `aio_admin`; each `..._calls` module has the calls of one area.
+`admin_calls` chooses the broker that a request goes to.
+"""

@@ -11,24 +11,29 @@ host, and to allow.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from headwater.client.admin.calls import Calls, checked, outcome, settle
+from headwater.client.admin.admin_calls import Calls, checked, outcome, settle
 from headwater.client.admin.descriptions import Acl
-from headwater.client.arguments import several
+from headwater.client.argument_checks import several
 from headwater.client.errors import KafkaError
-from headwater.security.acls.bindings import WILDCARD, PatternType, Permission, from_code
-from headwater.security.authorization import Operation, ResourceKind
-from headwater.wire.messages.create_acls import (
+from headwater.protocol.messages.create_acls import (
     AclCreation,
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from headwater.wire.messages.delete_acls import (
+from headwater.protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from headwater.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from headwater.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from headwater.security.authorization.acl_bindings import (
+    WILDCARD,
+    PatternType,
+    Permission,
+    from_code,
+)
+from headwater.security.authorization.authorizer import Operation, ResourceKind
 
 
 class AclCalls(Calls):

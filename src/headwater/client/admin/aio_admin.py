@@ -12,19 +12,19 @@ from types import TracebackType
 from typing import Final, Self
 
 from headwater.client.admin.acl_calls import AclCalls
-from headwater.client.admin.calls import AdminSettings
+from headwater.client.admin.admin_calls import AdminSettings
 from headwater.client.admin.cluster_calls import ClusterCalls
 from headwater.client.admin.config_calls import ConfigCalls
 from headwater.client.admin.group_calls import GroupCalls
 from headwater.client.admin.partition_calls import PartitionCalls
 from headwater.client.admin.quota_calls import QuotaCalls
+from headwater.client.admin.scram_user_calls import UserCalls
 from headwater.client.admin.topic_calls import TopicCalls
 from headwater.client.admin.transaction_calls import TransactionCalls
-from headwater.client.admin.user_calls import UserCalls
-from headwater.client.cluster_client import ClusterClient
 from headwater.client.errors import ClientClosed
+from headwater.client.network.cluster_client import ClusterClient
 from headwater.client.settings import read_settings
-from headwater.net.system import SystemClock, SystemDice
+from headwater.network.system_clock import SystemClock, SystemRandom
 
 # A topic that was asked about once may be gone; who lives long must not ask for it for ever.
 _TOPIC_IDLE_MS: Final = 60_000
@@ -49,7 +49,7 @@ class Admin(
             asyncio.get_running_loop(),
             chosen,
             SystemClock(),
-            SystemDice(),
+            SystemRandom(),
             metadata_max_idle_ms=_TOPIC_IDLE_MS,
         )
         cluster.schedule.allows_creation = False

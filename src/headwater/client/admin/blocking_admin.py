@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from headwater.client.admin import aio_admin
-from headwater.client.admin.calls import AdminSettings
+from headwater.client.admin.admin_calls import AdminSettings
 from headwater.client.errors import ClientClosed
-from headwater.client.loop_thread import LoopThread
+from headwater.client.network.loop_thread import LoopThread
 from headwater.client.settings import read_settings
 
 P = ParamSpec("P")

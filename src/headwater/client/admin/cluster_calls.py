@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headwater import __version__
-from headwater.client.addresses import Address
-from headwater.client.admin.calls import Calls, by_topic, checked, outcome, settle
+from headwater.client.admin.admin_calls import Calls, by_topic, checked, outcome, settle
 from headwater.client.admin.descriptions import (
     ClusterDescription,
     FeatureRange,
@@ -13,25 +12,26 @@ from headwater.client.admin.descriptions import (
     ReplicaInfo,
     ReplicaLogDir,
 )
-from headwater.client.arguments import place, several
-from headwater.client.cluster_metadata import BrokerNode
-from headwater.model.ids import TopicPartition
-from headwater.wire.messages.alter_replica_log_dirs import (
+from headwater.client.argument_checks import place, several
+from headwater.client.network.bootstrap_addresses import BootstrapAddress
+from headwater.client.network.cluster_metadata import BrokerNode
+from headwater.common.ids import TopicPartition
+from headwater.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
-from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.wire.messages.describe_cluster import (
+from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from headwater.wire.messages.describe_log_dirs import (
+from headwater.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from headwater.wire.messages.update_features import (
+from headwater.protocol.messages.update_features import (
     SAFE_DOWNGRADE,
     UPGRADE,
     FeatureUpdateKey,
@@ -54,7 +54,9 @@ class ClusterCalls(Calls):
             controller_id=answer.controller_id,
             brokers=tuple(
                 BrokerNode(
-                    node_id=each.broker_id, address=Address(each.host, each.port), rack=each.rack
+                    node_id=each.broker_id,
+                    address=BootstrapAddress(each.host, each.port),
+                    rack=each.rack,
                 )
                 for each in sorted(answer.brokers, key=lambda one: one.broker_id)
             ),

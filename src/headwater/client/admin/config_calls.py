@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headwater.client.admin.calls import Calls, outcome, settle
-from headwater.client.admin.config_texts import ConfigValue, config_text
+from headwater.client.admin.admin_calls import Calls, outcome, settle
+from headwater.client.admin.config_values import ConfigValue, config_text
 from headwater.client.admin.descriptions import ConfigEntry, ConfigResource
-from headwater.client.arguments import several
+from headwater.client.argument_checks import several
 from headwater.client.errors import KafkaError
-from headwater.model.config_terms import ConfigOperation, ConfigSource, ResourceType
-from headwater.wire.messages.describe_configs import (
+from headwater.common.config_types import ConfigOperation, ConfigSource, ResourceType
+from headwater.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
-from headwater.wire.messages.incremental_alter_configs import (
+from headwater.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headwater.client.admin.config_texts import ConfigValue
-from headwater.client.cluster_metadata import BrokerNode, PartitionView
-from headwater.model.config_terms import ConfigSource, ResourceType
-from headwater.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from headwater.security.acls.bindings import PatternType, Permission, kafka_name
-from headwater.security.authorization import Operation, ResourceKind
+from headwater.client.admin.config_values import ConfigValue
+from headwater.client.network.cluster_metadata import BrokerNode, PartitionView
+from headwater.common.config_types import ConfigSource, ResourceType
+from headwater.common.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from headwater.security.authorization.acl_bindings import PatternType, Permission, kafka_name
+from headwater.security.authorization.authorizer import Operation, ResourceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from headwater.client.admin.calls import (
+from headwater.client.admin.admin_calls import (
     GROUP,
     AdminSettings,
     Calls,
@@ -17,28 +17,28 @@ from headwater.client.admin.descriptions import (
     GroupListing,
     MemberDescription,
 )
-from headwater.client.arguments import place, places, several, whole_number
-from headwater.client.cluster_client import ClusterClient
-from headwater.client.consumer.offsets import OffsetAndTimestamp, Offsets
+from headwater.client.argument_checks import place, places, several, whole_number
+from headwater.client.consumer.offset_requests import OffsetAndTimestamp, OffsetRequests
 from headwater.client.errors import (
     GroupIdNotFound,
     UnsupportedVersion,
     error_for,
 )
 from headwater.client.group_metadata import OffsetAndMetadata, offsets_to_commit
-from headwater.model.errors import ErrorCode
-from headwater.model.failures import ProtocolError
-from headwater.model.ids import TopicPartition
-from headwater.wire.consumer_protocol import PROTOCOL_TYPE, partitions_of, read_assignment
-from headwater.wire.messages import consumer_group_describe, describe_groups
-from headwater.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from headwater.wire.messages.leave_group import (
+from headwater.client.network.cluster_client import ClusterClient
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import ProtocolError
+from headwater.common.ids import TopicPartition
+from headwater.protocol.consumer_protocol import PROTOCOL_TYPE, partitions_of, read_assignment
+from headwater.protocol.messages import consumer_group_describe, describe_groups
+from headwater.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from headwater.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
 )
-from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from headwater.wire.messages.offset_delete import (
+from headwater.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headwater.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
@@ -53,7 +53,7 @@ class GroupCalls(Calls):
 
     def __init__(self, cluster: ClusterClient, settings: AdminSettings) -> None:
         super().__init__(cluster, settings)
-        self._offsets = Offsets(cluster)
+        self._offsets = OffsetRequests(cluster)
 
     async def list_groups(
         self,

@@ -2,29 +2,29 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.client.admin.calls import Calls, by_topic, checked, outcome, settle
+from headwater.client.admin.admin_calls import Calls, by_topic, checked, outcome, settle
 from headwater.client.admin.descriptions import Reassignment
-from headwater.client.arguments import place, places, whole_number
+from headwater.client.argument_checks import place, places, whole_number
 from headwater.client.errors import KafkaError, error_for
-from headwater.model.ids import TopicPartition
-from headwater.wire.messages.alter_partition_reassignments import (
+from headwater.common.ids import TopicPartition
+from headwater.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from headwater.wire.messages.delete_records import (
+from headwater.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from headwater.wire.messages.elect_leaders import (
+from headwater.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     TopicPartitions,
 )
-from headwater.wire.messages.list_partition_reassignments import (
+from headwater.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from headwater.client.admin.calls import Calls, outcome, refusal, settle
+from headwater.client.admin.admin_calls import Calls, outcome, refusal, settle
 from headwater.client.errors import KafkaError
-from headwater.security.quotas.entities import DEFAULT, EntityType, QuotaEntity
-from headwater.wire.messages import alter_client_quotas as alter
-from headwater.wire.messages import describe_client_quotas as describe
+from headwater.protocol.messages import alter_client_quotas as alter
+from headwater.protocol.messages import describe_client_quotas as describe
+from headwater.security.quotas.quota_entities import DEFAULT, EntityType, QuotaEntity
 
 QUOTA_DEFAULT: Final = DEFAULT
 """Instead of a name: everybody who has no quota of his own."""

@@ -2,32 +2,32 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.client.admin.calls import Calls, outcome, settle
-from headwater.client.admin.config_texts import ConfigValue, config_text
+from headwater.client.admin.admin_calls import Calls, outcome, settle
+from headwater.client.admin.config_values import ConfigValue, config_text
 from headwater.client.admin.descriptions import NewTopic, TopicDescription
-from headwater.client.arguments import several, whole_number
-from headwater.client.cluster_metadata import PartitionView
+from headwater.client.argument_checks import several, whole_number
 from headwater.client.errors import InvalidArgument
-from headwater.model.ids import TopicId
-from headwater.wire.messages.create_partitions import (
+from headwater.client.network.cluster_metadata import PartitionView
+from headwater.common.ids import TopicId
+from headwater.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from headwater.wire.messages.create_topics import (
+from headwater.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headwater.wire.messages.delete_topics import (
+from headwater.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from headwater.wire.messages.metadata import (
+from headwater.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

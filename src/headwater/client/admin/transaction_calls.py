@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from headwater.client.admin.calls import (
+from headwater.client.admin.admin_calls import (
     TRANSACTION,
     Calls,
     by_topic,
@@ -17,29 +17,29 @@ from headwater.client.admin.descriptions import (
     TransactionDescription,
     TransactionListing,
 )
-from headwater.client.arguments import place, places, several
+from headwater.client.argument_checks import place, places, several
 from headwater.client.errors import KafkaError
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicPartition
-from headwater.wire.messages.describe_producers import (
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicPartition
+from headwater.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     ProducerState,
     TopicRequest,
 )
-from headwater.wire.messages.describe_transactions import (
+from headwater.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from headwater.wire.messages.init_producer_id import (
+from headwater.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from headwater.wire.messages.list_transactions import (
+from headwater.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from headwater.wire.messages.write_txn_markers import (
+from headwater.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

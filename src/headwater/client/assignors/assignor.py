@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from headwater.model.ids import TopicPartition
+from headwater.common.ids import TopicPartition
 
 Assignment = dict[str, list[TopicPartition]]
 """What each member gets, by its member id. Every member is in it."""

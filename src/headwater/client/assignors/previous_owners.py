@@ -10,17 +10,17 @@ from struct import Struct
 from typing import Final
 
 from headwater.client.assignors.assignor import GroupMember
-from headwater.model.failures import ProtocolError
-from headwater.model.ids import TopicPartition
-from headwater.wire.consumer_protocol import NamedPartitions, named_partitions, partitions_of
-from headwater.wire.layout import Layout, layout_of
-from headwater.wire.shape import many, one, shape
+from headwater.common.exceptions import ProtocolError
+from headwater.common.ids import TopicPartition
+from headwater.protocol.consumer_protocol import NamedPartitions, named_partitions, partitions_of
+from headwater.protocol.schema import many, one, protocol_message
+from headwater.protocol.versioned_codec import VersionedCodec, codec_for
 
 _GENERATION: Final = Struct(">i")
 NO_GENERATION: Final = -1
 
 
-@shape
+@protocol_message
 class StickyUserData:
     """What a member of the eager sticky assignor adds; version 0 has no generation."""
 
@@ -29,7 +29,7 @@ class StickyUserData:
 
 
 def write_sticky_user_data(owned: Sequence[TopicPartition], generation_id: int) -> bytes:
-    layout: Layout[StickyUserData] = layout_of(StickyUserData, 1, flexible=False)
+    layout: VersionedCodec[StickyUserData] = codec_for(StickyUserData, 1, flexible=False)
     data = StickyUserData(previous_assignment=named_partitions(owned), generation=generation_id)
     (part,) = layout.write(data)
     assert isinstance(part, bytearray)
@@ -76,7 +76,7 @@ def _claim(member: GroupMember) -> tuple[Sequence[TopicPartition], int]:
     if len(data) == _GENERATION.size:
         return (), int(_GENERATION.unpack(data)[0])
     for version in (1, 0):
-        layout: Layout[StickyUserData] = layout_of(StickyUserData, version, flexible=False)
+        layout: VersionedCodec[StickyUserData] = codec_for(StickyUserData, version, flexible=False)
         try:
             read = layout.read(memoryview(data))
         except ProtocolError:

@@ -8,7 +8,7 @@ takes what it would take without racks.
 from collections.abc import Iterable, Mapping
 
 from headwater.client.assignors.assignor import GroupMember
-from headwater.model.ids import TopicPartition
+from headwater.common.ids import TopicPartition
 
 Racks = Mapping[TopicPartition, frozenset[str]]
 """Where the replicas of each partition are, as far as brokers say."""

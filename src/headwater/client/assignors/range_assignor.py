@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headwater.client.assignors.assignor import Assignment, Assignor, GroupMember, ranked
 from headwater.client.assignors.racks import Racks, is_near, racks_matter
-from headwater.model.ids import TopicPartition
+from headwater.common.ids import TopicPartition
 
 
 class _Topic:

@@ -1,1 +1,5 @@
-"""The consumer: pure rules of groups, positions and fetches, and the shells that act on them."""
+"""The consumer, blocking and for asyncio.
+
+Start with `consumer_core`, which both share; `fetch` and `group` hold its two halves.
+`subscription_state` tracks positions without I/O.
+"""

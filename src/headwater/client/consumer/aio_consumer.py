@@ -17,17 +17,17 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from headwater.client.arguments import limit_ms, place, places, whole_number
-from headwater.client.consumer.commits import CommitCallback
-from headwater.client.consumer.consumer_core import ConsumerCore
-from headwater.client.consumer.consumer_settings import ConsumerSettings
-from headwater.client.consumer.membership import Change, Rebalance
-from headwater.client.consumer.offset_reset import (
+from headwater.client.argument_checks import limit_ms, place, places, whole_number
+from headwater.client.consumer.auto_offset_reset import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    OffsetReset,
+    AutoOffsetReset,
 )
-from headwater.client.consumer.offsets import OffsetAndTimestamp
+from headwater.client.consumer.consumer_core import ConsumerCore
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.consumer.group.member import AssignmentChange, Rebalance
+from headwater.client.consumer.group.offset_commits import CommitCallback
+from headwater.client.consumer.offset_requests import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
 from headwater.client.errors import ClientClosed, InvalidArgument
 from headwater.client.group_metadata import (
@@ -37,9 +37,9 @@ from headwater.client.group_metadata import (
     offsets_to_commit,
 )
 from headwater.client.settings import read_settings
-from headwater.model.ids import TopicPartition
-from headwater.net.system import SystemClock, SystemDice
-from headwater.records.consumed import ConsumedRecord
+from headwater.common.ids import TopicPartition
+from headwater.network.system_clock import SystemClock, SystemRandom
+from headwater.records.consumer_record import ConsumerRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ class Consumer:
         chosen = read_settings(ConsumerSettings, settings, keywords)
         loop = asyncio.get_running_loop()
         self._clock = SystemClock()
-        self._core = ConsumerCore(loop, chosen, self._clock, SystemDice())
+        self._core = ConsumerCore(loop, chosen, self._clock, SystemRandom())
 
     async def __aenter__(self) -> Self:
         if self._core.is_closed:
@@ -70,7 +70,7 @@ class Consumer:
     ) -> None:
         await self.close()
 
-    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Record after record, for ever."""
         while True:
             for record in await self.poll(1.0):
@@ -112,7 +112,7 @@ class Consumer:
 
     # Reading.
 
-    async def poll(self, timeout: float = 0.0) -> list[ConsumedRecord]:
+    async def poll(self, timeout: float = 0.0) -> list[ConsumerRecord]:
         """At most `max.poll.records` records; none if none come in time."""
         limit = self._core.settings.max_poll_records
         records = await self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
@@ -164,11 +164,11 @@ class Consumer:
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         for partition in self._chosen(partitions):
-            self._core.seek(partition, OffsetReset.EARLIEST)
+            self._core.seek(partition, AutoOffsetReset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         for partition in self._chosen(partitions):
-            self._core.seek(partition, OffsetReset.LATEST)
+            self._core.seek(partition, AutoOffsetReset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Get no records of these until they are resumed. What is buffered of them is kept."""
@@ -289,9 +289,9 @@ def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
     """Call the right method of a listener; what it returns may be awaitable."""
     partitions = list(rebalance.partitions)
     match rebalance.change:
-        case Change.ASSIGNED:
+        case AssignmentChange.ASSIGNED:
             return listener.on_partitions_assigned(partitions)
-        case Change.REVOKED:
+        case AssignmentChange.REVOKED:
             return listener.on_partitions_revoked(partitions)
-        case Change.LOST:
+        case AssignmentChange.LOST:
             return listener.on_partitions_lost(partitions)

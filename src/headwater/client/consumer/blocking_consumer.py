@@ -18,22 +18,22 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from headwater.client.arguments import limit_ms, place, places, whole_number
+from headwater.client.argument_checks import limit_ms, place, places, whole_number
 from headwater.client.consumer.aio_consumer import (
     CLOSE_TIMEOUT_S,
     told,
 )
-from headwater.client.consumer.collecting import unpack
-from headwater.client.consumer.commits import CommitCallback
-from headwater.client.consumer.consumer_core import ConsumerCore
-from headwater.client.consumer.consumer_settings import ConsumerSettings
-from headwater.client.consumer.membership import Rebalance
-from headwater.client.consumer.offset_reset import (
+from headwater.client.consumer.auto_offset_reset import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    OffsetReset,
+    AutoOffsetReset,
 )
-from headwater.client.consumer.offsets import OffsetAndTimestamp
+from headwater.client.consumer.consumer_core import ConsumerCore
+from headwater.client.consumer.consumer_settings import ConsumerSettings
+from headwater.client.consumer.fetch.fetch_collector import unpack
+from headwater.client.consumer.group.member import Rebalance
+from headwater.client.consumer.group.offset_commits import CommitCallback
+from headwater.client.consumer.offset_requests import OffsetAndTimestamp
 from headwater.client.consumer.subscription import RebalanceListener, subscription_to
 from headwater.client.errors import ClientClosed
 from headwater.client.group_metadata import (
@@ -42,11 +42,11 @@ from headwater.client.group_metadata import (
     OffsetsToCommit,
     offsets_to_commit,
 )
-from headwater.client.loop_thread import LoopThread
+from headwater.client.network.loop_thread import LoopThread
 from headwater.client.settings import read_settings
-from headwater.model.ids import TopicPartition
-from headwater.net.system import SystemClock, SystemDice
-from headwater.records.consumed import ConsumedRecord
+from headwater.common.ids import TopicPartition
+from headwater.network.system_clock import SystemClock, SystemRandom
+from headwater.records.consumer_record import ConsumerRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +70,7 @@ class Consumer:
         self._core = self._thread.make(self._make())
 
     async def _make(self) -> ConsumerCore:
-        return ConsumerCore(self._thread.loop, self._settings, self._clock, SystemDice())
+        return ConsumerCore(self._thread.loop, self._settings, self._clock, SystemRandom())
 
     def __enter__(self) -> Self:
         if self._is_closed:
@@ -85,7 +85,7 @@ class Consumer:
     ) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[ConsumedRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord]:
         """Record after record, for ever."""
         while True:
             yield from self.poll(1.0)
@@ -130,7 +130,7 @@ class Consumer:
 
     # Reading.
 
-    def poll(self, timeout: float = 0.0) -> list[ConsumedRecord]:
+    def poll(self, timeout: float = 0.0) -> list[ConsumerRecord]:
         """At most `max.poll.records` records; none if none come in time."""
         limit = self._settings.max_poll_records
         records = self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
@@ -212,12 +212,14 @@ class Consumer:
         self._call(lambda: self._core.seek(place(partition), offset))
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        self._seek_all(partitions, OffsetReset.EARLIEST)
+        self._seek_all(partitions, AutoOffsetReset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        self._seek_all(partitions, OffsetReset.LATEST)
+        self._seek_all(partitions, AutoOffsetReset.LATEST)
 
-    def _seek_all(self, partitions: Iterable[TopicPartition] | None, where: OffsetReset) -> None:
+    def _seek_all(
+        self, partitions: Iterable[TopicPartition] | None, where: AutoOffsetReset
+    ) -> None:
         chosen = self.assignment() if partitions is None else partitions
         wanted = sorted(places(chosen))
 

@@ -9,26 +9,25 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from headwater.client.arguments import places, whole_number
-from headwater.client.cluster_client import ClusterClient
-from headwater.client.consumer.collecting import Collecting
-from headwater.client.consumer.commits import CommitCallback
-from headwater.client.consumer.complaints import Complaints
+from headwater.client.argument_checks import places, whole_number
+from headwater.client.consumer.auto_offset_reset import AutoOffsetReset
 from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
-from headwater.client.consumer.fetcher import Fetcher
-from headwater.client.consumer.group_part import Committed, GroupPart
+from headwater.client.consumer.fetch.fetch_collector import FetchCollector
+from headwater.client.consumer.fetch.fetch_errors import FetchErrors
+from headwater.client.consumer.fetch.fetcher import Fetcher
+from headwater.client.consumer.fetch_positions import FetchPositions
+from headwater.client.consumer.group.group_membership import Committed, GroupMembership
+from headwater.client.consumer.group.member import AssignmentChange, Rebalance
+from headwater.client.consumer.group.offset_commits import CommitCallback
 from headwater.client.consumer.interceptors import ConsumerInterceptors
-from headwater.client.consumer.membership import Change, Rebalance
-from headwater.client.consumer.offset_reset import OffsetReset
-from headwater.client.consumer.offsets import (
+from headwater.client.consumer.offset_requests import (
     OffsetAndTimestamp,
-    Offsets,
+    OffsetRequests,
 )
-from headwater.client.consumer.positions import Positions
 from headwater.client.consumer.subscription import Subscription
 from headwater.client.consumer.subscription_state import SubscriptionState
-from headwater.client.error_words import meaning
+from headwater.client.error_messages import meaning
 from headwater.client.errors import (
     ClientClosed,
     IllegalState,
@@ -37,9 +36,10 @@ from headwater.client.errors import (
     error_for,
 )
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import TopicPartition
-from headwater.model.ports import Clock, Dice
+from headwater.client.network.cluster_client import ClusterClient
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicPartition
+from headwater.common.ports import Clock, Random
 
 T = TypeVar("T")
 
@@ -52,20 +52,20 @@ class ConsumerCore:
         loop: asyncio.AbstractEventLoop,
         settings: ConsumerSettings,
         clock: Clock,
-        dice: Dice,
+        rng: Random,
     ) -> None:
         settings.check()
         self.settings = settings
         self._clock = clock
-        self.cluster = ClusterClient(loop, settings, clock, dice)
+        self.cluster = ClusterClient(loop, settings, clock, rng)
         self.cluster.schedule.allows_creation = settings.allow_auto_create_topics
         self.cluster.on_metadata(self._metadata_changed)
         self.state = SubscriptionState(has_group=settings.group_id is not None)
-        self._complaints = Complaints(self.state)
-        self.offsets = Offsets(self.cluster, is_committed_only=settings.is_committed_only)
+        self._complaints = FetchErrors(self.state)
+        self.offsets = OffsetRequests(self.cluster, is_committed_only=settings.is_committed_only)
         self._metrics = ConsumerMetrics()
         self.interceptors = ConsumerInterceptors(settings.interceptor_classes)
-        self.group = GroupPart(
+        self.group = GroupMembership(
             self.cluster,
             self.state,
             self.offsets,
@@ -74,7 +74,7 @@ class ConsumerCore:
             metrics=self._metrics,
             changed=self._tell,
         )
-        self._positions = Positions(
+        self._positions = FetchPositions(
             self.cluster,
             self.state,
             self.offsets,
@@ -91,7 +91,7 @@ class ConsumerCore:
             metrics=self._metrics,
             arrived=self._tell,
         )
-        self.collecting = Collecting(
+        self.collecting = FetchCollector(
             self._fetcher,
             self.state,
             self._metrics,
@@ -152,7 +152,7 @@ class ConsumerCore:
         await self.group.settle_commits(deadline_ms=deadline_ms)
         await self.group.commit_before_losing(tuple(self.state.partitions), deadline_ms=deadline_ms)
         owned = self.group.owned
-        return Rebalance(Change.REVOKED, owned) if owned else None
+        return Rebalance(AssignmentChange.REVOKED, owned) if owned else None
 
     async def unsubscribe(self, *, deadline_ms: int) -> None:
         """Leave the group, and read nothing."""
@@ -252,8 +252,8 @@ class ConsumerCore:
             await self._wait(deadline_ms)
         return self.state[partition].position
 
-    def seek(self, partition: TopicPartition, where: int | OffsetReset) -> None:
-        if isinstance(where, OffsetReset):
+    def seek(self, partition: TopicPartition, where: int | AutoOffsetReset) -> None:
+        if isinstance(where, AutoOffsetReset):
             self.state.reset(partition, where)
         elif (offset := whole_number(where, "an offset")) < 0:
             raise IllegalState(f"{offset} is no offset to seek to")

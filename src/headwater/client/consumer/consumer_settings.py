@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 
 from headwater.client.assignors import ASSIGNORS, Assignor
-from headwater.client.consumer.offset_reset import OffsetReset, offset_reset, parse_offset_reset
-from headwater.client.serdes import Deserializer, deserializer
+from headwater.client.consumer.auto_offset_reset import (
+    AutoOffsetReset,
+    offset_reset,
+    parse_offset_reset,
+)
+from headwater.client.serialization.serdes import Deserializer, deserializer
 from headwater.client.settings import ClientSettings, plugin, setting
-from headwater.model.failures import InvalidSetting
-from headwater.model.setting_kinds import (
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.settings.setting_types import (
     boolean,
     integer,
     long,
@@ -56,7 +60,7 @@ class ConsumerSettings(ClientSettings):
         return self.isolation_level == "read_committed"
 
     @property
-    def reset_rule(self) -> OffsetReset:
+    def reset_rule(self) -> AutoOffsetReset:
         return parse_offset_reset(self.auto_offset_reset)
 
     def deserializer_of_keys(self) -> Deserializer | None:

@@ -13,8 +13,8 @@ from typing import Final
 from headwater.client.errors import KafkaError
 from headwater.client.group_metadata import OffsetAndMetadata
 from headwater.client.interceptor_methods import interceptors_of, methods_of
-from headwater.model.ids import TopicPartition
-from headwater.records.consumed import ConsumedRecord
+from headwater.common.ids import TopicPartition
+from headwater.records.consumer_record import ConsumerRecord
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class ConsumerInterceptors:
     def hear_of_commits(self) -> bool:
         return bool(self._committed)
 
-    def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+    def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         """What the application gets of what a poll has found."""
         if not records:
             return records

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headwater.client.arguments import several, topic_name
-from headwater.client.cluster_metadata import ClusterMetadata
+from headwater.client.argument_checks import several, topic_name
 from headwater.client.errors import IllegalState, InvalidRegularExpression
-from headwater.model.ids import TopicPartition
+from headwater.client.network.cluster_metadata import ClusterMetadata
+from headwater.common.ids import TopicPartition
 
 
 class RebalanceListener:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from headwater.client.consumer.offset_reset import OffsetReset
+from headwater.client.consumer.auto_offset_reset import AutoOffsetReset
 from headwater.client.errors import IllegalState
-from headwater.model.ids import NO_EPOCH, TopicPartition
+from headwater.common.ids import NO_EPOCH, TopicPartition
 
 
-class Phase(Enum):
+class FetchState(Enum):
     """What must happen before a partition can be fetched."""
 
     NEEDS_COMMITTED = "needs committed offset"
@@ -26,11 +26,11 @@ class Phase(Enum):
 
 
 @dataclass(slots=True)
-class PartitionState:
+class TopicPartitionState:
     """One assigned partition."""
 
     token: int
-    phase: Phase
+    phase: FetchState
     position: int = -1
     position_epoch: int = NO_EPOCH
     """The leader epoch of the record before the position, if known."""
@@ -38,7 +38,7 @@ class PartitionState:
     fetch_epoch: int = NO_EPOCH
     validated_epoch: int = NO_EPOCH
     """The epoch of the leader that was asked last whether it has our position."""
-    reset: OffsetReset | None = None
+    reset: AutoOffsetReset | None = None
     is_paused: bool = False
     is_asking: bool = False
     """A look-up for the present phase is under way."""
@@ -52,10 +52,12 @@ class PartitionState:
 
     @property
     def has_position(self) -> bool:
-        return self.phase in (Phase.FETCHING, Phase.NEEDS_VALIDATION)
+        return self.phase in (FetchState.FETCHING, FetchState.NEEDS_VALIDATION)
 
     def may_fetch(self, now_ms: int) -> bool:
-        return self.phase is Phase.FETCHING and not self.is_paused and now_ms >= self.retry_at_ms
+        return (
+            self.phase is FetchState.FETCHING and not self.is_paused and now_ms >= self.retry_at_ms
+        )
 
 
 class SubscriptionState:
@@ -64,9 +66,9 @@ class SubscriptionState:
     def __init__(self, *, has_group: bool) -> None:
         self._has_group = has_group
         self._tokens = 0
-        self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.partitions: dict[TopicPartition, TopicPartitionState] = {}
 
-    def __getitem__(self, partition: TopicPartition) -> PartitionState:
+    def __getitem__(self, partition: TopicPartition) -> TopicPartitionState:
         state = self.partitions.get(partition)
         if state is None:
             raise IllegalState(f"{partition} is not assigned to this consumer")
@@ -74,14 +76,14 @@ class SubscriptionState:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Exactly these. What stays keeps its position, its pause and what is buffered of it."""
-        first = Phase.NEEDS_COMMITTED if self._has_group else Phase.NEEDS_RESET
+        first = FetchState.NEEDS_COMMITTED if self._has_group else FetchState.NEEDS_RESET
         known = self.partitions
         self.partitions = {
-            partition: known.get(partition) or PartitionState(self._next_token(), first)
+            partition: known.get(partition) or TopicPartitionState(self._next_token(), first)
             for partition in partitions
         }
 
-    def state_for(self, partition: TopicPartition, token: int) -> PartitionState | None:
+    def state_for(self, partition: TopicPartition, token: int) -> TopicPartitionState | None:
         """The state, if an answer to a question under this token still matters."""
         state = self.partitions.get(partition)
         return state if state is not None and state.token == token else None
@@ -93,13 +95,13 @@ class SubscriptionState:
         state.position = state.fetch_offset = offset
         state.position_epoch = state.fetch_epoch = epoch
         state.validated_epoch = NO_EPOCH
-        state.phase = Phase.FETCHING if epoch == NO_EPOCH else Phase.NEEDS_VALIDATION
+        state.phase = FetchState.FETCHING if epoch == NO_EPOCH else FetchState.NEEDS_VALIDATION
 
-    def reset(self, partition: TopicPartition, rule: OffsetReset | None) -> None:
+    def reset(self, partition: TopicPartition, rule: AutoOffsetReset | None) -> None:
         """Find a new position, by a rule or, with None, by `auto.offset.reset`."""
         state = self[partition]
         self._restart(state)
-        state.phase = Phase.NEEDS_RESET
+        state.phase = FetchState.NEEDS_RESET
         state.reset = rule
 
     def truncated(self, partition: TopicPartition, offset: int, epoch: int) -> None:
@@ -108,7 +110,7 @@ class SubscriptionState:
         self._restart(state)
         state.position = state.fetch_offset = offset
         state.position_epoch = state.fetch_epoch = epoch
-        state.phase = Phase.FETCHING
+        state.phase = FetchState.FETCHING
 
     def drop_buffered(self, partition: TopicPartition, end_offset: int, epoch: int) -> bool:
         """The leader has not all that we fetched: fetch again what the application has not got.
@@ -121,12 +123,12 @@ class SubscriptionState:
         self.truncated(partition, state.position, state.position_epoch)
         return True
 
-    def consumed(self, state: PartitionState, offset: int, epoch: int) -> None:
+    def consumed(self, state: TopicPartitionState, offset: int, epoch: int) -> None:
         """The application has got all before this offset."""
         state.position = offset
         state.position_epoch = epoch
 
-    def leader_epoch_seen(self, state: PartitionState, leader_epoch: int) -> None:
+    def leader_epoch_seen(self, state: TopicPartitionState, leader_epoch: int) -> None:
         """Metadata names a leader. A newer one must confirm the position, if we can say its epoch.
 
         What is buffered stays: the log matched up to the position when it was fetched.
@@ -136,19 +138,21 @@ class SubscriptionState:
         if state.fetch_epoch == NO_EPOCH:
             state.validated_epoch = leader_epoch
         else:
-            state.phase = Phase.NEEDS_VALIDATION
+            state.phase = FetchState.NEEDS_VALIDATION
 
-    def validated(self, state: PartitionState, leader_epoch: int) -> None:
+    def validated(self, state: TopicPartitionState, leader_epoch: int) -> None:
         state.validated_epoch = leader_epoch
-        state.phase = Phase.FETCHING
+        state.phase = FetchState.FETCHING
 
-    def waiting(self, phase: Phase, now_ms: int) -> Iterator[tuple[TopicPartition, PartitionState]]:
+    def waiting(
+        self, phase: FetchState, now_ms: int
+    ) -> Iterator[tuple[TopicPartition, TopicPartitionState]]:
         """Partitions in a phase for which nobody asks yet."""
         for partition, state in self.partitions.items():
             if state.phase is phase and not state.is_asking and now_ms >= state.retry_at_ms:
                 yield partition, state
 
-    def _restart(self, state: PartitionState) -> None:
+    def _restart(self, state: TopicPartitionState) -> None:
         state.token = self._next_token()
         state.is_asking = False
         state.retry_at_ms = 0

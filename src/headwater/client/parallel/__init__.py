@@ -1,1 +1,4 @@
-"""Many workers on one partition, with order kept for each key; and handling each record once."""
+"""Many workers for one consumer with per-key order, and deduplication.
+
+Start with `parallel_consumer`; `commit_progress` decides what may be committed.
+"""

@@ -24,10 +24,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from headwater.client.errors import IllegalState, InvalidArgument
-from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
-from headwater.records.consumed import ConsumedRecord
+from headwater.common.exceptions import CorruptFile, InvalidSetting, StorageError
+from headwater.records.consumer_record import ConsumerRecord
 
-Identity = Callable[[ConsumedRecord], bytes | str | None]
+Identity = Callable[[ConsumerRecord], bytes | str | None]
 """What is the same for two records that are the same; None for one that is never a duplicate."""
 
 _DIGEST_BYTES: Final = 16
@@ -101,17 +101,17 @@ class Deduplicator:
             first, last = found.fetchone()
         return 0 if first is None else int(last - first + 1)
 
-    def is_new(self, record: ConsumedRecord) -> bool:
+    def is_new(self, record: ConsumerRecord) -> bool:
         """Whether it was not handled before, as far as is remembered."""
         identity = self.identity_of(record)
         with self._lock:
             return identity is None or self._is_new(identity)
 
-    def new(self, records: Iterable[ConsumedRecord]) -> Iterator[ConsumedRecord]:
+    def new(self, records: Iterable[ConsumerRecord]) -> Iterator[ConsumerRecord]:
         """Those of the records that were not handled before; each is asked when its turn comes."""
         return (record for record in records if self.is_new(record))
 
-    def handled(self, record: ConsumedRecord) -> None:
+    def handled(self, record: ConsumerRecord) -> None:
         """Remember it. Durable with the next `flush`, which comes by itself now and then."""
         identity = self.identity_of(record)
         if identity is not None:
@@ -156,7 +156,7 @@ class Deduplicator:
             raise IllegalState("the memory of handled records is closed")
         return self._database
 
-    def identity_of(self, record: ConsumedRecord) -> bytes | None:
+    def identity_of(self, record: ConsumerRecord) -> bytes | None:
         """What a record is remembered by; None for one that is never a duplicate."""
         identity = self._identity(record)
         if identity is None:
@@ -171,7 +171,7 @@ class Deduplicator:
 def _header(name: str) -> Identity:
     """The last header of that name."""
 
-    def identity(record: ConsumedRecord) -> bytes | None:
+    def identity(record: ConsumerRecord) -> bytes | None:
         for key, value in reversed(record.headers):
             if key == name:
                 return value

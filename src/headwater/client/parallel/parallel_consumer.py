@@ -14,11 +14,12 @@ the next. Those who mind give it a `Deduplicator`, whose memory is made durable 
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
-from headwater.client.arguments import whole_number
+from headwater.client.argument_checks import whole_number
 from headwater.client.consumer.blocking_consumer import Consumer
 from headwater.client.consumer.subscription import RebalanceListener
 from headwater.client.errors import (
@@ -28,17 +29,16 @@ from headwater.client.errors import (
     KafkaError,
     RebalanceInProgress,
 )
+from headwater.client.parallel.commit_progress import CommitProgress
 from headwater.client.parallel.deduplicator import Deduplicator
-from headwater.client.parallel.lanes import Job, Lanes
-from headwater.client.parallel.once import Once
-from headwater.client.parallel.progress import Progress
+from headwater.client.parallel.worker_lanes import Job, WorkerLanes
 from headwater.client.settings import mapping
-from headwater.model.ids import TopicPartition
-from headwater.net.system import SystemClock
-from headwater.records.consumed import ConsumedRecord
+from headwater.common.ids import TopicPartition
+from headwater.network.system_clock import SystemClock
+from headwater.records.consumer_record import ConsumerRecord
 
-Handle = Callable[[ConsumedRecord], object]
-OnFailure = Callable[[ConsumedRecord, Exception], object]
+Handle = Callable[[ConsumerRecord], object]
+OnFailure = Callable[[ConsumerRecord, Exception], object]
 
 _POLL_S: Final = 0.1
 _LOG: Final = logging.getLogger(__name__)
@@ -85,9 +85,9 @@ class ParallelConsumer:
         self._commit_interval_ms = commit_interval_ms
         self._drain_timeout_s = drain_timeout_ms / 1000
         self._on_failure = on_failure
-        self._once = None if deduplicator is None else Once(deduplicator)
+        self._once = None if deduplicator is None else DeduplicatedWork(deduplicator)
         self._clock = SystemClock()
-        self._progress = Progress()
+        self._progress = CommitProgress()
         self._changed = threading.Condition()
         self._leaving: set[TopicPartition] = set()
         self._working: dict[TopicPartition, int] = {}
@@ -122,7 +122,7 @@ class ParallelConsumer:
         if self._has_begun:
             raise IllegalState("it runs or has run already; another run needs another consumer")
         self._has_begun = True
-        lanes = Lanes(self._workers, lambda job: self._work(handle, job))
+        lanes = WorkerLanes(self._workers, lambda job: self._work(handle, job))
         try:
             self._hand_out(lanes)
             with self._changed:
@@ -153,7 +153,7 @@ class ParallelConsumer:
 
     # The thread that polls.
 
-    def _hand_out(self, lanes: Lanes) -> None:
+    def _hand_out(self, lanes: WorkerLanes) -> None:
         commit_at_ms = self._clock.steady_ms() + self._commit_interval_ms
         is_paused = False
         while not self._stopping.is_set():
@@ -241,7 +241,7 @@ class ParallelConsumer:
                 self._stopping.set()
             self._changed.notify_all()
 
-    def _attempt_once(self, handle: Handle, record: ConsumedRecord) -> BaseException | None:
+    def _attempt_once(self, handle: Handle, record: ConsumerRecord) -> BaseException | None:
         if self._once is None:
             return self._attempt(handle, record)
         try:
@@ -253,7 +253,7 @@ class ParallelConsumer:
         except Exception as error:  # noqa: BLE001 - of the user's identity, or of the file
             return error
 
-    def _attempt(self, handle: Handle, record: ConsumedRecord) -> BaseException | None:
+    def _attempt(self, handle: Handle, record: ConsumerRecord) -> BaseException | None:
         """Handle a record, again if need be; what is left of it if nothing helps.
 
         A handler that wants the process to end (`sys.exit`) ends the run: its worker alone would
@@ -273,7 +273,7 @@ class ParallelConsumer:
             except BaseException as end:  # noqa: BLE001 - raised again by `run`
                 return end
 
-    def _hand_over(self, record: ConsumedRecord, error: Exception) -> BaseException | None:
+    def _hand_over(self, record: ConsumerRecord, error: Exception) -> BaseException | None:
         if self._on_failure is None:
             return error
         try:
@@ -294,3 +294,40 @@ class _Draining(RebalanceListener):
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         self._owner.give_up(partitions, may_commit=False)
+
+
+# One record at a time for each identity, and none that was done with before.
+#
+# Records of one identity may have different keys, or none, and so be with different workers. What
+# a reader would get wrong: a worker that waits here never has an identity of its own, so no two
+# of them wait for each other.
+class DeduplicatedWork:
+    """A deduplicator for many threads."""
+
+    def __init__(self, deduplicator: Deduplicator) -> None:
+        self._seen = deduplicator
+        self._in_work: set[bytes] = set()
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def alone(self, record: ConsumerRecord) -> Iterator[bool]:
+        """Wait until no other record of this identity is worked on; whether it is new then."""
+        identity = self._seen.identity_of(record)
+        if identity is None:
+            yield True
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: identity not in self._in_work)
+            self._in_work.add(identity)
+        try:
+            yield self._seen.is_new(record)
+        finally:
+            with self._changed:
+                self._in_work.discard(identity)
+                self._changed.notify_all()
+
+    def done(self, record: ConsumerRecord) -> None:
+        self._seen.handled(record)
+
+    def flush(self) -> None:
+        self._seen.flush()

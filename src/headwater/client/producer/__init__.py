@@ -1,1 +1,5 @@
-"""The producer: pure rules of batches, sequences and transactions, and the shells that send."""
+"""The producer, blocking and for asyncio.
+
+Start with `producer_core` and `record_accumulator`, then `sender`.
+`transactions` has idempotence and transactions, `tables` Arrow input.
+"""

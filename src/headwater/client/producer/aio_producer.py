@@ -14,28 +14,28 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from headwater.client.cluster_metadata import PartitionView
 from headwater.client.errors import ClientClosed
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetsToCommit,
     offsets_to_commit,
 )
-from headwater.client.loop_thread import Wakeup
-from headwater.client.producer.bad_records import check_record
-from headwater.client.producer.buffer_memory import MemoryClaim
+from headwater.client.network.cluster_metadata import PartitionView
+from headwater.client.network.loop_thread import Wakeup
+from headwater.client.producer.buffer_pool import MemoryClaim
 from headwater.client.producer.interceptors import Interceptors
 from headwater.client.producer.partition_queues import PlacedBatch
+from headwater.client.producer.pending_record import Missing, PendingRecord
 from headwater.client.producer.producer_core import Headers, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.producer.record_future import RecordFuture, RecordMetadata
-from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
-from headwater.net.system import SystemClock, SystemDice
+from headwater.client.producer.record_validation import check_record
+from headwater.network.system_clock import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
-    from headwater.client.producer.given_tables import GivenTable
-    from headwater.client.producer.table_future import TableFuture
+    from headwater.client.producer.tables.table_future import TableFuture
+    from headwater.client.producer.tables.table_input import GivenTable
 
 _CLOSE_S: Final = 60.0
 _CATCH_UP_MS: Final = 20
@@ -51,9 +51,9 @@ class Producer:
         self._settings = read_producer_settings(settings, keywords)
         self._interceptors = Interceptors(self._settings.interceptor_classes)
         self._clock = SystemClock()
-        self._dice = SystemDice()
+        self._rng = SystemRandom()
         self._wakeup = Wakeup(self._soon, self._pump)
-        self._core = ProducerCore(self._settings, self._clock, self._dice, self._wakeup.set)
+        self._core = ProducerCore(self._settings, self._clock, self._rng, self._wakeup.set)
         self._take = self._core.send
         self._started: ProducerEngine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,7 +76,7 @@ class Producer:
         try:
             taken = self._take(topic, value, key, partition, timestamp, headers)
             if taken.__class__ is not RecordFuture:
-                assert isinstance(taken, UnplacedRecord)
+                assert isinstance(taken, PendingRecord)
                 taken = await self._send_patiently(taken)
         except (TypeError, ValueError, AttributeError):
             check_record(self._settings, topic, value, key, partition, timestamp, headers)
@@ -97,9 +97,9 @@ class Producer:
 
         Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
         """
-        from headwater.client.producer.given_tables import as_arrow
-        from headwater.client.producer.table_batches import table_batches
-        from headwater.client.producer.table_future import TableFuture
+        from headwater.client.producer.tables.table_batches import table_batches
+        from headwater.client.producer.tables.table_future import TableFuture
+        from headwater.client.producer.tables.table_input import as_arrow
 
         rows = as_arrow(table)
         engine = self._engine()
@@ -116,7 +116,7 @@ class Producer:
 
         The bytes are the producer's from then on. Codec and timestamps stay as they are.
         """
-        from headwater.client.producer.whole_batches import whole_batch
+        from headwater.client.producer.tables.prebuilt_batch import whole_batch
 
         engine = self._engine()
         known = self._core.accumulator.topics.get(topic)
@@ -196,7 +196,7 @@ class Producer:
 
     # Waiting.
 
-    async def _send_patiently(self, record: UnplacedRecord) -> RecordFuture:
+    async def _send_patiently(self, record: PendingRecord) -> RecordFuture:
         """Bring about what is missing, within `max.block.ms`, and send again."""
         engine = self._engine()
         deadline_ms = engine.deadline_ms()
@@ -235,7 +235,7 @@ class Producer:
         """Made with the first call, because only then is the loop known."""
         if self._started is None:
             self._loop = asyncio.get_running_loop()
-            self._started = ProducerEngine(self._loop, self._core, self._clock, self._dice)
+            self._started = ProducerEngine(self._loop, self._core, self._clock, self._rng)
         return self._started
 
     def _soon(self, work: Callable[[], object]) -> None:

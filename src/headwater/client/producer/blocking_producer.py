@@ -13,28 +13,28 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from headwater.client.cluster_metadata import PartitionView
 from headwater.client.errors import ClientClosed, KafkaTimeout
 from headwater.client.group_metadata import (
     ConsumerGroupMetadata,
     OffsetsToCommit,
     offsets_to_commit,
 )
-from headwater.client.loop_thread import LoopThread, Wakeup
-from headwater.client.producer.bad_records import check_record
-from headwater.client.producer.buffer_memory import MemoryClaim
+from headwater.client.network.cluster_metadata import PartitionView
+from headwater.client.network.loop_thread import LoopThread, Wakeup
+from headwater.client.producer.buffer_pool import MemoryClaim
 from headwater.client.producer.interceptors import Interceptors
 from headwater.client.producer.partition_queues import PlacedBatch
+from headwater.client.producer.pending_record import Missing, PendingRecord
 from headwater.client.producer.producer_core import Headers, ProducerCore
 from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.producer.record_future import RecordFuture
-from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
-from headwater.net.system import SystemClock, SystemDice
+from headwater.client.producer.record_validation import check_record
+from headwater.network.system_clock import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
-    from headwater.client.producer.given_tables import GivenTable
-    from headwater.client.producer.table_future import TableFuture
+    from headwater.client.producer.tables.table_future import TableFuture
+    from headwater.client.producer.tables.table_input import GivenTable
 
 _NET_S: Final = 5.0
 # A sender that has nobody to send to must not stop its callers before memory does.
@@ -52,12 +52,12 @@ class Producer:
         self._settings = read_producer_settings(settings, keywords)
         self._interceptors = Interceptors(self._settings.interceptor_classes)
         self._clock = SystemClock()
-        dice = SystemDice()
+        rng = SystemRandom()
         self._wakeup = Wakeup(self._post, self._pump)
-        self._core = ProducerCore(self._settings, self._clock, dice, self._wakeup.set)
+        self._core = ProducerCore(self._settings, self._clock, rng, self._wakeup.set)
         self._take = self._core.send
         self._thread = LoopThread(f"producer {self._settings.client_id}")
-        self._engine = self._thread.make(self._make_engine(dice))
+        self._engine = self._thread.make(self._make_engine(rng))
 
     def send(
         self,
@@ -80,7 +80,7 @@ class Producer:
         try:
             taken = self._take(topic, value, key, partition, timestamp, headers)
             if taken.__class__ is not RecordFuture:
-                assert isinstance(taken, UnplacedRecord)
+                assert isinstance(taken, PendingRecord)
                 taken = self._send_patiently(taken)
         except (TypeError, ValueError, AttributeError):
             check_record(self._settings, topic, value, key, partition, timestamp, headers)
@@ -98,9 +98,9 @@ class Producer:
         Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
         """
         # Arrow takes a while to load, so only those who use it wait for it.
-        from headwater.client.producer.given_tables import as_arrow
-        from headwater.client.producer.table_batches import table_batches
-        from headwater.client.producer.table_future import TableFuture
+        from headwater.client.producer.tables.table_batches import table_batches
+        from headwater.client.producer.tables.table_future import TableFuture
+        from headwater.client.producer.tables.table_input import as_arrow
 
         rows = as_arrow(table)
         self._prepare(topic, None, self._engine.deadline_ms())
@@ -115,7 +115,7 @@ class Producer:
 
         The bytes are the producer's from then on. Codec and timestamps stay as they are.
         """
-        from headwater.client.producer.whole_batches import whole_batch
+        from headwater.client.producer.tables.prebuilt_batch import whole_batch
 
         known = self._core.accumulator.topics.get(topic)
         if known is None or not 0 <= partition < known.partition_count:
@@ -201,7 +201,7 @@ class Producer:
 
     # Waiting.
 
-    def _send_patiently(self, record: UnplacedRecord) -> RecordFuture:
+    def _send_patiently(self, record: PendingRecord) -> RecordFuture:
         """Bring about what is missing, within `max.block.ms`, and send again."""
         deadline_ms = self._engine.deadline_ms()
         try:
@@ -241,8 +241,8 @@ class Producer:
         if self._core.refusal is None and not self._core.accumulator.wait_for_memory(claim, left_s):
             raise self._core.exhausted()
 
-    async def _make_engine(self, dice: SystemDice) -> ProducerEngine:
-        return ProducerEngine(self._thread.loop, self._core, self._clock, dice)
+    async def _make_engine(self, rng: SystemRandom) -> ProducerEngine:
+        return ProducerEngine(self._thread.loop, self._core, self._clock, rng)
 
     def _post(self, work: Callable[[], object]) -> None:
         self._thread.post(work)

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headwater.client.producer.partitioning import StickyPartition
+from headwater.client.producer.partitioner import StickyPartition
 from headwater.client.producer.producer_batch import ProducerBatch
-from headwater.client.producer.sequencing import PartitionSequences
+from headwater.client.producer.transactions.partition_sequences import PartitionSequences
 
 _RATIO_STEP_UP = 0.05
 _RATIO_STEP_DOWN = 0.005

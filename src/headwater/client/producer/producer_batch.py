@@ -13,11 +13,9 @@ from typing import Final
 
 from headwater.client.errors import KafkaError
 from headwater.client.producer.record_future import RecordFuture
-from headwater.model.ids import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
-from headwater.records.building import encode_headers
-from headwater.records.checksum import write_crc
-from headwater.records.compression import compress
-from headwater.records.header import (
+from headwater.common.ids import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
+from headwater.records.batch_building import encode_headers
+from headwater.records.batch_header import (
     HEADER,
     HEADER_BYTES,
     LENGTH_END,
@@ -27,9 +25,11 @@ from headwater.records.header import (
     Codec,
     read_header,
 )
+from headwater.records.batch_sealing import renew_crc
+from headwater.records.checksum import write_crc
+from headwater.records.compression import compress
 from headwater.records.kernel import BatchBuilder
-from headwater.records.reading import read_records
-from headwater.records.sealing import renew_crc
+from headwater.records.record_reader import read_records
 
 NO_OFFSET: Final = -1
 _ATTRIBUTES: Final = struct.Struct(">h")

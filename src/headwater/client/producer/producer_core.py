@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, Final, SupportsIndex
 
-from headwater.client.cluster_metadata import NO_NODE, ClusterMetadata
 from headwater.client.errors import (
     BufferExhausted,
     ClientClosed,
@@ -21,18 +20,23 @@ from headwater.client.errors import (
     MessageTooLarge,
     SerializationFailed,
 )
-from headwater.client.producer.accumulator import Accumulator, batch_bytes_of
-from headwater.client.producer.bad_records import check_headers, check_serialized, timestamp_ms
-from headwater.client.producer.buffer_memory import MemoryClaim
+from headwater.client.network.cluster_metadata import NO_NODE, ClusterMetadata
+from headwater.client.producer.buffer_pool import MemoryClaim
 from headwater.client.producer.partition_queues import PartitionQueue, PlacedBatch, TopicQueues
-from headwater.client.producer.partitioning import StickyPartition, partitioner
+from headwater.client.producer.partitioner import StickyPartition, partitioner
+from headwater.client.producer.pending_record import Missing, PendingRecord
 from headwater.client.producer.producer_settings import ProducerSettings
+from headwater.client.producer.record_accumulator import RecordAccumulator, batch_bytes_of
 from headwater.client.producer.record_future import RecordFuture
-from headwater.client.producer.unplaced_record import Missing, UnplacedRecord
-from headwater.client.serdes import serializer
-from headwater.model.ports import Clock, Dice
-from headwater.records.building import encode_headers
-from headwater.records.header import Codec
+from headwater.client.producer.record_validation import (
+    check_headers,
+    check_serialized,
+    timestamp_ms,
+)
+from headwater.client.serialization.serdes import serializer
+from headwater.common.ports import Clock, Random
+from headwater.records.batch_building import encode_headers
+from headwater.records.batch_header import Codec
 from headwater.records.kernel import murmur2
 
 Headers = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
@@ -46,10 +50,10 @@ class ProducerCore:
     """The part of a producer that callers run, in their own thread."""
 
     def __init__(
-        self, settings: ProducerSettings, clock: Clock, dice: Dice, wake: Callable[[], None]
+        self, settings: ProducerSettings, clock: Clock, rng: Random, wake: Callable[[], None]
     ) -> None:
         self.settings = settings
-        self.accumulator = Accumulator(
+        self.accumulator = RecordAccumulator(
             batch_bytes=settings.batch_size,
             linger_ms=settings.linger_ms,
             memory_bytes=settings.buffer_memory,
@@ -59,7 +63,7 @@ class ProducerCore:
         """Why no record is taken any more, if so."""
         self.now_ms: Callable[[], int] = clock.now_ms
         self.steady_ms: Callable[[], int] = clock.steady_ms
-        self._dice = dice
+        self._rng = rng
         self._wake = wake
         self._key_serializer = serializer(settings.key_serializer, "key.serializer")
         self._value_serializer = serializer(settings.value_serializer, "value.serializer")
@@ -74,7 +78,7 @@ class ProducerCore:
         partition: int | None,
         timestamp: int | None,
         headers: Headers | None,
-    ) -> RecordFuture | UnplacedRecord:
+    ) -> RecordFuture | PendingRecord:
         """Take one record. Raises what is wrong with the record or with the producer."""
         if self.refusal is not None:
             raise self.refusal
@@ -102,15 +106,15 @@ class ProducerCore:
                 number = append(timestamp, key, value, tail)
                 if number >= 0:
                     return RecordFuture(batch, number, timestamp)
-        return self._place(UnplacedRecord(topic, value, key, partition, timestamp, tail))
+        return self._place(PendingRecord(topic, value, key, partition, timestamp, tail))
 
-    def send_again(self, record: UnplacedRecord) -> RecordFuture | UnplacedRecord:
+    def send_again(self, record: PendingRecord) -> RecordFuture | PendingRecord:
         """Take a record that has waited for what it missed."""
         if record.missing is not Missing.METADATA:
             record.is_eager = True
         return self._place(record)
 
-    def stop_waiting(self, record: UnplacedRecord) -> None:
+    def stop_waiting(self, record: PendingRecord) -> None:
         """The record was taken or given up: what memory it still has a claim to is for others."""
         if record.claim is not None:
             self.leave_line(record.claim)
@@ -129,7 +133,7 @@ class ProducerCore:
 
     # The way of those few records for which there is no open batch with room.
 
-    def _place(self, record: UnplacedRecord) -> RecordFuture | UnplacedRecord:
+    def _place(self, record: PendingRecord) -> RecordFuture | PendingRecord:
         """Put a record into a batch of its partition, or say what it has to wait for."""
         queues = self.accumulator.topics.get(record.topic)
         count = 0 if queues is None else queues.partition_count
@@ -156,8 +160,8 @@ class ProducerCore:
             return self._append_sticky_locked(queues, record)
 
     def _append_sticky_locked(
-        self, queues: TopicQueues, record: UnplacedRecord
-    ) -> RecordFuture | UnplacedRecord:
+        self, queues: TopicQueues, record: PendingRecord
+    ) -> RecordFuture | PendingRecord:
         sticky = queues.sticky
         if sticky.partition >= 0:
             queue = queues.queues[sticky.partition]
@@ -171,14 +175,14 @@ class ProducerCore:
         return self._append_locked(queues.queues[queues.move_sticky()], record)
 
     def _append_locked(
-        self, queue: PartitionQueue, record: UnplacedRecord
-    ) -> RecordFuture | UnplacedRecord:
+        self, queue: PartitionQueue, record: PendingRecord
+    ) -> RecordFuture | PendingRecord:
         # Another caller may have begun a batch meanwhile.
         return _joined(queue, record) or self._begin_locked(queue, record)
 
     def _begin_locked(
-        self, queue: PartitionQueue, record: UnplacedRecord
-    ) -> RecordFuture | UnplacedRecord:
+        self, queue: PartitionQueue, record: PendingRecord
+    ) -> RecordFuture | PendingRecord:
         """Begin a batch with this record."""
         timestamp, key, value, tail = record.timestamp, record.key, record.value, record.tail
         assert timestamp is not None
@@ -256,11 +260,11 @@ class ProducerCore:
 
     def _new_sticky(self) -> StickyPartition:
         return StickyPartition(
-            self._dice, is_adaptive=self.settings.partitioner_adaptive_partitioning_enable
+            self._rng, is_adaptive=self.settings.partitioner_adaptive_partitioning_enable
         )
 
 
-def _joined(queue: PartitionQueue, record: UnplacedRecord) -> RecordFuture | None:
+def _joined(queue: PartitionQueue, record: PendingRecord) -> RecordFuture | None:
     """A record in the open batch of its partition, if there is one with room."""
     if queue.way_in is None:
         return None

@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from headwater.client.arguments import limit_ms
-from headwater.client.cluster_client import ClusterClient
-from headwater.client.cluster_metadata import PartitionView
+from headwater.client.argument_checks import limit_ms
 from headwater.client.errors import (
     ClientClosed,
     IllegalState,
@@ -21,15 +19,17 @@ from headwater.client.errors import (
     KafkaTimeout,
 )
 from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from headwater.client.producer.buffer_memory import MemoryClaim
-from headwater.client.producer.idempotence import Idempotence
+from headwater.client.network.cluster_client import ClusterClient
+from headwater.client.network.cluster_metadata import PartitionView
+from headwater.client.producer.buffer_pool import MemoryClaim
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_core import ProducerCore
 from headwater.client.producer.sender import Sender
-from headwater.client.producer.transaction_state import Phase
-from headwater.client.producer.transactions import Transactions
-from headwater.model.ids import TopicPartition
-from headwater.model.ports import Clock, Dice
+from headwater.client.producer.transactions.idempotence import Idempotence
+from headwater.client.producer.transactions.transaction_manager import TransactionManager
+from headwater.client.producer.transactions.transaction_state import TransactionPhase
+from headwater.common.ids import TopicPartition
+from headwater.common.ports import Clock, Random
 
 # How often a flush or a close looks again, should nothing tell it.
 _PATIENCE_MS: Final = 1_000
@@ -39,7 +39,7 @@ class ProducerEngine:
     """Made and used on the loop's thread."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, core: ProducerCore, clock: Clock, dice: Dice
+        self, loop: asyncio.AbstractEventLoop, core: ProducerCore, clock: Clock, rng: Random
     ) -> None:
         settings = core.settings
         self._core = core
@@ -47,14 +47,14 @@ class ProducerEngine:
         self._loop = loop
         self._accumulator = core.accumulator
         self.cluster = ClusterClient(
-            loop, settings, clock, dice, metadata_max_idle_ms=settings.metadata_max_idle_ms
+            loop, settings, clock, rng, metadata_max_idle_ms=settings.metadata_max_idle_ms
         )
         # Before the sender's listener: it looks for what this one makes known.
         self.cluster.on_metadata(self._learn)
-        self.transactions: Transactions | None = None
+        self.transactions: TransactionManager | None = None
         idempotence: Idempotence | None = None
         if settings.transactional_id is not None:
-            idempotence = self.transactions = Transactions(self.cluster, settings)
+            idempotence = self.transactions = TransactionManager(self.cluster, settings)
         elif settings.enable_idempotence:
             idempotence = Idempotence(self.cluster, settings)
         self._idempotence = idempotence
@@ -164,7 +164,7 @@ class ProducerEngine:
 
     # Transactions.
 
-    def transactional(self) -> Transactions:
+    def transactional(self) -> TransactionManager:
         if self.transactions is None:
             raise IllegalState("transactions need transactional.id")
         return self.transactions
@@ -194,7 +194,7 @@ class ProducerEngine:
         assert self.transactions is not None
         state = self.transactions.state
         refusal: KafkaError | None = None
-        if state.phase is not Phase.IN_TRANSACTION:
+        if state.phase is not TransactionPhase.IN_TRANSACTION:
             refusal = state.error or IllegalState(f"no record can be sent: {state.advice}")
         if not self.cluster.is_closed:
             self._core.refusal = refusal

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.client.settings import ClientSettings, is_set, plugin, read_settings, setting
-from headwater.model.failures import InvalidSetting
-from headwater.model.setting_kinds import boolean, integer, long, one_of, optional, text
-from headwater.records.header import Codec
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.settings.setting_types import boolean, integer, long, one_of, optional, text
+from headwater.records.batch_header import Codec
 
 _IN_FLIGHT_MAX = 5
 _CODECS = {codec.name.lower(): codec for codec in Codec}

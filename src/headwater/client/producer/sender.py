@@ -11,23 +11,23 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from headwater.client.backoff import Backoff
-from headwater.client.broker_connection import BrokerConnection
-from headwater.client.cluster_client import ClusterClient
-from headwater.client.cluster_metadata import NO_NODE
 from headwater.client.errors import KafkaError, KafkaTimeout, error_for
-from headwater.client.producer.accumulator import Accumulator
-from headwater.client.producer.idempotence import Idempotence
+from headwater.client.network.broker_connection import BrokerConnection
+from headwater.client.network.cluster_client import ClusterClient
+from headwater.client.network.cluster_metadata import NO_NODE
+from headwater.client.network.exponential_backoff import ExponentialBackoff
 from headwater.client.producer.partition_queues import PartitionQueue
-from headwater.client.producer.produce_answers import PartitionAnswer, answers, moved_partitions
-from headwater.client.producer.produce_requests import Sent, produce_request
+from headwater.client.producer.produce_request import Sent, produce_request
+from headwater.client.producer.produce_response import PartitionAnswer, answers, moved_partitions
 from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.client.producer.producer_metrics import ProducerMetrics
 from headwater.client.producer.producer_settings import ProducerSettings
+from headwater.client.producer.record_accumulator import RecordAccumulator
 from headwater.client.producer.record_future import RecordFuture
-from headwater.model.errors import ErrorCode
-from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.wire.messages.produce import ProduceResponse
+from headwater.client.producer.transactions.idempotence import Idempotence
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.protocol.messages.produce import ProduceResponse
 
 _CALLBACKS_AT_ONCE = 1_000
 
@@ -38,7 +38,7 @@ class Sender:
     def __init__(
         self,
         cluster: ClusterClient,
-        accumulator: Accumulator,
+        accumulator: RecordAccumulator,
         settings: ProducerSettings,
         idempotence: Idempotence | None,
     ) -> None:
@@ -48,7 +48,7 @@ class Sender:
         self._accumulator = accumulator
         self._settings = settings
         self._idempotence = idempotence
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._callbacks: deque[tuple[RecordFuture, Callable[[RecordFuture], object]]] = deque()
@@ -269,7 +269,7 @@ class Sender:
             return
         batch.attempts += 1
         self.metrics.record_retry_total += batch.count
-        wait_ms = 0 if is_moved else self._backoff.after(batch.attempts, self._cluster.dice)
+        wait_ms = 0 if is_moved else self._backoff.after(batch.attempts, self._cluster.rng)
         with self._accumulator.lock:
             self._accumulator.return_locked(queue, batch, now_ms + wait_ms)
 

@@ -1,5 +1,5 @@
-"""Who gets which partitions: the assignors that run in the coordinator (KIP-848).
+"""Server-side assignors (KIP-848): range and uniform.
 
-An assignor is a function of the members and the sizes of the topics. It knows no group and no
-epochs, and gives the same answer to the same question in every process.
+Start with `assignor_spec`, the input and output of an assignor.
+`uniform_heterogeneous_assignor` handles members with different subscriptions.
 """

@@ -8,13 +8,13 @@ instance id, so that a restart, which changes member ids, moves nothing.
 
 from collections.abc import Mapping
 
-from headwater.coordinator.assignors.spec import (
+from headwater.common.ids import TopicId
+from headwater.coordinator.assignors.assignor_spec import (
     Assignment,
     MemberSpec,
     PartitionCounts,
     TopicIdPartition,
 )
-from headwater.model.ids import TopicId
 
 
 def assign_ranges(members: Mapping[str, MemberSpec], counts: PartitionCounts) -> Assignment:

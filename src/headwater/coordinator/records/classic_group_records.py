@@ -5,16 +5,16 @@ A null value says that there is no such group any more, or that it became one of
 
 from dataclasses import dataclass
 
-from headwater.model.ids import NO_TIMESTAMP
-from headwater.wire.shape import many, one, shape
+from headwater.common.ids import NO_TIMESTAMP
+from headwater.protocol.schema import many, one, protocol_message
 
 
-@shape
+@protocol_message
 class GroupMetadataKey:
     group: str = one("string", default="")
 
 
-@shape
+@protocol_message
 class MemberMetadata:
     """Timeouts are in milliseconds; the names are Kafka's."""
 
@@ -30,7 +30,7 @@ class MemberMetadata:
     assignment: bytes = one("bytes", default=b"")
 
 
-@shape
+@protocol_message
 class GroupMetadataValue:
     protocol_type: str = one("string", default="")
     generation: int = one("int32", default=0)

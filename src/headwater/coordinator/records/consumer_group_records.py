@@ -7,18 +7,18 @@ may have dropped any older record, none of them may be relied on to come before 
 
 from dataclasses import dataclass
 
-from headwater.model.ids import NO_TOPIC_ID, TopicId
-from headwater.wire.shape import many, one, shape
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.protocol.schema import many, one, protocol_message
 
 
-@shape
+@protocol_message
 class GroupKey:
     """The key of whatever there is once in a group."""
 
     group_id: str = one("string", default="")
 
 
-@shape
+@protocol_message
 class GroupMemberKey:
     """The key of whatever there is once for each member."""
 
@@ -26,25 +26,25 @@ class GroupMemberKey:
     member_id: str = one("string", default="")
 
 
-@shape
+@protocol_message
 class RegularExpressionKey:
     group_id: str = one("string", default="")
     regular_expression: str = one("string", default="")
 
 
-@shape
+@protocol_message
 class ConsumerGroupMetadataValue:
     epoch: int = one("int32", default=0)
     metadata_hash: int = one("int64", default=0, tag=0)
 
 
-@shape
+@protocol_message
 class PartitionRacks:
     partition: int = one("int32", default=0)
     racks: tuple[str, ...] = many("string", default=())
 
 
-@shape
+@protocol_message
 class TopicMetadata:
     topic_id: TopicId = one("uuid", default=NO_TOPIC_ID)
     topic_name: str = one("string", default="")
@@ -52,20 +52,20 @@ class TopicMetadata:
     partition_metadata: tuple[PartitionRacks, ...] = many(PartitionRacks, default=())
 
 
-@shape
+@protocol_message
 class ConsumerGroupPartitionMetadataValue:
     """What Kafka before 4.1 knew of a group's topics. Since then a hash in the group's record."""
 
     topics: tuple[TopicMetadata, ...] = many(TopicMetadata, default=())
 
 
-@shape
+@protocol_message
 class ClassicProtocol:
     name: str = one("string", default="")
     metadata: bytes = one("bytes", default=b"")
 
 
-@shape
+@protocol_message
 class ClassicMemberMetadata:
     """What a member said that speaks the classic protocol."""
 
@@ -73,7 +73,7 @@ class ClassicMemberMetadata:
     supported_protocols: tuple[ClassicProtocol, ...] = many(ClassicProtocol, default=())
 
 
-@shape
+@protocol_message
 class ConsumerGroupMemberMetadataValue:
     instance_id: str | None = one("string", default=None, nullable_since=0)
     rack_id: str | None = one("string", default=None, nullable_since=0)
@@ -93,23 +93,23 @@ class ConsumerGroupMemberMetadataValue:
     )
 
 
-@shape
+@protocol_message
 class TopicPartitions:
     topic_id: TopicId = one("uuid", default=NO_TOPIC_ID)
     partitions: tuple[int, ...] = many("int32", default=())
 
 
-@shape
+@protocol_message
 class ConsumerGroupTargetAssignmentMetadataValue:
     assignment_epoch: int = one("int32", default=0)
 
 
-@shape
+@protocol_message
 class ConsumerGroupTargetAssignmentMemberValue:
     topic_partitions: tuple[TopicPartitions, ...] = many(TopicPartitions, default=())
 
 
-@shape
+@protocol_message
 class ConsumerGroupCurrentMemberAssignmentValue:
     """`state` is 0 for stable, 1 for unrevoked partitions, 2 for unreleased ones, 127 unknown."""
 
@@ -120,7 +120,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     partitions_pending_revocation: tuple[TopicPartitions, ...] = many(TopicPartitions, default=())
 
 
-@shape
+@protocol_message
 class ConsumerGroupRegularExpressionValue:
     """The topics that a regular expression matched, in which version of the metadata, and when."""
 

@@ -6,18 +6,18 @@ record and never written. A null value takes the commit back.
 
 from dataclasses import dataclass
 
-from headwater.model.ids import NO_EPOCH, NO_TIMESTAMP, NO_TOPIC_ID, TopicId
-from headwater.wire.shape import one, shape
+from headwater.common.ids import NO_EPOCH, NO_TIMESTAMP, NO_TOPIC_ID, TopicId
+from headwater.protocol.schema import one, protocol_message
 
 
-@shape
+@protocol_message
 class OffsetCommitKey:
     group: str = one("string", default="")
     topic: str = one("string", default="")
     partition: int = one("int32", default=0)
 
 
-@shape
+@protocol_message
 class OffsetCommitValue:
     """An expire timestamp of a commit's own exists in version 1 only, and wins there (OE-2)."""
 

@@ -6,22 +6,22 @@ empty transaction are null, not an empty list; Kafka does this (4.1).
 
 from dataclasses import dataclass
 
-from headwater.model.ids import NO_EPOCH, NO_PRODUCER, NO_TIMESTAMP, ProducerId
-from headwater.wire.shape import many, one, shape
+from headwater.common.ids import NO_EPOCH, NO_PRODUCER, NO_TIMESTAMP, ProducerId
+from headwater.protocol.schema import many, one, protocol_message
 
 
-@shape
+@protocol_message
 class TransactionLogKey:
     transactional_id: str = one("string", default="")
 
 
-@shape
+@protocol_message
 class TransactionPartitions:
     topic: str = one("string", default="")
     partition_ids: tuple[int, ...] = many("int32", default=())
 
 
-@shape
+@protocol_message
 class TransactionLogValue:
     producer_id: ProducerId = one("int64", default=NO_PRODUCER)
     previous_producer_id: ProducerId = one(

@@ -1,5 +1,5 @@
-"""How much everybody may do: quotas of users, clients and addresses (QU-1 to QU-6).
+"""Client quotas (KIP-13, KIP-546, KIP-599, KIP-612): entities, limits, rates, token buckets.
 
-Pure: time comes in with each call, and nobody is slowed down here. Whoever asks is told for how
-long, and sees to it (`headwater.broker.throttling`).
+Start with `client_quota_manager`; `quota_limits` finds the quota that applies to a client.
+`controller_mutation_quota` limits topic and partition changes.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.client import Admin, ConfigResource, TopicPartition
 from headwater.client.errors import InvalidArgument, InvalidTopic
-from tests.sim.mock_cluster import MockCluster
+from tests.simulation.fakes.mock_cluster import MockCluster
 
 PLACE = TopicPartition("tea", 0)
 # Whoever hands these in has forgotten what a type checker would say.

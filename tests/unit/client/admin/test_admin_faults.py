@@ -23,15 +23,15 @@ from headwater.client import (
     TopicPartition,
 )
 from headwater.client.errors import KafkaError, KafkaTimeout
-from headwater.model.errors import ErrorCode
-from headwater.wire.api_key import ApiKey
-from headwater.wire.lifting import Message
-from headwater.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from headwater.wire.translation import response_shape
-from tests.sim.error_answers import saying
-from tests.sim.faulty_front import FaultyFront
-from tests.sim.mock_broker import Fate, Garbage, HangUp, Instead, MockBroker, Stall
-from tests.sim.mock_cluster import MockCluster
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.codec import response_class
+from headwater.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from headwater.protocol.older_versions import Message
+from tests.simulation.fakes.error_responses import saying
+from tests.simulation.fakes.faulty_proxy import FaultyProxy
+from tests.simulation.fakes.mock_broker import Fate, Garbage, HangUp, Instead, MockBroker, Stall
+from tests.simulation.fakes.mock_cluster import MockCluster
 
 PATIENCE_S = 60
 
@@ -189,8 +189,8 @@ CALLS = [
 
 
 @pytest.fixture(scope="module")
-def front() -> Iterator[FaultyFront]:
-    with FaultyFront() as opened:
+def front() -> Iterator[FaultyProxy]:
+    with FaultyProxy() as opened:
         yield opened
 
 
@@ -210,7 +210,7 @@ def admin_at(servers: str, **settings: object) -> Admin:
 class Stage:
     """Topics with two records, a group and a transactional id, all of one name; one per act."""
 
-    def __init__(self, front: FaultyFront, name: str) -> None:
+    def __init__(self, front: FaultyProxy, name: str) -> None:
         self.front = front
         self._name = name
         self._acts = 0
@@ -250,7 +250,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(front: FaultyFront, request: pytest.FixtureRequest) -> Stage:
+def stage(front: FaultyProxy, request: pytest.FixtureRequest) -> Stage:
     name = str(request.node.name).partition("[")[2].rstrip("]")
     return Stage(front, f"{name}-{len(request.session.items)}-{request.node.originalname[5:25]}")
 
@@ -261,9 +261,9 @@ def test_every_api_that_the_admin_client_speaks_is_in_the_table() -> None:
     for path in Path(headwater.client.admin.__path__[0]).glob("*_calls.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
-                case ast.ImportFrom(module="headwater.wire.messages", names=names):
+                case ast.ImportFrom(module="headwater.protocol.messages", names=names):
                     imported |= {each.name for each in names}
-                case ast.ImportFrom(module=str(module)) if "wire.messages." in module:
+                case ast.ImportFrom(module=str(module)) if "protocol.messages." in module:
                     imported.add(module.rpartition(".")[2])
     unspoken = {ApiKey[name.upper()] for name in imported} - {call.api for call in CALLS}
     assert unspoken == {ApiKey.API_VERSIONS}
@@ -332,13 +332,13 @@ def test_silence_about_what_was_asked_is_an_error_with_a_name_and_not_success(
     stage: Stage, call: Call
 ) -> None:
     """A commit that the answer does not speak of is not known to have happened."""
-    fate = Instead(lambda request: response_shape(request.api)())
+    fate = Instead(lambda request: response_class(request.api)())
     outcome = stage.outcome(call, fate, default_api_timeout_ms=20_000)
     has_failed = isinstance(outcome, type) and issubclass(outcome, KafkaError)
     assert has_failed != (call.api in NONE_IS_AN_ANSWER), outcome
 
 
-def test_a_broker_that_is_gone_ends_every_call_at_its_time_limit(front: FaultyFront) -> None:
+def test_a_broker_that_is_gone_ends_every_call_at_its_time_limit(front: FaultyProxy) -> None:
     with admin_at(front.bootstrap_servers, default_api_timeout_ms=50) as admin:
         front.stop()
         try:

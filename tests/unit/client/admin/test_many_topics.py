@@ -4,9 +4,9 @@ import asyncio
 
 from headwater.client import Admin, TopicPartition
 from headwater.client.aio import Admin as AsyncAdmin
-from headwater.wire.api_key import ApiKey
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.mock_reading import MockReading
+from headwater.protocol.api_key import ApiKey
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.fakes.mock_fetches import MockReading
 
 TOPICS = [f"tea-{number}" for number in range(50)]
 

@@ -10,7 +10,7 @@ from headwater.client.assignors import (
     Assignor,
     GroupMember,
 )
-from headwater.model.ids import TopicPartition
+from headwater.common.ids import TopicPartition
 
 
 def member(

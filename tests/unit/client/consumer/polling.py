@@ -2,14 +2,14 @@
 
 import time
 
-from headwater.client import ConsumedRecord, Consumer
+from headwater.client import Consumer, ConsumerRecord
 
 PATIENCE_S = 60
 
 
-def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
+def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     """So many records at the least, in as many polls as that takes."""
-    records: list[ConsumedRecord] = []
+    records: list[ConsumerRecord] = []
     limit_s = time.monotonic() + PATIENCE_S
     while len(records) < count:
         assert time.monotonic() < limit_s, f"got {len(records)} of {count}"
@@ -17,7 +17,7 @@ def take(consumer: Consumer, count: int) -> list[ConsumedRecord]:
     return records
 
 
-def take_exactly(consumer: Consumer, count: int) -> list[ConsumedRecord]:
+def take_exactly(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     """So many records, and no more came with them."""
     records = take(consumer, count)
     assert len(records) == count

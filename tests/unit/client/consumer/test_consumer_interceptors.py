@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.client import ConsumedRecord, Consumer, OffsetAndMetadata, TopicPartition, aio
+from headwater.client import Consumer, ConsumerRecord, OffsetAndMetadata, TopicPartition, aio
 from headwater.client.errors import InvalidSetting
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.mock_reading import MockReading
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.fakes.mock_fetches import MockReading
 from tests.unit.client.consumer.polling import take
 
 PLACE = TopicPartition("tea", 0)
@@ -23,7 +23,7 @@ class Watching:
         self.seen: list[int] = []
         self.committed: list[Offsets] = []
 
-    def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+    def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         self.seen += [record.offset for record in records]
         return [record for record in records if record.offset % 2 == 0]
 
@@ -34,7 +34,7 @@ class Watching:
 class Broken:
     """Fails at everything."""
 
-    def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+    def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         raise LookupError(records)
 
     def on_commit(self, offsets: Offsets) -> None:

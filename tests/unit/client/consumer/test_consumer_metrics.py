@@ -5,8 +5,8 @@ import time
 import pytest
 
 from headwater.client import Consumer, TopicPartition
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.mock_reading import MockReading
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.fakes.mock_fetches import MockReading
 
 PATIENCE_S = 60
 PLACE = TopicPartition("tea", 0)

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from headwater.client.cluster_metadata import ClusterMetadata, TopicView
+from headwater.client.consumer.auto_offset_reset import AutoOffsetReset, parse_offset_reset
 from headwater.client.consumer.consumer_settings import ConsumerSettings
-from headwater.client.consumer.offset_reset import OffsetReset, parse_offset_reset
 from headwater.client.consumer.subscription import subscription_to
-from headwater.client.consumer.subscription_state import Phase, SubscriptionState
+from headwater.client.consumer.subscription_state import FetchState, SubscriptionState
 from headwater.client.errors import IllegalState, InvalidArgument, InvalidTopic
+from headwater.client.network.cluster_metadata import ClusterMetadata, TopicView
 from headwater.client.settings import read_settings
-from headwater.model.failures import InvalidSetting
-from headwater.model.ids import TopicPartition
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.ids import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -27,8 +27,8 @@ def assigned(*partitions: TopicPartition) -> SubscriptionState:
 def test_without_a_group_there_is_no_committed_offset_to_look_for() -> None:
     state = SubscriptionState(has_group=False)
     state.assign([T0])
-    assert state[T0].phase is Phase.NEEDS_RESET
-    assert assigned(T0)[T0].phase is Phase.NEEDS_COMMITTED
+    assert state[T0].phase is FetchState.NEEDS_RESET
+    assert assigned(T0)[T0].phase is FetchState.NEEDS_COMMITTED
 
 
 def test_what_stays_assigned_keeps_its_position_and_its_pause() -> None:
@@ -37,7 +37,7 @@ def test_what_stays_assigned_keeps_its_position_and_its_pause() -> None:
     state[T0].is_paused = True
     state.assign([T0, T1])
     assert (state[T0].position, state[T0].is_paused) == (7, True)
-    assert state[T1].phase is Phase.NEEDS_COMMITTED
+    assert state[T1].phase is FetchState.NEEDS_COMMITTED
 
 
 def test_an_answer_from_before_a_seek_is_stale() -> None:
@@ -66,15 +66,15 @@ def test_a_new_leader_must_confirm_a_position_whose_epoch_is_known() -> None:
     state = assigned(T0)
     state.seek(T0, 7)
     state.leader_epoch_seen(state[T0], 3)
-    assert state[T0].phase is Phase.FETCHING
+    assert state[T0].phase is FetchState.FETCHING
     state[T0].fetch_epoch = 3
     state.leader_epoch_seen(state[T0], 3)
-    assert state[T0].phase is Phase.FETCHING
+    assert state[T0].phase is FetchState.FETCHING
     state.leader_epoch_seen(state[T0], 4)
-    assert state[T0].phase is Phase.NEEDS_VALIDATION
+    assert state[T0].phase is FetchState.NEEDS_VALIDATION
     state.validated(state[T0], 4)
     state.leader_epoch_seen(state[T0], 4)
-    assert state[T0].phase is Phase.FETCHING
+    assert state[T0].phase is FetchState.FETCHING
 
 
 @pytest.mark.parametrize(
@@ -97,20 +97,20 @@ def test_a_cut_within_what_was_fetched_ahead_costs_the_application_nothing(
 def test_a_committed_offset_with_its_epoch_is_confirmed_first() -> None:
     state = assigned(T0)
     state.seek(T0, 7, 2)
-    assert state[T0].phase is Phase.NEEDS_VALIDATION
+    assert state[T0].phase is FetchState.NEEDS_VALIDATION
     assert not state[T0].may_fetch(0)
 
 
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("earliest", OffsetReset("earliest")),
-        ("none", OffsetReset("none")),
-        ("by_duration:PT6H", OffsetReset("by_duration", 6 * 3_600_000)),
-        ("by_duration:P1DT2M0.5S", OffsetReset("by_duration", 86_520_500)),
+        ("earliest", AutoOffsetReset("earliest")),
+        ("none", AutoOffsetReset("none")),
+        ("by_duration:PT6H", AutoOffsetReset("by_duration", 6 * 3_600_000)),
+        ("by_duration:P1DT2M0.5S", AutoOffsetReset("by_duration", 86_520_500)),
     ],
 )
-def test_rules_of_resets_are_read(text: str, rule: OffsetReset) -> None:
+def test_rules_of_resets_are_read(text: str, rule: AutoOffsetReset) -> None:
     assert parse_offset_reset(text) == rule
 
 
@@ -121,9 +121,9 @@ def test_other_rules_are_refused(text: str) -> None:
 
 
 def test_a_duration_is_counted_back_from_now() -> None:
-    assert OffsetReset("by_duration", 100).timestamp(1_000) == 900
-    assert OffsetReset.LATEST.timestamp(1_000) == -1
-    assert OffsetReset.EARLIEST.timestamp(1_000) == -2
+    assert AutoOffsetReset("by_duration", 100).timestamp(1_000) == 900
+    assert AutoOffsetReset.LATEST.timestamp(1_000) == -1
+    assert AutoOffsetReset.EARLIEST.timestamp(1_000) == -2
 
 
 def settings(**keywords: object) -> ConsumerSettings:

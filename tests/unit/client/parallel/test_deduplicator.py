@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client import ConsumedRecord, Deduplicator
+from headwater.client import ConsumerRecord, Deduplicator
 from headwater.client.errors import IllegalState
-from headwater.model.failures import CorruptFile, InvalidSetting, StorageError
-from headwater.records.header import TimestampType
+from headwater.common.exceptions import CorruptFile, InvalidSetting, StorageError
+from headwater.records.batch_header import TimestampType
 
 
-def record(name: str | None, offset: int = 0) -> ConsumedRecord:
+def record(name: str | None, offset: int = 0) -> ConsumerRecord:
     headers = () if name is None else (("id", b"older"), ("id", name.encode()))
-    return ConsumedRecord(
+    return ConsumerRecord(
         topic="t",
         partition=0,
         offset=offset,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client import ConsumedRecord, Deduplicator, ParallelConsumer
+from headwater.client import ConsumerRecord, Deduplicator, ParallelConsumer
 from headwater.client.errors import IllegalState, InvalidArgument
-from headwater.client.parallel.once import Once
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.mock_reading import MockReading
+from headwater.client.parallel.parallel_consumer import DeduplicatedWork
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.fakes.mock_fetches import MockReading
 from tests.unit.client.parallel.test_deduplicator import record
 
 PATIENCE_S = 60
@@ -29,7 +29,7 @@ def settings(cluster: MockCluster) -> dict[str, object]:
 def test_a_handler_that_wants_to_end_the_process_ends_the_run(end: BaseException) -> None:
     """Its worker alone would be gone, and what is in its queue would wait without end."""
 
-    def handle(record: ConsumedRecord) -> None:
+    def handle(record: ConsumerRecord) -> None:
         if record.offset == 1:
             raise end
 
@@ -47,7 +47,7 @@ def test_a_handler_that_wants_to_end_the_process_ends_the_run(end: BaseException
     assert list(reading.committed.values()) == [1]
 
 
-def by_half(each: ConsumedRecord) -> bytes:
+def by_half(each: ConsumerRecord) -> bytes:
     return b"%d" % (each.offset // 2)
 
 
@@ -63,7 +63,7 @@ def test_with_a_deduplicator_each_identity_is_handled_once_and_remembered_before
             committed_at_flush.append(len(reading.committed))
             super().flush()
 
-    def handle(each: ConsumedRecord) -> None:
+    def handle(each: ConsumerRecord) -> None:
         handled.append(each.offset // 2)
         if len(handled) == 4:
             consumer.stop()
@@ -95,7 +95,7 @@ def test_two_records_of_one_identity_are_never_worked_on_at_the_same_time(tmp_pa
             outcome.append(is_new)
 
     with Deduplicator(tmp_path / "seen", identity=by_half) as seen:
-        once = Once(seen)
+        once = DeduplicatedWork(seen)
         worker = threading.Thread(target=second, daemon=True)
         with once.alone(record(None, offset=0)) as is_new:
             assert is_new

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sim.producer_faces import Asynchronous, Blocking, Face, OpenProducer
+from tests.simulation.labs.producer_faces import Asynchronous, Blocking, Face, OpenProducer
 
 
 @pytest.fixture(params=[Blocking, Asynchronous], ids=lambda face: face.name)

@@ -19,15 +19,15 @@ from headwater.client.errors import (
     MessageTooLarge,
     SerializationFailed,
 )
-from headwater.client.producer.given_tables import GivenTable
 from headwater.client.producer.interceptors import ProducerRecord
 from headwater.client.producer.record_future import RecordFuture
-from headwater.model.failures import InvalidSetting
+from headwater.client.producer.tables.table_input import GivenTable
+from headwater.common.exceptions import InvalidSetting
+from headwater.protocol.api_key import ApiKey
 from headwater.records.kernel import murmur2
-from headwater.wire.api_key import ApiKey
-from tests.sim.mock_broker import PATIENCE_S, Stall
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.producer_faces import Face, OpenProducer
+from tests.simulation.fakes.mock_broker import PATIENCE_S, Stall
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.labs.producer_faces import Face, OpenProducer
 
 
 def values(cluster: MockCluster, topic: str = "tea", partition: int = 0) -> list[bytes | None]:

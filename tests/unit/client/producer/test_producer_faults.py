@@ -13,10 +13,10 @@ from headwater.client.errors import (
     MessageTooLarge,
     TopicAuthorizationFailed,
 )
-from headwater.model.errors import ErrorCode
-from headwater.wire.api_key import ApiKey
-from headwater.wire.messages.init_producer_id import InitProducerIdResponse
-from headwater.wire.messages.produce import (
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.messages.init_producer_id import InitProducerIdResponse
+from headwater.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -25,9 +25,17 @@ from headwater.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.sim.mock_broker import PATIENCE_S, Afterwards, Fate, Garbage, HangUp, Instead, Stall
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.producer_faces import Face, OpenProducer
+from tests.simulation.fakes.mock_broker import (
+    PATIENCE_S,
+    Afterwards,
+    Fate,
+    Garbage,
+    HangUp,
+    Instead,
+    Stall,
+)
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.labs.producer_faces import Face, OpenProducer
 
 NUMBERS = [b"%d" % number for number in range(60)]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from headwater.client.producer.producer_settings import read_producer_settings
-from headwater.model.failures import InvalidSetting, UnknownSetting
-from headwater.records.header import Codec
+from headwater.common.exceptions import InvalidSetting, UnknownSetting
+from headwater.records.batch_header import Codec
 
 
 def read(**keywords: object) -> object:

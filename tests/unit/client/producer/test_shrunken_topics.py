@@ -11,8 +11,8 @@ import pytest
 from headwater.client.errors import InvalidPartitions, KafkaTimeout
 from headwater.client.producer.partition_queues import TopicQueues
 from headwater.records.kernel import murmur2
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.producer_faces import Face, OpenProducer
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.labs.producer_faces import Face, OpenProducer
 
 KEYS = [b"%d" % number for number in range(60)]
 

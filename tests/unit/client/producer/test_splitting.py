@@ -11,11 +11,11 @@ import pytest
 
 from headwater.client.errors import KafkaError, MessageTooLarge
 from headwater.client.producer.record_future import RecordFuture
-from headwater.model.errors import ErrorCode
-from headwater.wire.api_key import ApiKey
-from tests.sim.mock_broker import PATIENCE_S, Late
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.producer_faces import Face, OpenProducer
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.api_key import ApiKey
+from tests.simulation.fakes.mock_broker import PATIENCE_S, Late
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.labs.producer_faces import Face, OpenProducer
 from tests.unit.client.producer.test_producer_faults import refusing, values
 
 # Nine of them fill a batch; the broker takes two at a time, so that halves are split once more.

@@ -15,10 +15,10 @@ import pytest
 from headwater.client import Producer
 from headwater.client.errors import BufferExhausted, ClientClosed
 from headwater.client.producer.record_future import RecordFuture
-from headwater.wire.api_key import ApiKey
-from tests.sim.mock_broker import PATIENCE_S, Late
-from tests.sim.mock_cluster import MockCluster
-from tests.sim.producer_faces import Face, OpenProducer
+from headwater.protocol.api_key import ApiKey
+from tests.simulation.fakes.mock_broker import PATIENCE_S, Late
+from tests.simulation.fakes.mock_cluster import MockCluster
+from tests.simulation.labs.producer_faces import Face, OpenProducer
 from tests.unit.client.producer.test_producer_faults import values
 
 # Four batches fill the memory.

@@ -1,8 +1,8 @@
 """`range`: runs of neighbours, cut alike in all topics."""
 
+from headwater.common.ids import TopicId
+from headwater.coordinator.assignors.assignor_spec import MemberSpec, Partitions, TopicIdPartition
 from headwater.coordinator.assignors.range_assignor import assign_ranges
-from headwater.coordinator.assignors.spec import MemberSpec, Partitions, TopicIdPartition
-from headwater.model.ids import TopicId
 
 CLICKS = TopicId(b"c" * 16)
 VIEWS = TopicId(b"v" * 16)

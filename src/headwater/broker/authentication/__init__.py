@@ -1,0 +1,5 @@
+"""SASL on listeners: mechanisms, logins, tokens, bootstrap users.
+
+Start with `sasl_authenticator`, which handles a connection until it is authenticated.
+`sasl_listeners` reads each listener's settings.
+"""

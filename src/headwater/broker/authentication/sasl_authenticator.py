@@ -1,0 +1,348 @@
+"""Who stands at a connection of a listener with SASL, and lets in who has logged in.
+
+    greeting     ApiVersions may come once, or SaslHandshake at once
+    handshake    SaslHandshake must come
+    tokens       SaslAuthenticate, or after SaslHandshake v0 tokens without any header
+    served       requests go to the dispatch; SaslHandshake may begin a new login (KIP-368)
+    refused      the answer leaves after a delay, then the connection ends
+
+What a reader would get wrong: a refusal is not answered at once. Kafka waits
+`connection.failed.authentication.delay.ms` before it tells, so that guessing takes time; the
+connection waits as data and holds up nobody. And a connection whose login has run out is not
+closed by a timer, but by its next request.
+"""
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from time import perf_counter_ns
+from typing import Final
+
+from headwater.broker.authentication.sasl_listener import SaslListener
+from headwater.broker.requests.call import Call
+from headwater.broker.requests.dispatch import Dispatch
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import ConnectionLost, ProtocolError, SaslRefused
+from headwater.common.principal import Principal, Requester
+from headwater.network.request_service import GuardedConnection, ReplySlot, ServedConnection
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.codec import read
+from headwater.protocol.headers import SIZE_BYTES, RequestHeader, read_request_header
+from headwater.protocol.messages.api_versions import ApiVersionsResponse
+from headwater.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from headwater.protocol.older_versions import Message
+from headwater.replication.purgatory.timer import WakeupTimer
+from headwater.security.authentication.sasl_exchange import SaslServer
+from headwater.security.authentication.sasl_text import shown
+
+_log = logging.getLogger(__name__)
+
+_SHORTEST_SESSION_MS: Final = 1_000
+"""A login may be renewed no more often than once in this time: Kafka does this (3.9)."""
+
+_HANDSHAKE_KEY: Final = int(ApiKey.SASL_HANDSHAKE)
+
+SMALL_FRAME_BYTES: Final = 65_536
+"""Largest frame before authentication, except for the tokens of OAUTHBEARER.
+
+ApiVersions and SaslHandshake fit with the longest client id that the header can carry (32,767
+bytes), and so do the user names and passwords of PLAIN and SCRAM.
+"""
+
+
+class _Stage(Enum):
+    GREETING = "greeting"
+    HANDSHAKE = "handshake"
+    TOKENS = "tokens"
+    SERVED = "served"
+    REFUSED = "refused"
+
+
+def sasl_authenticator(
+    connection: GuardedConnection, *, listener: SaslListener, dispatch: Dispatch
+) -> None:
+    """Put a gate before a new connection."""
+    gate = SaslAuthenticator(connection, listener, dispatch)
+    connection.guard(gate, frame_limit_bytes=gate.token_limit_bytes())
+
+
+class SaslAuthenticator:
+    """`headwater.network.request_service.Service` for one connection."""
+
+    def __init__(
+        self, connection: GuardedConnection, listener: SaslListener, dispatch: Dispatch
+    ) -> None:
+        self._connection = connection
+        self._listener = listener
+        self._dispatch = dispatch
+        self._stage = _Stage.GREETING
+        self._mechanism = ""
+        self._exchange: SaslServer | None = None
+        self._has_headers = True
+        self._user: str | None = None
+        # By steady time; None for a login that does not run out.
+        self._expires_ms: int | None = None
+        self._renewed_ms: int | None = None
+        self._wrong_mechanism: str | None = None
+
+    def token_limit_bytes(self) -> int:
+        """Largest frame until the peer is authenticated, in bytes."""
+        limit_bytes = self._listener.receive_limit_bytes
+        offered = self._listener.mechanisms.get(self._mechanism)
+        if offered is not None and offered.has_large_tokens:
+            return limit_bytes
+        return min(limit_bytes, SMALL_FRAME_BYTES)
+
+    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+        match self._stage:
+            case _Stage.SERVED:
+                self._serve_user(slot, frame)
+            case _Stage.TOKENS if not self._has_headers:
+                self._take_raw_token(slot, bytes(frame))
+            case _Stage.TOKENS:
+                self._take_token(slot, frame)
+            case _Stage.GREETING | _Stage.HANDSHAKE:
+                self._take_greeting(slot, frame)
+            case _Stage.REFUSED:
+                raise ConnectionLost("a request after a login that was refused")
+
+    def failed(self, connection: ServedConnection, error: Exception) -> None:
+        self._dispatch.failed(connection, error)
+
+    def closed(self, connection: ServedConnection) -> None:
+        self._dispatch.closed(connection)
+
+    # Whoever is logged in.
+
+    def _serve_user(self, slot: ReplySlot, frame: memoryview) -> None:
+        if self._expires_ms is not None:
+            now_ms = self._listener.clock.steady_ms()
+            is_handshake = int.from_bytes(frame[:2], "big") == _HANDSHAKE_KEY
+            if is_handshake and self._may_renew(now_ms):
+                self._renewed_ms = now_ms
+                self._take_greeting(slot, frame)
+                return
+            if now_ms > self._expires_ms:
+                self._listener.counters.expired += 1
+                raise ConnectionLost(f"the login of {self._user} has run out")
+        self._dispatch.serve(slot, frame)
+
+    def _may_renew(self, now_ms: int) -> bool:
+        return self._renewed_ms is None or now_ms - self._renewed_ms >= _SHORTEST_SESSION_MS
+
+    # Whoever is not.
+
+    def _take_greeting(self, slot: ReplySlot, frame: memoryview) -> None:
+        header = read_request_header(frame)
+        key = header.api.key
+        if key is ApiKey.API_VERSIONS and self._stage is _Stage.GREETING:
+            if header.version <= header.api.newest:
+                self._stage = _Stage.HANDSHAKE
+            self._dispatch.greet(slot, frame)
+        elif key is ApiKey.SASL_HANDSHAKE:
+            request = read(SaslHandshakeRequest, header.version, frame[header.body_position :])
+            self._shake_hands(self._call(header, slot), request.mechanism)
+        else:
+            # Said to people who look into the log: the peer often speaks plain Kafka.
+            raise ProtocolError(
+                f"{header.api.name} before a login; the client needs security.protocol and "
+                "sasl.mechanism as the listener has them"
+            )
+
+    def _shake_hands(self, call: Call, mechanism: str) -> None:
+        enabled = tuple(self._listener.mechanisms)
+        offered = self._listener.mechanisms.get(mechanism)
+        if offered is None:
+            self._refuse(
+                call,
+                SaslHandshakeResponse(
+                    error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
+                ),
+                f"mechanism {shown(mechanism)}, and {', '.join(enabled)} are enabled",
+            )
+            return
+        self._has_headers = call.version > 0
+        self._stage = _Stage.TOKENS
+        self._wrong_mechanism = None
+        if self._user is not None and mechanism != self._mechanism:
+            self._wrong_mechanism = mechanism
+        self._exchange = offered.begin()
+        self._mechanism = self._mechanism if self._wrong_mechanism else mechanism
+        self._connection.guard(self, frame_limit_bytes=self.token_limit_bytes())
+        call.answer(SaslHandshakeResponse(mechanisms=enabled))
+
+    def _take_token(self, slot: ReplySlot, frame: memoryview) -> None:
+        header = read_request_header(frame)
+        call = self._call(header, slot)
+        if header.api.key is not ApiKey.SASL_AUTHENTICATE:
+            self._refuse_early(call)
+            return
+        request = read(SaslAuthenticateRequest, header.version, frame[header.body_position :])
+        token = bytes(request.auth_bytes)
+        self._prepare(slot, token, lambda: self._judge_token(call, token))
+
+    def _judge_token(self, call: Call, shown_token: bytes) -> None:
+        try:
+            token = self._step(shown_token)
+        except SaslRefused as refused:
+            response = SaslAuthenticateResponse(
+                error_code=refused.code, error_message=refused.told or self._plain_words()
+            )
+            self._refuse(call, response, str(refused))
+            return
+        # The login may hold for some time only, which is told with its last token.
+        lifetime_ms = self._let_in() if self._is_proved() else 0
+        call.answer(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
+
+    def _take_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+        self._prepare(slot, token, lambda: self._judge_raw_token(slot, token))
+
+    def _prepare(self, slot: ReplySlot, token: bytes, then: Callable[[], None]) -> None:
+        """Some tokens can be judged only later. Nothing else is served until then."""
+        offered = self._listener.mechanisms[self._mechanism]
+        if offered.prepare is None or self._wrong_mechanism is not None:
+            then()
+            return
+
+        def judge() -> None:
+            if not self._connection.is_closed:
+                then()
+
+        slot.hold()
+        offered.prepare(token, judge)
+
+    def _judge_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+        try:
+            answer = self._step(token)
+        except SaslRefused as refused:
+            # There is no place for an error: the end of the connection is the answer.
+            self._refuse_raw(slot, str(refused))
+            return
+        if self._is_proved():
+            self._let_in()
+        slot.reply([len(answer).to_bytes(SIZE_BYTES, "big") + answer])
+
+    def _step(self, token: bytes) -> bytes:
+        assert self._exchange is not None
+        if self._wrong_mechanism is not None:
+            raise SaslRefused(
+                f"{self._wrong_mechanism} in the place of {self._mechanism}",
+                told=f"SASL mechanism '{self._wrong_mechanism}' requested by client is not "
+                f"supported for re-authentication of mechanism '{self._mechanism}'",
+            )
+        answer = self._exchange.respond(token)
+        user = self._exchange.user
+        if self._user is not None and user is not None and user != self._user:
+            raise SaslRefused(
+                f"{shown(user)} in the place of {shown(self._user)}",
+                told="Cannot change principals during re-authentication from "
+                f"User.{self._user}: User.{user}",
+            )
+        return answer
+
+    def _is_proved(self) -> bool:
+        return self._exchange is not None and self._exchange.is_complete
+
+    def _let_in(self) -> int:
+        """From now on requests are served; the answer is for how long, 0 for ever."""
+        listener, exchange = self._listener, self._exchange
+        assert exchange is not None
+        assert exchange.user is not None
+        if self._user is None:
+            listener.counters.succeeded += 1
+            _log.debug("%s: User:%s has logged in", self._connection.address, exchange.user)
+        else:
+            listener.counters.renewed += 1
+        self._user = exchange.user
+        self._exchange = None
+        self._stage = _Stage.SERVED
+        connection = self._connection
+        connection.requester = Requester(
+            Principal("User", self._user), connection.address.peer_host
+        )
+        connection.guard(self, frame_limit_bytes=listener.request_limit_bytes)
+        return self._set_expiry(exchange.expires_ms)
+
+    def _set_expiry(self, credential_expires_ms: int | None) -> int:
+        clock = self._listener.clock
+        max_reauth_ms = self._listener.mechanisms[self._mechanism].max_reauth_ms
+        limits = [max_reauth_ms] if max_reauth_ms > 0 else []
+        if credential_expires_ms is not None:
+            limits.append(max(0, credential_expires_ms - clock.now_ms()))
+        if not limits:
+            return 0
+        lifetime_ms = min(limits)
+        self._expires_ms = clock.steady_ms() + lifetime_ms
+        return lifetime_ms
+
+    # Refusals.
+
+    def _plain_words(self) -> str:
+        """Kafka's words, which tell nothing of the user."""
+        what = "authentication" if self._user is None else "re-authentication"
+        return (
+            f"Authentication failed during {what} due to invalid credentials "
+            f"with SASL mechanism {self._mechanism}"
+        )
+
+    def _refuse_early(self, call: Call) -> None:
+        """Refuse any other API during authentication, from the header alone.
+
+        Kafka parses the body to build an error response of that API. Here only the two APIs of the
+        login itself are answered, since an unauthenticated peer must not choose what is parsed.
+        """
+        key = call.header.api.key
+        reason = (
+            f"Unexpected Kafka request of type {call.header.api.name} during SASL authentication."
+        )
+        error_code = ErrorCode.ILLEGAL_SASL_STATE
+        if key is ApiKey.API_VERSIONS:
+            self._refuse(call, ApiVersionsResponse(error_code=error_code), reason)
+        elif key is ApiKey.SASL_HANDSHAKE:
+            self._refuse(call, SaslHandshakeResponse(error_code=error_code), reason)
+        else:
+            self._refuse_raw(call, reason)
+
+    def _refuse(self, call: Call, response: Message, reason: str) -> None:
+        def leave() -> None:
+            if not call.is_gone:
+                call.answer(response)
+                self._connection.leave()
+
+        self._note_refusal(reason)
+        call.hold()
+        self._later(leave)
+
+    def _refuse_raw(self, held: ReplySlot | Call, reason: str) -> None:
+        """Close the connection after the delay, without an answer."""
+        self._note_refusal(reason)
+        held.hold()
+        self._later(self._connection.close)
+
+    def _note_refusal(self, reason: str) -> None:
+        self._stage = _Stage.REFUSED
+        counters = self._listener.counters
+        if self._user is None:
+            counters.failed += 1
+        else:
+            counters.not_renewed += 1
+        self._exchange = None
+        _log.warning("%s: login refused: %s", self._connection.address, reason)
+
+    def _later(self, then: Callable[[], None]) -> None:
+        delay_ms = self._listener.failed_delay_ms
+        if delay_ms <= 0:
+            then()
+        else:
+            alarm = WakeupTimer(self._listener.timer, then)
+            alarm.set(self._listener.clock.steady_ms() + delay_ms)
+
+    def _call(self, header: RequestHeader, slot: ReplySlot) -> Call:
+        counters = self._dispatch.counters.get(header.api.key)
+        if counters is None:
+            raise ProtocolError(f"a request for {header.api.name}, which is not served here")
+        return Call(header, slot, counters, perf_counter_ns())

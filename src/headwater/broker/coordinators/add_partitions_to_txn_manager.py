@@ -1,0 +1,121 @@
+"""Ask transaction coordinators about partitions, as Kafka's AddPartitionsToTxnManager (TX-13).
+
+A leader's question goes to the coordinator of the transactional id, in this broker or in another
+one, as an AddPartitionsToTxn that verifies partitions or adds them. `pending_verifications` decides
+when to ask, and what becomes of the batches that wait for the answer.
+"""
+
+from collections.abc import Callable
+
+from headwater.broker.coordinators.pending_verifications import (
+    Answered,
+    FirstBatches,
+    PendingVerifications,
+)
+from headwater.broker.coordinators.transaction_coordinator import TransactionCoordinator
+from headwater.common.elapsed import has_passed
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.ids import NodeId
+from headwater.common.ports import Clock
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.coordinator.runtime.pending_responses import Answer, Outcome
+from headwater.metadata.cluster_image import NO_LEADER, ClusterImage
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.internal_topics import TRANSACTION_STATE
+from headwater.metadata.ports.inter_broker_client import InterBrokerClient, Purpose
+from headwater.protocol.older_versions import Message
+from headwater.replication.purgatory.timer import Timer
+from headwater.replication.replica_manager import ReplicaManager
+from headwater.replication.transaction_verification import VerificationRequest
+
+_LEADERS_VERSION = 5
+
+
+class AddPartitionsToTxnManager:
+    """See the module. For the loop's thread only."""
+
+    def __init__(
+        self,
+        static: StaticConfig,
+        *,
+        coordinator: TransactionCoordinator,
+        clock: Clock,
+        timer: Timer,
+        partitions: ReplicaManager,
+        image: Callable[[], ClusterImage],
+        inter_broker_client: InterBrokerClient | None = None,
+    ) -> None:
+        self._node_id = static.node_id
+        self._coordinator = coordinator
+        self._partitions = partitions
+        self._image = image
+        self._inter_broker_client = inter_broker_client
+        self._expired_ms: int | None = None
+        self.pending = PendingVerifications(self.ask, clock=clock, timer=timer)
+        self.configure(static.settings)
+
+    def tick(self, now_ms: int) -> None:
+        """Now and then, forget questions that led to nothing."""
+        if has_passed(self._expired_ms, self._expiry_interval_ms, now_ms):
+            self._expired_ms = now_ms
+            self._partitions.expire_questions(now_ms, self._expiration_ms)
+
+    def configure(self, settings: BrokerSettings) -> None:
+        """Take settings that may have changed."""
+        self._verifies = settings.transaction_partition_verification_enable
+        self._expiration_ms = settings.producer_id_expiration_ms
+        self._expiry_interval_ms = settings.producer_id_expiration_check_interval_ms
+        self._timeout_ms = settings.request_timeout_ms
+        self.pending.configure(settings)
+
+    def is_asked(self, question: VerificationRequest) -> bool:
+        """Whether this is a question at all; adding a partition always is."""
+        return self._verifies or not question.is_verify_only
+
+    def ask(self, batches: FirstBatches, answered: Answered) -> None:
+        """Ask once; `answered` gets a code for every partition, NONE where it is in."""
+        # Loaded with the first question: a broker without transactions does not pay for it.
+        from headwater.broker.coordinators.verification_messages import codes_of, request_of
+
+        def heard(outcome: Outcome) -> None:
+            answered(codes_of(batches, outcome))
+
+        leader = self._leader_of(batches.transactional_id)
+        if leader is None:
+            heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif leader == self._node_id:
+            self._ask_here(batches.transactional_id, request_of(batches), heard)
+        else:
+            self._ask_elsewhere(leader, request_of(batches), heard)
+
+    def _ask_here(self, transactional_id: str, request: Message, heard: Answer) -> None:
+        shard = self._coordinator.shard_of(transactional_id)
+        if isinstance(shard, ErrorCode):
+            heard(shard)
+            return
+        shard.ask(request, version=_LEADERS_VERSION, client_id="", client_host="", answer=heard)
+
+    def _ask_elsewhere(self, leader: NodeId, request: Message, heard: Answer) -> None:
+        if self._inter_broker_client is None:
+            heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+
+        def unanswered(_: HeadwaterError) -> None:
+            heard(ErrorCode.NETWORK_EXCEPTION)
+
+        self._inter_broker_client.ask(
+            leader,
+            request,
+            purpose=Purpose.TRANSACTION,
+            timeout_ms=self._timeout_ms,
+            then=heard,
+            otherwise=unanswered,
+        )
+
+    def _leader_of(self, transactional_id: str) -> NodeId | None:
+        number = self._coordinator.number_of(transactional_id)
+        if number is None:
+            return None
+        state = self._image().partition(TRANSACTION_STATE, number)
+        return None if state is None or state.leader == NO_LEADER else state.leader

@@ -1,0 +1,121 @@
+"""The groups that this broker coordinates: which shard is whose, and what shards must hear."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headwater.broker.coordinators.led_shards import LedShards, ask_shard
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ports import Clock, Random
+from headwater.coordinator.group.group_events import TopicsDeleted
+from headwater.coordinator.records.record_serde import GROUP_RECORDS
+from headwater.coordinator.runtime.coordinator_context import (
+    CoordinatorContext,
+    CoordinatorServices,
+)
+from headwater.coordinator.runtime.coordinator_effects import Effect, sees_all
+from headwater.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard
+from headwater.coordinator.runtime.pending_responses import Answer
+from headwater.metadata.changes import MetadataChange, TopicDeleted
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.features import GROUP_VERSION, level_of
+from headwater.metadata.internal_topics import CONSUMER_OFFSETS
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.older_versions import Message
+from headwater.replication.purgatory.timer import Timer
+from headwater.replication.replica_manager import ReplicaManager
+from headwater.storage.io.executor import Executor
+
+_NEW_PROTOCOL: Final = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+
+
+class GroupCoordinator:
+    """See the module. For the loop's thread only."""
+
+    def __init__(
+        self,
+        static: StaticConfig,
+        *,
+        clock: Clock,
+        rng: Random,
+        executor: Executor,
+        timer: Timer,
+        partitions: ReplicaManager,
+        image: Callable[[], ClusterImage],
+    ) -> None:
+        self._image = image
+        self._settings = static.settings
+        self._rng = rng
+        self._led = LedShards(
+            CoordinatorServices(
+                topic=CONSUMER_OFFSETS,
+                make=self._make,
+                codec=GROUP_RECORDS,
+                clock=clock,
+                timer=timer,
+                perform=_refuse_effect,
+                write_timeout_ms=static.settings.offsets_commit_timeout_ms,
+            ),
+            executor=executor,
+            partitions=partitions,
+            image=image,
+        )
+
+    @property
+    def runtime(self) -> CoordinatorRuntime[TopicsDeleted]:
+        return self._led.runtime
+
+    def changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+        """The cluster has agreed on something; the partitions that are here know it already."""
+        self._led.follow(image)
+        gone = tuple(change.name for change in changes if isinstance(change, TopicDeleted))
+        if gone:
+            self.runtime.tell(TopicsDeleted(gone))
+
+    def load_some(self, limit_ms: int) -> None:
+        """Have groups ready before somebody asks for them, and their timers running."""
+        self.runtime.load_some(limit_ms)
+
+    def close(self) -> None:
+        self._led.close()
+
+    def shard_of(self, group_id: str) -> CoordinatorContext[TopicsDeleted] | ErrorCode:
+        """Who looks after a group, or why nobody does here."""
+        return self._led.find(group_id)
+
+    def number_of(self, group_id: str) -> int | None:
+        """The shard that a group falls into, here or elsewhere; None while there are none."""
+        return self._led.number_of(group_id)
+
+    def shards(self) -> list[CoordinatorContext[TopicsDeleted]]:
+        """All that are here, and all that are not loaded yet begin to be."""
+        return self._led.all()
+
+    def ask(
+        self,
+        group_id: str,
+        request: Message,
+        call: Call,
+        answer: Answer,
+        sees: Callable[[str], bool] = sees_all,
+    ) -> None:
+        shard = self.shard_of(group_id)
+        if request.api in _NEW_PROTOCOL and not level_of(self._image(), GROUP_VERSION):
+            # Kafka does this (4.1) while the cluster has not agreed on the feature.
+            answer(ErrorCode.UNSUPPORTED_VERSION)
+        elif isinstance(shard, ErrorCode):
+            answer(shard)
+        else:
+            ask_shard(shard, request, call, answer, sees)
+
+    def _make(self, number: int, leader_epoch: int) -> CoordinatorShard[TopicsDeleted]:  # noqa: ARG002
+        """All are made alike."""
+        from headwater.broker.coordinators.group_shard_factory import new_group_shard
+
+        return new_group_shard(self._settings, self._rng, self._image)
+
+
+def _refuse_effect(shard: CoordinatorContext[TopicsDeleted], effect: Effect) -> None:
+    raise AssertionError(f"groups of {shard.name} reach beyond it: {effect}")

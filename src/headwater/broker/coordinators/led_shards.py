@@ -1,0 +1,110 @@
+"""The shards of one internal topic that this broker leads, kept in step with the cluster's image.
+
+Both coordinators have such shards, one for each partition of their topic. What a reader would get
+wrong: without the topic there is no coordinator at all, and whoever asks for one by
+FindCoordinator makes it. So a request that comes before that is sent there.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.runtime.coordinator_context import (
+    CoordinatorContext,
+    CoordinatorServices,
+)
+from headwater.coordinator.runtime.coordinator_effects import sees_all
+from headwater.coordinator.runtime.coordinator_log import CoordinatorLog, PartitionCoordinatorLog
+from headwater.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from headwater.coordinator.runtime.partition_for_key import partition_for
+from headwater.coordinator.runtime.pending_responses import Answer
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.protocol.older_versions import Message
+from headwater.replication.partition import Partition
+from headwater.replication.replica_manager import ReplicaManager
+from headwater.storage.io.executor import Executor
+
+Told = TypeVar("Told")
+
+
+class LedShards(Generic[Told]):
+    """See the module. For the loop's thread only."""
+
+    def __init__(
+        self,
+        tools: CoordinatorServices[Told],
+        *,
+        executor: Executor,
+        partitions: ReplicaManager,
+        image: Callable[[], ClusterImage],
+    ) -> None:
+        self.runtime: CoordinatorRuntime[Told] = CoordinatorRuntime(tools)
+        self._topic = tools.topic
+        self._codec = tools.codec
+        self._executor = executor
+        self._partitions = partitions
+        self._image = image
+        # Each with its leader epoch. A topic may be made anew, and then epochs begin anew as well.
+        self._led: dict[int, tuple[Partition, int]] = {}
+
+    def follow(self, image: ClusterImage) -> None:
+        """Lead what this broker leads now."""
+        topic = image.topics.get(self._topic)
+        count = 0 if topic is None else len(topic.partitions)
+        for number in [*self._led]:
+            if number >= count or self._hosted(number) is None:
+                del self._led[number]
+                self.runtime.resign(number)
+        for number in range(count):
+            hosted = self._hosted(number)
+            if hosted is not None and self._led.get(number) != (hosted, hosted.leader_epoch):
+                self._led[number] = (hosted, hosted.leader_epoch)
+                self.runtime.lead(number, self._opening(hosted))
+
+    def close(self) -> None:
+        self._led.clear()
+        self.runtime.close()
+
+    def number_of(self, key: str) -> int | None:
+        """The partition that a key falls into, or None while there is no topic."""
+        topic = self._image().topics.get(self._topic)
+        return None if topic is None else partition_for(key, len(topic.partitions))
+
+    def find(self, key: str) -> CoordinatorContext[Told] | ErrorCode:
+        """Who looks after a key, or why nobody does here."""
+        number = self.number_of(key)
+        if number is None:
+            return ErrorCode.NOT_COORDINATOR
+        return self.runtime.find(number) or ErrorCode.NOT_COORDINATOR
+
+    def all(self) -> list[CoordinatorContext[Told]]:
+        """All that are here, and all that are not loaded yet begin to be."""
+        found = (self.runtime.find(shard.number) for shard in self.runtime.shards())
+        return [shard for shard in found if shard is not None]
+
+    def _hosted(self, number: int) -> Partition | None:
+        hosted = self._partitions.find(self._topic, number)
+        return hosted if hosted is not None and hosted.refuse() is None else None
+
+    def _opening(self, hosted: Partition) -> Callable[[], CoordinatorLog]:
+        return lambda: PartitionCoordinatorLog(hosted, self._codec, self._executor)
+
+
+def ask_shard(
+    shard: CoordinatorContext[Told],
+    request: Message,
+    call: Call,
+    answer: Answer,
+    sees: Callable[[str], bool] = sees_all,
+) -> None:
+    """Pass on what a client asks."""
+    shard.ask(
+        request,
+        version=call.version,
+        client_id=call.client_id,
+        # Kafka does this: its addresses print with a slash before them.
+        client_host=f"/{call.host}",
+        answer=answer,
+        sees=sees,
+    )

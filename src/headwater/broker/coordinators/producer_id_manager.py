@@ -1,0 +1,93 @@
+"""Producer ids for this broker's clients, taken from the controller a block at a time.
+
+The next block is asked for when few ids are left: Kafka does this. While none is there, requests
+wait in a queue; they are answered together.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.ids import ProducerId
+from headwater.metadata.ports.metadata_store import Failed
+from headwater.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
+
+Taken = Callable[[ProducerId | ErrorCode], None]
+
+# The controller is sought, or does not know this broker yet. Clients try again after this answer:
+# Kafka does this (3.9).
+_NOT_YET: Final = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+    }
+)
+
+LOW: Final = 100
+"""With fewer ids than this the next block is asked for."""
+
+
+class Allocate(Protocol):
+    """Asks for the next block, of the controller wherever it is."""
+
+    def __call__(
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+    ) -> None: ...
+
+
+class ProducerIdManager:
+    """Hands out ids that nobody in the cluster ever had."""
+
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
+        # The one that is handed out, and the next one.
+        self._ids: deque[range] = deque()
+        self._is_asking = False
+        self._waiting: deque[Taken] = deque()
+
+    def take(self, taken: Taken) -> None:
+        """Give one id, maybe later."""
+        if self._ids:
+            taken(self._one())
+        else:
+            self._waiting.append(taken)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Ask for a block before it is needed: the controller may be away then."""
+        if sum(map(len, self._ids)) < LOW and not self._is_asking:
+            self._is_asking = True
+            self._allocate(then=self._allocated, otherwise=self._failed)
+
+    def _one(self) -> ProducerId:
+        first = self._ids.popleft()
+        if len(first) > 1:
+            self._ids.appendleft(first[1:])
+        return ProducerId(first[0])
+
+    def _allocated(self, response: AllocateProducerIdsResponse) -> None:
+        self._is_asking = False
+        if response.error_code:
+            self._refuse_all(response.error_code)
+            return
+        start = response.producer_id_start
+        self._ids.append(range(start, start + response.producer_id_len))
+        while self._waiting and self._ids:
+            self._waiting.popleft()(self._one())
+        if self._waiting:
+            self.prepare()
+
+    def _failed(self, error: HeadwaterError) -> None:
+        self._is_asking = False
+        self._refuse_all(error.code)
+
+    def _refuse_all(self, code: ErrorCode) -> None:
+        told = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _NOT_YET else code
+        waiting, self._waiting = self._waiting, deque()
+        for taken in waiting:
+            taken(told)

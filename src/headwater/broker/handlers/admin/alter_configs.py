@@ -1,0 +1,58 @@
+"""AlterConfigs: replace all configs of a resource (CF-1)."""
+
+from dataclasses import replace
+from functools import partial
+
+from headwater.broker.handlers.config_authorization import authorization_error
+from headwater.broker.node.broker import Broker
+from headwater.broker.node.pending_change import submit
+from headwater.broker.requests.call import Call
+from headwater.controller.configuration_control import alter_configs
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from headwater.security.authorization.authorizer import Operation
+
+
+def handle(broker: Broker, request: AlterConfigsRequest, call: Call) -> None:
+    allowed, refused = [], []
+    for each in request.resources:
+        refusal = authorization_error(
+            broker, call, Operation.ALTER_CONFIGS, each.resource_type, each.resource_name
+        )
+        if refusal is None:
+            allowed.append(each)
+        else:
+            refused.append(_refused(each, refusal))
+
+    def respond(results: tuple[AlterConfigsResourceResponse, ...]) -> AlterConfigsResponse:
+        return AlterConfigsResponse(responses=(*results, *refused))
+
+    submit(
+        broker,
+        call,
+        partial(
+            alter_configs, request=replace(request, resources=tuple(allowed)), static=broker.static
+        ),
+        respond=respond,
+        refuse=partial(error_response, request),
+    )
+
+
+def error_response(request: AlterConfigsRequest, refusal: ApiError) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=tuple(_refused(each, refusal) for each in request.resources)
+    )
+
+
+def _refused(asked: AlterConfigsResource, refusal: ApiError) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=refusal.code,
+        error_message=refusal.reason,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )

@@ -1,0 +1,90 @@
+"""CreateTopics (TO-2, TO-3)."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.node.pending_change import submit
+from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_mutations import ControllerMutations
+from headwater.common.error_codes import ErrorCode
+from headwater.controller.topic_creation import Results, create_topics
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+_UNAUTHORIZED = ApiError(
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "creating a topic of that name is not allowed"
+)
+
+
+def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
+    unauthorized = _unauthorized(broker, request, call)
+    allowed = tuple(each for each in request.topics if each.name not in unauthorized)
+    mutations = ControllerMutations(broker, call)
+
+    def respond(results: Results) -> CreateTopicsResponse:
+        return CreateTopicsResponse(
+            throttle_time_ms=mutations.throttle_ms,
+            topics=(
+                *(_without_secrets(broker, each, call) for each in results),
+                *(_refused(name, _UNAUTHORIZED) for name in unauthorized),
+            ),
+        )
+
+    submit(
+        broker,
+        call,
+        partial(
+            create_topics,
+            request=replace(request, topics=allowed),
+            static=broker.static,
+            rng=broker.rng,
+            spend=mutations.spend,
+        ),
+        respond=respond,
+        refuse=partial(error_response, request),
+        timeout_ms=request.timeout_ms,
+    )
+
+
+def error_response(request: CreateTopicsRequest, refusal: ApiError) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=tuple(_refused(each.name, refusal) for each in request.topics)
+    )
+
+
+def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
+    """Names that may not be made; a name that stands there twice is refused for that instead."""
+    if broker.is_allowed(call, Operation.CREATE, CLUSTER):
+        return []
+    times = Counter(each.name for each in request.topics)
+    return [
+        name
+        for name, count in times.items()
+        if count == 1 and not broker.is_authorized_for_topic(call, Operation.CREATE, name)
+    ]
+
+
+def _without_secrets(
+    broker: Broker, result: CreatableTopicResult, call: Call
+) -> CreatableTopicResult:
+    """Who may make a topic may still not see its configs."""
+    if result.error_code or broker.is_allowed_for_topic(
+        call, Operation.DESCRIBE_CONFIGS, result.name
+    ):
+        return result
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    )
+
+
+def _refused(name: str, refusal: ApiError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.reason)

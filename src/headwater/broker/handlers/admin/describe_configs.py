@@ -1,0 +1,70 @@
+"""DescribeConfigs: settings in force, and where they come from."""
+
+from headwater.broker.handlers.config_authorization import authorization_error
+from headwater.broker.node.broker import Broker
+from headwater.broker.node.log_levels import present_levels, refuse_broker
+from headwater.broker.requests.call import Call
+from headwater.common.config_types import ConfigSource, ResourceType
+from headwater.metadata.config_description import describe_config
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from headwater.security.authorization.authorizer import Operation
+
+
+def handle(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=tuple(_describe(broker, each, request, call) for each in request.resources)
+    )
+
+
+def error_response(request: DescribeConfigsRequest, refusal: ApiError) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=tuple(_refused(each, refusal) for each in request.resources)
+    )
+
+
+def _describe(
+    broker: Broker, asked: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
+) -> DescribeConfigsResult:
+    refusal = authorization_error(
+        broker, call, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name
+    )
+    if refusal is not None:
+        return _refused(asked, refusal)
+    if asked.resource_type == ResourceType.BROKER_LOGGER:
+        refusal = refuse_broker(asked.resource_name, broker.node_id)
+        return _loggers(asked) if refusal is None else _refused(asked, refusal)
+    return describe_config(broker.image, asked, request, broker.static)
+
+
+def _loggers(asked: DescribeConfigsResource) -> DescribeConfigsResult:
+    keys = asked.configuration_keys
+    return DescribeConfigsResult(
+        error_message="",
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=tuple(
+            DescribeConfigsResourceResult(
+                name=name,
+                value=level,
+                config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            )
+            for name, level in present_levels().items()
+            if keys is None or name in keys
+        ),
+    )
+
+
+def _refused(asked: DescribeConfigsResource, refusal: ApiError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=refusal.code,
+        error_message=refusal.reason,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )

@@ -1,0 +1,55 @@
+"""ElectLeaders (PL-1)."""
+
+from functools import partial
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.node.pending_change import submit
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.controller.leader_election import PREFERRED, UNCLEAN, elect_leaders
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | None:
+    if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        reason = f"there is no election type {request.election_type}"
+        return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
+    submit(
+        broker,
+        call,
+        partial(elect_leaders, request=request),
+        respond=lambda results: ElectLeadersResponse(replica_election_results=results),
+        refuse=partial(error_response, request),
+        timeout_ms=request.timeout_ms,
+    )
+    return None
+
+
+def error_response(request: ElectLeadersRequest, refusal: ApiError) -> ElectLeadersResponse:
+    """Version 0 has no place on top, so every partition has the error too."""
+    return ElectLeadersResponse(
+        error_code=refusal.code,
+        replica_election_results=tuple(
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=tuple(
+                    PartitionResult(
+                        partition_id=number,
+                        error_code=refusal.code,
+                        error_message=refusal.reason,
+                    )
+                    for number in topic.partitions
+                ),
+            )
+            for topic in request.topic_partitions or ()
+        ),
+    )

@@ -1,0 +1,60 @@
+"""ListConfigResources: names of what has configs.
+
+All topics and all brokers have, whether or not somebody set any: Kafka does this (4.1). Of groups
+those are told for which somebody did. Subscriptions to client metrics have none here.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.config_types import ResourceType
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+# In the order of the answer, which is Kafka's.
+_KNOWN: Final = tuple(each for each in reversed(ResourceType) if each.is_named_by_requests)
+
+
+def handle(
+    broker: Broker, request: ListConfigResourcesRequest, call: Call
+) -> ListConfigResourcesResponse:
+    if not broker.is_authorized(call, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    asked = request.resource_types or _KNOWN
+    if any(each not in _KNOWN for each in asked):
+        return error_response(request, ApiError(ErrorCode.UNSUPPORTED_VERSION, None))
+    return ListConfigResourcesResponse(
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=each)
+            for each in _KNOWN
+            if each in asked
+            for name in _names(broker.image, each)
+        )
+    )
+
+
+def error_response(_: ListConfigResourcesRequest, refusal: ApiError) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=refusal.code)
+
+
+def _names(image: ClusterImage, resource_type: int) -> Iterable[str]:
+    match resource_type:
+        case ResourceType.TOPIC:
+            return sorted(image.topics)
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return map(str, sorted(image.brokers))
+        case ResourceType.GROUP:
+            return sorted(
+                each.name for each in image.configs if each.resource_type is ResourceType.GROUP
+            )
+        case _:
+            return ()

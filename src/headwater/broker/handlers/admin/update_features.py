@@ -1,0 +1,48 @@
+"""UpdateFeatures: raise or lower the levels of features, for the whole cluster."""
+
+from functools import partial
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.node.pending_change import submit
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.controller.feature_control import update_features
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(
+    broker: Broker, request: UpdateFeaturesRequest, call: Call
+) -> UpdateFeaturesResponse | None:
+    if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+
+    def respond(outcome: ApiError) -> UpdateFeaturesResponse:
+        if outcome.code:
+            call.note_error(outcome.code)
+            return error_response(request, outcome)
+        return UpdateFeaturesResponse(
+            results=tuple(
+                UpdatableFeatureResult(feature=each.feature) for each in request.feature_updates
+            )
+        )
+
+    submit(
+        broker,
+        call,
+        partial(update_features, request=request),
+        respond=respond,
+        refuse=partial(error_response, request),
+        timeout_ms=request.timeout_ms,
+    )
+    return None
+
+
+def error_response(_: UpdateFeaturesRequest, refusal: ApiError) -> UpdateFeaturesResponse:
+    """On top only, in all versions: Kafka does this (4.1)."""
+    return UpdateFeaturesResponse(error_code=refusal.code, error_message=refusal.reason)

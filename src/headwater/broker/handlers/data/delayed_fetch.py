@@ -1,0 +1,94 @@
+"""A fetch that may have to wait: what those of consumers and of followers have in common.
+
+It is an entry in the table of deadlines (`TimerTask`), and hears of
+what is appended where it waits. What a reader would get wrong: what it found before it waited is
+forgotten. When it wakes it looks again, and answers with what is there then.
+"""
+
+from abc import ABC, abstractmethod
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.replication.fetch.fetch_session import Fetching
+from headwater.replication.fetch.log_reads import FetchReads
+
+
+class DelayedFetch(ABC):
+    """See the module."""
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_fetching",
+        "_is_due",
+        "_min_bytes",
+        "_missing_bytes",
+        "is_done",
+    )
+
+    def __init__(self, broker: Broker, call: Call, fetching: Fetching, min_bytes: int) -> None:
+        self._broker = broker
+        self._call = call
+        self._fetching = fetching
+        self._min_bytes = min_bytes
+        self._missing_bytes = 0
+        self._is_due = False
+        self.is_done = False
+
+    @abstractmethod
+    def _look(self) -> FetchReads:
+        """What is there now."""
+
+    @abstractmethod
+    def _answer(self, reads: FetchReads) -> None: ...
+
+    def _is_enough(self, reads: FetchReads) -> bool:
+        return reads.is_final or reads.size_bytes >= self._min_bytes
+
+    def _waits_in_vain(self) -> bool:
+        """Whether nothing will ever come."""
+        return False
+
+    def _wait(self, reads: FetchReads, max_wait_ms: int) -> None:
+        self._missing_bytes = self._min_bytes - reads.size_bytes
+        broker = self._broker
+        broker.timer.add(broker.clock.steady_ms() + max_wait_ms, self)
+
+    def _stop_waiting(self) -> None:
+        self.is_done = True
+        self._broker.timer.ended()
+
+    # What it hears while it waits.
+
+    def more_to_read(self, size_bytes: int) -> None:
+        """Look again once the present callbacks have run: more may come within this turn."""
+        self._missing_bytes -= size_bytes
+        if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
+            self._is_due = True
+            self._broker.soon(self._look_again)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
+    def expire(self) -> None:
+        self._stop_waiting()
+        if self._call.is_gone:
+            self._call.finish()
+        else:
+            self._answer(self._look())
+
+    def _look_again(self) -> None:
+        self._is_due = False
+        if self.is_done:
+            return
+        if self._call.is_gone:
+            self.expire()
+            return
+        reads = self._look()
+        if self._is_enough(reads) or self._waits_in_vain():
+            self._stop_waiting()
+            self._answer(reads)
+        else:
+            # What was appended lies beyond what this reader may see.
+            self._missing_bytes = self._min_bytes - reads.size_bytes

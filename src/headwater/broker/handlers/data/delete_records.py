@@ -1,0 +1,178 @@
+"""DeleteRecords: move the start of logs up (DR-1).
+
+Only the log start moves here; whole segments below it go with the next retention pass. The answer
+waits until every living replica has moved its start too, which followers do with their next fetch
+and tell with the one after it.
+"""
+
+from typing import Final
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.settings.setting_types import LONG_MAX
+from headwater.metadata.controller_result import ApiError
+from headwater.metadata.internal_topics import INTERNAL_TOPICS
+from headwater.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from headwater.replication.partition import Partition
+from headwater.security.authorization.authorizer import Operation
+
+_UP_TO_HIGH_WATERMARK: Final = -1
+_NO_WATERMARK: Final = -1
+
+
+def handle(
+    broker: Broker, request: DeleteRecordsRequest, call: Call
+) -> DeleteRecordsResponse | None:
+    asked: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        # A partition that is named again counts as it is named last.
+        offsets = asked.setdefault(topic.name, {})
+        offsets.update((each.partition_index, each.offset) for each in topic.partitions)
+    deleting = _Deleting(broker, call)
+    for name, offsets in asked.items():
+        for number, offset in offsets.items():
+            deleting.delete(name, number, offset)
+    return deleting.finish(request.timeout_ms)
+
+
+def error_response(request: DeleteRecordsRequest, refusal: ApiError) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=tuple(
+                    _result(each.partition_index, refusal.code) for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+class _Deleting:
+    """One request: `TimerTask` while followers have yet to delete."""
+
+    __slots__ = ("_broker", "_call", "_outcomes", "_waits", "is_done")
+
+    def __init__(self, broker: Broker, call: Call) -> None:
+        self._broker = broker
+        self._call = call
+        self._outcomes: dict[str, dict[int, Partition | ErrorCode]] = {}
+        self._waits: dict[_StartWait, None] = {}
+        self.is_done = False
+
+    def delete(self, name: str, number: int, offset: int) -> None:
+        outcome = _delete(self._broker, name, number, offset, self._call)
+        self._outcomes.setdefault(name, {})[number] = outcome
+        if isinstance(outcome, Partition):
+            assert outcome.log is not None
+            # Below the log's start there is nothing to wait for.
+            start = min(offset if offset >= 0 else LONG_MAX, outcome.log.log_start_offset)
+            if outcome.low_watermark < start:
+                wait = _StartWait(self, name, number)
+                self._waits[wait] = None
+                outcome.start_waits.add(wait, start)
+
+    def finish(self, timeout_ms: int) -> DeleteRecordsResponse | None:
+        if not self._waits:
+            self.is_done = True
+            return self._response()
+        broker = self._broker
+        broker.timer.add(broker.clock.steady_ms() + timeout_ms, self)
+        return None
+
+    def reached(self, wait: "_StartWait", code: ErrorCode) -> None:
+        del self._waits[wait]
+        if code:
+            self._outcomes[wait.name][wait.number] = code
+        if not self._waits:
+            self._answer()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
+    def expire(self) -> None:
+        for wait in self._waits:
+            outcome = self._outcomes[wait.name][wait.number]
+            assert isinstance(outcome, Partition)
+            outcome.start_waits.leave(wait)
+            self._outcomes[wait.name][wait.number] = ErrorCode.REQUEST_TIMED_OUT
+        self._waits.clear()
+        self._answer()
+
+    def _answer(self) -> None:
+        self.is_done = True
+        self._broker.timer.ended()
+        self._call.answer(self._response())
+
+    def _response(self) -> DeleteRecordsResponse:
+        return DeleteRecordsResponse(
+            topics=tuple(
+                DeleteRecordsTopicResult(
+                    name=name,
+                    partitions=tuple(
+                        _result(number, _told(outcome)) for number, outcome in outcomes.items()
+                    ),
+                )
+                for name, outcomes in self._outcomes.items()
+            )
+        )
+
+
+class _StartWait:
+    """One partition of a request: `DelayedProduce`."""
+
+    __slots__ = ("_deleting", "name", "number")
+
+    def __init__(self, deleting: _Deleting, name: str, number: int) -> None:
+        self._deleting = deleting
+        self.name = name
+        self.number = number
+
+    def committed(self, code: ErrorCode) -> None:
+        self._deleting.reached(self, code)
+
+
+def _delete(
+    broker: Broker, name: str, number: int, offset: int, call: Call
+) -> Partition | ErrorCode:
+    """The partition whose log has its new start, or why it stays."""
+    if not broker.is_authorized_for_topic(call, Operation.DELETE, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    hosted = broker.find_led(name, number)
+    if isinstance(hosted, ErrorCode):
+        return hosted
+    if name in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    try:
+        log = hosted.opened()
+        if not log.settings.is_deleted:
+            return ErrorCode.POLICY_VIOLATION
+        log.delete_records_below(log.high_watermark if offset == _UP_TO_HIGH_WATERMARK else offset)
+    except HeadwaterError as error:
+        return error.code
+    hosted.start_moved()
+    return hosted
+
+
+def _told(outcome: Partition | ErrorCode) -> int | ErrorCode:
+    if isinstance(outcome, Partition):
+        return _NO_WATERMARK if outcome.log is None else outcome.low_watermark
+    return outcome
+
+
+def _result(number: int, outcome: int | ErrorCode) -> DeleteRecordsPartitionResult:
+    # An error code is a number too, so the order of these questions matters.
+    if isinstance(outcome, ErrorCode):
+        return DeleteRecordsPartitionResult(
+            partition_index=number, low_watermark=_NO_WATERMARK, error_code=outcome
+        )
+    return DeleteRecordsPartitionResult(partition_index=number, low_watermark=outcome)

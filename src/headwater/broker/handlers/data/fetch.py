@@ -1,0 +1,164 @@
+"""Fetch: read batches, at once or when there are some (FT-1 to FT-12).
+
+A fetch that finds too little waits: it is an entry at each of its partitions and in the table of
+deadlines (`delayed_fetch`). What a reader would get wrong: followers fetch by the
+same request, and are served elsewhere (`headwater.broker.handlers.data.follower_fetch`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from headwater.broker.handlers.data.delayed_fetch import DelayedFetch
+from headwater.broker.handlers.data.fetch_response import PendingFetchResponse
+from headwater.broker.handlers.data.follower_fetch import handle_follower, replica_of
+from headwater.broker.handlers.data.leader_hints import FETCH_SINCE, hint_consumer
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.ids import NO_TOPIC_ID, NodeId
+from headwater.common.settings.broker_settings import RACK_AWARE_SELECTOR
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from headwater.replication.fetch.fetch_session import NO_SESSION, Fetching
+from headwater.replication.fetch.log_reads import FetchLimits, FetchReads, read_partitions
+from headwater.replication.fetch.replica_selector import nearest_replica
+from headwater.replication.partition import Partition
+from headwater.security.authorization.authorizer import Operation
+from headwater.storage.log.unified_log import ReadBound
+
+_RACKS_SINCE: Final = 11
+_IDS_SINCE: Final = 13
+_READ_COMMITTED: Final = 1
+_UNKNOWN: Final = -1
+
+
+def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | None:
+    replica_id = replica_of(request)
+    if replica_id is not None:
+        return handle_follower(broker, request, call, replica_id)
+    fetching = broker.sessions.resolve(
+        request, uses_topic_ids=call.version >= _IDS_SINCE, now_ms=broker.clock.now_ms()
+    )
+    if fetching.refusal is not None:
+        call.note_error(fetching.refusal)
+        return FetchResponse(error_code=fetching.refusal)
+    _Fetch(broker, request, call, fetching).begin(request.max_wait_ms)
+    return None
+
+
+def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
+    """Who names topics, and not their ids, also finds the error in every partition."""
+    topics = [each for each in request.topics if each.topic_id == NO_TOPIC_ID]
+    return FetchResponse(
+        error_code=refusal.code,
+        session_id=request.session_id,
+        responses=tuple(
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=tuple(
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=refusal.code,
+                        high_watermark=_UNKNOWN,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in topics
+        ),
+    )
+
+
+def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId | None] | None:
+    """Who names a nearer replica to a consumer that says where it is (FT-10)."""
+    settings = broker.settings
+    if not rack or settings.replica_selector_class != RACK_AWARE_SELECTOR:
+        return None
+
+    def rack_of(node_id: NodeId) -> str | None:
+        found = broker.image.brokers.get(node_id)
+        return None if found is None else found.rack
+
+    def prefer(hosted: Partition, offset: int) -> NodeId | None:
+        if hosted.leading is None:
+            return None
+        return nearest_replica(
+            hosted.leading,
+            offset,
+            own_rack=settings.broker_rack,
+            client_rack=rack,
+            rack_of=rack_of,
+        )
+
+    return prefer
+
+
+class _Fetch(DelayedFetch):
+    """One fetch, from its first look to its answer."""
+
+    __slots__ = ("_limits", "_waits_at")
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
+    ) -> None:
+        max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
+        if broker.quotas is not None and isinstance(call, ThrottledCall):
+            max_bytes = call.most_fetched_bytes(max_bytes)
+        committed_only = request.isolation_level == _READ_COMMITTED
+        super().__init__(broker, call, fetching, min(request.min_bytes, max_bytes))
+        self._limits = FetchLimits(
+            max_bytes=max_bytes,
+            bound=ReadBound.LAST_STABLE if committed_only else ReadBound.HIGH_WATERMARK,
+            may_read=partial(broker.is_authorized_for_topic, call, Operation.READ),
+            may_follow=call.version >= _RACKS_SINCE,
+            prefer=_preference(broker, request.rack_id),
+        )
+        self._waits_at: Sequence[Partition] = ()
+
+    def begin(self, max_wait_ms: int) -> None:
+        reads = self._look()
+        if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
+            self._answer(reads)
+            return
+        self._waits_at = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
+        for hosted in self._waits_at:
+            hosted.readers[self] = None
+        self._wait(reads, max_wait_ms)
+
+    def _waits_in_vain(self) -> bool:
+        return any(each.is_deleted for each in self._waits_at)
+
+    def _stop_waiting(self) -> None:
+        super()._stop_waiting()
+        for hosted in self._waits_at:
+            hosted.readers.pop(self, None)
+
+    def _look(self) -> FetchReads:
+        return read_partitions(self._fetching.wanted, self._broker.partitions, self._limits)
+
+    def _answer(self, reads: FetchReads) -> None:
+        call, broker = self._call, self._broker
+        if broker.quotas is not None and isinstance(call, ThrottledCall):
+            throttle_ms = call.throttle_fetch(reads.size_bytes)
+            if throttle_ms > 0:
+                self._answer_nothing(throttle_ms)
+                return
+        hint = partial(hint_consumer, broker, call) if call.version >= FETCH_SINCE else None
+        PendingFetchResponse(call, self._fetching, reads.partitions, hint).begin(broker.ranges)
+
+    def _answer_nothing(self, throttle_ms: int) -> None:
+        """The client has to wait, and asks again then. Kafka does this (KIP-219)."""
+        session = self._fetching.session
+        if session is not None and not self._fetching.is_incremental:
+            # Its client takes an empty answer to a full request for the end of the session.
+            self._broker.sessions.drop(session)
+            session = None
+        session_id = NO_SESSION if session is None else session.session_id
+        self._call.answer(FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id))

@@ -1,0 +1,213 @@
+"""From what a fetch found to its answer: hot ranges as they are, cold ones read first.
+
+The answer leaves when the last range has been delivered. What a reader would get wrong: a hot range
+is held while the cold ones of its answer are read, and released by the connection, when it has sent
+it or is gone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from headwater.broker.requests.call import Call
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.ids import NO_TOPIC_ID
+from headwater.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from headwater.protocol.send_parts import Part
+from headwater.protocol.single_fetch import (
+    SINGLE_FETCH_SINCE,
+    SingleFetched,
+    write_single_fetched,
+)
+from headwater.records.batch_header import Buffer
+from headwater.replication.fetch.fetch_session import NO_SESSION, Fetching
+from headwater.replication.fetch.log_reads import PartitionRead
+from headwater.storage.io.file_range import FileRange
+from headwater.storage.io.file_range_reader import FileRangeReader
+from headwater.storage.log.local_log import LocalLog
+
+_NO_RECORDS: Final = b""
+_NOT_DIVERGING: Final = EpochEndOffset()
+
+
+class PendingFetchResponse:
+    """One answer in the making."""
+
+    __slots__ = ("_call", "_cold", "_fetching", "_hint", "_missing", "_reads", "_records")
+
+    def __init__(
+        self,
+        call: Call,
+        fetching: Fetching,
+        reads: list[PartitionRead],
+        hint: Callable[[FetchResponse], FetchResponse] | None = None,
+    ) -> None:
+        """`hint` may add to an answer with errors who leads instead."""
+        self._call = call
+        self._hint = hint
+        self._fetching = fetching
+        self._reads = reads
+        self._records: dict[int, FileRange | Buffer] = {}
+        # What is being read, and how often its log had been cut by then.
+        self._cold: dict[int, tuple[LocalLog, int]] = {}
+        self._missing = 1
+
+    def begin(self, ranges: FileRangeReader) -> None:
+        left_bytes = ranges.answer_limit_bytes
+        for index, read in enumerate(self._reads):
+            found = read.range
+            # Cold bytes stay in memory until they are sent, so one answer does not get them all:
+            # what is left out is there for the next fetch.
+            if found is not None and (left_bytes > 0 or ranges.is_hot(found)):
+                self._missing += 1
+                is_hot = ranges.read(
+                    found, partial(self._delivered, index), partial(self._failed, index)
+                )
+                if not is_hot:
+                    left_bytes -= found.length
+                    self._expect(index, read)
+        self._one_less()
+
+    def _expect(self, index: int, read: PartitionRead) -> None:
+        hosted = read.wanted.hosted
+        if hosted is not None and hosted.log is not None:
+            body = hosted.log.body
+            self._cold[index] = (body, body.truncations)
+
+    def _delivered(self, index: int, records: FileRange | Buffer) -> None:
+        self._records[index] = records
+        cold = self._cold.pop(index, None)
+        found = self._reads[index].range
+        if cold is not None and found is not None and not isinstance(records, FileRange):
+            body, truncations = cold
+            body.note_read(found, records, truncations=truncations)
+        self._one_less()
+
+    def _failed(self, index: int, error: HeadwaterError) -> None:
+        self._reads[index] = PartitionRead(self._reads[index].wanted, error.code)
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self._answer()
+
+    def _answer(self) -> None:
+        session = self._fetching.session
+        session_id = NO_SESSION if session is None else session.session_id
+        told = list(self._told())
+        call = self._call
+        if len(told) == 1 and call.version >= SINGLE_FETCH_SINCE and _is_plain(told[0][0]):
+            read, records = told[0]
+            fetched = _single(session_id, read)
+            call.answer_frame(
+                write_single_fetched(call.version, call.header.correlation_id, fetched, records)
+            )
+        else:
+            response = FetchResponse(session_id=session_id, responses=tuple(_by_topic(told)))
+            if self._hint is not None and any(read.error for read, _ in told):
+                response = self._hint(response)
+            call.answer(response)
+
+    def _told(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
+        """What the answer names."""
+        session, scope = self._fetching.session, self._fetching.scope
+        # What followers get is counted elsewhere.
+        is_follower = scope is not None and scope.is_follower
+        for index, read in enumerate(self._reads):
+            records = self._records.get(index, _NO_RECORDS)
+            if session is not None:
+                if self._fetching.is_incremental:
+                    if not _is_news(read, records):
+                        continue
+                    if records is not _NO_RECORDS:
+                        session.had_data(read.wanted)
+                _remember(read)
+            if read.error:
+                self._call.note_error(read.error)
+            elif records is not _NO_RECORDS and read.wanted.hosted is not None and not is_follower:
+                read.wanted.hosted.topic.bytes_out += _size(records)
+            yield read, records
+
+
+def _size(records: FileRange | Buffer) -> int:
+    return records.length if isinstance(records, FileRange) else len(records)
+
+
+def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
+    """Whether an incremental answer must name this partition (FT-6)."""
+    wanted = read.wanted
+    return bool(
+        _size(records)
+        or read.error
+        or read.diverging is not None
+        or read.preferred >= 0
+        or read.high_watermark != wanted.told_high_watermark
+        or read.log_start_offset != wanted.told_log_start
+    )
+
+
+def _remember(read: PartitionRead) -> None:
+    """An error leaves -1 behind, so that the partition is named again when it has passed."""
+    read.wanted.told_high_watermark = read.high_watermark
+    read.wanted.told_log_start = read.log_start_offset
+
+
+def _is_plain(read: PartitionRead) -> bool:
+    return not (read.error or read.aborted) and read.diverging is None and read.preferred < 0
+
+
+def _single(session_id: int, read: PartitionRead) -> SingleFetched:
+    wanted = read.wanted
+    return SingleFetched(
+        session_id,
+        wanted.topic,
+        wanted.topic_id or NO_TOPIC_ID,
+        wanted.number,
+        read.high_watermark,
+        read.last_stable_offset,
+        read.log_start_offset,
+        read.aborted is not None,
+    )
+
+
+def _by_topic(
+    told: Sequence[tuple[PartitionRead, FileRange | Buffer]],
+) -> Iterator[FetchableTopicResponse]:
+    for (topic, topic_id), group in groupby(
+        told, lambda each: (each[0].wanted.topic, each[0].wanted.topic_id)
+    ):
+        yield FetchableTopicResponse(
+            topic=topic,
+            topic_id=topic_id or NO_TOPIC_ID,
+            partitions=tuple(_partition_data(read, records) for read, records in group),
+        )
+
+
+def _partition_data(read: PartitionRead, records: Part) -> PartitionData:
+    diverging = read.diverging
+    return PartitionData(
+        partition_index=read.wanted.number,
+        error_code=read.error,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        diverging_epoch=_NOT_DIVERGING
+        if diverging is None
+        else EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
+        aborted_transactions=None
+        if read.aborted is None
+        else tuple(
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+            for each in read.aborted
+        ),
+        preferred_read_replica=read.preferred,
+        records=records,
+    )

@@ -1,0 +1,145 @@
+"""A follower's fetch, from its first look to its answer.
+
+It differs from a consumer's in what it sees, all of the log, and in what it looks at, which is only
+what is due (see `follower_fetch_session`). What a reader would get wrong: a second
+fetch of a session ends the first one at once. Its follower has more to ask, and waits for nothing.
+"""
+
+from functools import partial
+from typing import Final
+
+from headwater.broker.handlers.data.delayed_fetch import DelayedFetch
+from headwater.broker.handlers.data.fetch_response import PendingFetchResponse
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId
+from headwater.common.settings.broker_settings import RACK_AWARE_SELECTOR
+from headwater.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from headwater.replication.fetch.fetch_session import Fetching
+from headwater.replication.fetch.follower_fetch_session import FollowerSession, read_due
+from headwater.replication.fetch.log_reads import FetchReads
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+_IDS_SINCE: Final = 13
+_UNKNOWN: Final = -1
+
+
+def replica_of(request: FetchRequest) -> NodeId | None:
+    """The follower that asks, or None where it is a consumer."""
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
+    return NodeId(replica_id) if replica_id >= 0 else None
+
+
+def handle_follower(
+    broker: Broker, request: FetchRequest, call: Call, replica_id: NodeId
+) -> FetchResponse | None:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        # Before anything is done for it, or to the session that it names.
+        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _unauthorized(request)
+    if isinstance(call, ThrottledCall):
+        call.exempt()
+    known = broker.sessions.get(request.session_id)
+    if isinstance(known, FollowerSession) and known.hurry is not None:
+        known.hurry()
+    fetching = broker.sessions.resolve(
+        request,
+        uses_topic_ids=call.version >= _IDS_SINCE,
+        now_ms=broker.clock.now_ms(),
+        new_session=partial(
+            FollowerSession,
+            replica_id=replica_id,
+            hears_watermarks=broker.settings.replica_selector_class == RACK_AWARE_SELECTOR,
+        ),
+    )
+    if fetching.refusal is not None:
+        call.note_error(fetching.refusal)
+        return FetchResponse(error_code=fetching.refusal)
+    session = fetching.scope
+    if session is None:
+        return FetchResponse()
+    if not isinstance(session, FollowerSession) or session.replica_id != replica_id:
+        # It goes on with another's session.
+        call.note_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    session.speaks_as(request.replica_state.replica_epoch)
+    session.fetched_ms = broker.clock.steady_ms()
+    _FollowerFetch(broker, request, call, fetching, session).begin(request.max_wait_ms)
+    return None
+
+
+def _unauthorized(request: FetchRequest) -> FetchResponse:
+    """Each partition is refused, and no session is begun: Kafka has no other code for it (4.1)."""
+    return FetchResponse(
+        responses=tuple(
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        high_watermark=_UNKNOWN,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+class _FollowerFetch(DelayedFetch):
+    """See the module."""
+
+    __slots__ = ("_max_bytes", "_session")
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        call: Call,
+        fetching: Fetching,
+        session: FollowerSession,
+    ) -> None:
+        super().__init__(broker, call, fetching, min(request.min_bytes, request.max_bytes))
+        self._session = session
+        self._max_bytes = request.max_bytes
+
+    def begin(self, max_wait_ms: int) -> None:
+        # Before it looks: what the follower has now may release a commit, and with it new records,
+        # a transaction's markers for instance. They must not wait for the end of this fetch.
+        self._session.awaits(self.more_to_read, self.hurry)
+        reads = self._look()
+        if max_wait_ms <= 0 or self._is_enough(reads):
+            self.is_done = True
+            self._session.awaits_no_more()
+            self._answer(reads)
+        else:
+            self._wait(reads, max_wait_ms)
+
+    def hurry(self) -> None:
+        self.expire()
+
+    def _stop_waiting(self) -> None:
+        super()._stop_waiting()
+        self._session.awaits_no_more()
+
+    def _look(self) -> FetchReads:
+        return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
+
+    def _answer(self, reads: FetchReads) -> None:
+        PendingFetchResponse(self._call, self._fetching, reads.partitions).begin(
+            self._broker.ranges
+        )
+        if self._fetching.session is None:
+            # There was no room for a session, so nothing is remembered of this one.
+            self._session.close()

@@ -1,0 +1,239 @@
+"""Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7).
+
+A request that creates topics on first use waits for them and has them in its answer, so that
+clients need not ask again. Only if one of them was deleted before, the answer is Kafka's,
+UNKNOWN_TOPIC_OR_PARTITION, while they are being created (`deleted_topics`).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from headwater.broker.handlers.cluster_authorization import authorized_cluster_operations
+from headwater.broker.handlers.data.metadata_response import UNASKED, brokers_on, describe_topic
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.common.topic_names import why_invalid
+from headwater.controller.topic_creation import Results
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.codec import Encoded
+from headwater.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from headwater.security.authorization.authorizer import (
+    CLUSTER,
+    Operation,
+    Resource,
+    ResourceKind,
+    operations_allowed,
+)
+
+_BY_ID_SINCE: Final = 12
+_HIDING: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def handle(
+    broker: Broker, request: MetadataRequest, call: Call
+) -> MetadataResponse | Encoded | None:
+    if request.topics is None:
+        return _about_all(broker, request, call)
+    asked = _each_once(request.topics)
+    by_id = any(each.topic_id != NO_TOPIC_ID for each in asked)
+    if by_id and call.version < _BY_ID_SINCE:
+        reason = f"topics are asked for by their id from version {_BY_ID_SINCE} on"
+        return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
+    if any(each.name is None and each.topic_id == NO_TOPIC_ID for each in asked):
+        reason = "a topic is asked for by its name or by its id"
+        return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
+    missing = _missing(broker, asked, request, call)
+    may_all = broker.is_allowed(call, Operation.CREATE, CLUSTER)
+    refused = {
+        name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for name in missing
+        if not may_all and not broker.is_authorized_for_topic(call, Operation.CREATE, name)
+    }
+    wanted = [name for name in missing if name not in refused and not why_invalid(name)]
+    if not wanted:
+        return _about(broker, asked, request, call, refused)
+
+    def created(results: Results) -> None:
+        # The topics exist by now; those that were refused say why.
+        refused.update({each.name: each.error_code for each in results if each.error_code})
+        call.answer(_about(broker, asked, request, call, refused))
+
+    def failed(_: HeadwaterError) -> None:
+        call.answer(_about(broker, asked, request, call, refused))
+
+    if any(name in broker.deleted_topics for name in wanted):
+        # Before they are created, which may be at once.
+        answer = _about(broker, asked, request, call, refused)
+        broker.controller_access.create_topics(
+            wanted, then=lambda _: None, otherwise=lambda _: None
+        )
+        return answer
+    broker.controller_access.create_topics(wanted, then=created, otherwise=failed)
+    return None
+
+
+def error_response(request: MetadataRequest, refusal: ApiError) -> MetadataResponse:
+    return MetadataResponse(
+        error_code=refusal.code,
+        topics=tuple(
+            MetadataResponseTopic(
+                error_code=refusal.code, name=each.name or "", topic_id=each.topic_id
+            )
+            for each in request.topics or ()
+        ),
+    )
+
+
+def _each_once(topics: tuple[MetadataRequestTopic, ...]) -> tuple[MetadataRequestTopic, ...]:
+    """Where some are asked for by their id, those by name are not heard: Kafka does this (4.1)."""
+    by_id = {each.topic_id: each for each in topics if each.topic_id != NO_TOPIC_ID}
+    by_name = {each.name: each for each in topics}
+    return tuple(by_id.values()) or tuple(by_name.values())
+
+
+def _about_all(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse | Encoded:
+    image = broker.image
+    seen = list(image.topics.values())
+    if not broker.authorizer.allows_everything:
+        seen = [
+            each
+            for each in seen
+            if broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.name)
+        ]
+
+    def make() -> MetadataResponse:
+        topics = (describe_topic(image, topic, call.listener, call.version) for topic in seen)
+        return _response(broker, _with_operations(broker, topics, request, call), request, call)
+
+    asks_for_operations = (
+        request.include_topic_authorized_operations or request.include_cluster_authorized_operations
+    )
+    if asks_for_operations or len(seen) < len(image.topics):
+        return make()
+    # The kept answer is for everybody who sees everything, and for nobody else.
+    return broker.metadata.about_all(image, call.listener, call.version, make)
+
+
+def _about(
+    broker: Broker,
+    asked: tuple[MetadataRequestTopic, ...],
+    request: MetadataRequest,
+    call: Call,
+    refused: dict[str, ErrorCode],
+) -> MetadataResponse:
+    image = broker.image
+    topics = [_about_one(broker, image, each, call, refused) for each in asked]
+    return _response(broker, _with_operations(broker, topics, request, call), request, call)
+
+
+def _about_one(
+    broker: Broker,
+    image: ClusterImage,
+    asked: MetadataRequestTopic,
+    call: Call,
+    refused: dict[str, ErrorCode],
+) -> MetadataResponseTopic:
+    if asked.topic_id != NO_TOPIC_ID:
+        return _about_id(broker, image, asked.topic_id, call)
+    name = asked.name or ""
+    topic = image.topics.get(name)
+    if not broker.is_authorized_for_topic(call, Operation.DESCRIBE, name):
+        # Nor do they hear whether it is there.
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    if topic is not None:
+        return describe_topic(image, topic, call.listener, call.version)
+    unknown = (
+        ErrorCode.INVALID_TOPIC_EXCEPTION
+        if why_invalid(name)
+        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    return MetadataResponseTopic(error_code=refused.get(name, unknown), name=name)
+
+
+def _about_id(
+    broker: Broker, image: ClusterImage, topic_id: TopicId, call: Call
+) -> MetadataResponseTopic:
+    topic = image.topic_by_id(topic_id)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not broker.is_authorized_for_topic(call, Operation.DESCRIBE, topic.name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
+        return describe_topic(image, topic, call.listener, call.version)
+    return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
+
+
+def _missing(
+    broker: Broker,
+    asked: tuple[MetadataRequestTopic, ...],
+    request: MetadataRequest,
+    call: Call,
+) -> list[str]:
+    """Topics that are asked for by name, are not there, and would be made if names were right."""
+    if not request.allow_auto_topic_creation or not broker.settings.auto_create_topics_enable:
+        return []
+    topics = broker.image.topics
+    return [
+        each.name
+        for each in asked
+        if each.name
+        and each.topic_id == NO_TOPIC_ID
+        and each.name not in topics
+        and broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.name)
+    ]
+
+
+def _with_operations(
+    broker: Broker,
+    topics: Iterable[MetadataResponseTopic],
+    request: MetadataRequest,
+    call: Call,
+) -> tuple[MetadataResponseTopic, ...]:
+    """What somebody may do to each topic, where they asked for it and may see the topic."""
+    if not request.include_topic_authorized_operations:
+        return tuple(topics)
+    return tuple(
+        each
+        if each.error_code in _HIDING
+        else MetadataResponseTopic(
+            error_code=each.error_code,
+            name=each.name,
+            topic_id=each.topic_id,
+            is_internal=each.is_internal,
+            partitions=each.partitions,
+            topic_authorized_operations=operations_allowed(
+                broker.authorizer,
+                call.requester,
+                Resource(ResourceKind.TOPIC, each.name or ""),
+            ),
+        )
+        for each in topics
+    )
+
+
+def _response(
+    broker: Broker,
+    topics: tuple[MetadataResponseTopic, ...],
+    request: MetadataRequest,
+    call: Call,
+) -> MetadataResponse:
+    image = broker.image
+    operations = UNASKED
+    if request.include_cluster_authorized_operations:
+        operations = authorized_cluster_operations(broker, call)
+    return MetadataResponse(
+        brokers=brokers_on(image, call.listener),
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=operations,
+    )

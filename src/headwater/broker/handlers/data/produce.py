@@ -1,0 +1,381 @@
+"""Produce: append batches to partitions, each for itself (MIN-1 to MIN-5, PV-1 to PV-9).
+
+Everything that can be appended at once is, while the request's bytes are still in the connection's
+buffer. What a reader would get wrong: with acks=0 nobody hears of an error, so the connection is
+closed instead, and the client looks for the reason in fresh metadata. Kafka does this.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headwater.broker.handlers.data.produce_response import NO_OFFSET, PendingProduceResponse, Place
+from headwater.broker.handlers.data.transactional_produce import (
+    Records,
+    TransactionalBatch,
+    TransactionalProduce,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import (
+    BatchError,
+    HeadwaterError,
+    InvalidRecord,
+    InvalidTimestamp,
+    ProducerEpochRefused,
+    ProtocolError,
+    RecordsRefused,
+    SequenceRefused,
+    ValidationDeferred,
+)
+from headwater.common.ids import TopicId
+from headwater.common.principal import Requester
+from headwater.metadata.controller_result import ApiError
+from headwater.metadata.internal_topics import INTERNAL_TOPICS
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from headwater.records.batch_header import (
+    CONTROL_FLAG,
+    FLAGS_POSITION,
+    TRANSACTIONAL_FLAG,
+)
+from headwater.records.batch_preparation import PreparedBatch
+from headwater.records.kernel import write_single_produce
+from headwater.records.kernel.single_produce import SingleProduce
+from headwater.replication.partition import Partition
+from headwater.replication.pending_appends import Ready, append_in_order
+from headwater.security.authorization.authorizer import Operation
+from headwater.storage.log.append import LogAppendInfo
+from headwater.storage.log.unified_log import UnifiedLog
+
+_ALL: Final = -1
+_IDS_SINCE: Final = 13
+_SPECIAL_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_WRITE: Final = Operation.WRITE
+_ADMIN_CLIENT: Final = "__admin_client"
+
+# What Kafka finds only when it holds a batch against its log, and then tells where that begins.
+_AGAINST_THE_LOG: Final = (InvalidRecord, InvalidTimestamp, SequenceRefused, ProducerEpochRefused)
+
+# With words for those whose clients would take them for something else. Kafka does this (4.1).
+_UNVERIFIED: Final = {
+    ErrorCode.INVALID_TXN_STATE: "the partition is not in the transaction",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "whether the partition is in the transaction is not known yet",
+}
+
+_NONE_HERE: Final[Mapping[int, Partition]] = {}
+
+
+def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce) -> bytes | None:
+    """The whole answer to the usual request: one good batch for one partition of ours.
+
+    None leaves the request to `handle`, with nothing done: whatever is refused here, for any
+    reason, is refused there again, and told.
+    """
+    version, _, acks, topic, index, records = produce
+    if version >= _IDS_SINCE:
+        found = broker.partitions.by_id(TopicId(topic))
+    else:
+        found = broker.partitions.by_name(str(topic, "utf-8", "replace"))
+    hosted = None if found is None else found.get(index)
+    if hosted is None or hosted.log is None or hosted.refuse() is not None:
+        return None
+    log = hosted.log
+    # Where other replicas have to have it too, the answer waits, and that is for `handle`.
+    if (acks != 1 and (acks != _ALL or hosted.leading is not None)) or (
+        log.takes_its_time
+        or hosted.waiting
+        or len(records) <= FLAGS_POSITION
+        or records[FLAGS_POSITION] & _SPECIAL_FLAGS
+        or hosted.topic.name in INTERNAL_TOPICS
+        # Who may not is refused by `handle`, and written down there.
+        or not broker.authorizer.allows(requester, _WRITE, hosted.topic.resource)
+    ):
+        return None
+    try:
+        appended = log.append_as_leader(
+            records,
+            leader_epoch=hosted.state.leader_epoch,
+            now_ms=broker.clock.now_ms(),
+            may_defer=True,
+        )
+    except HeadwaterError:
+        return None
+    if not appended.is_duplicate:
+        _note(hosted, log, appended, len(records))
+    return write_single_produce(
+        produce, appended.base_offset, appended.append_time_ms, log.log_start_offset
+    )
+
+
+def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | None:
+    now_ms = broker.clock.now_ms()
+    answers = PendingProduceResponse(broker, request, call)
+    if answers.transaction is not None:
+        _look_for_producers(request, answers.transaction)
+    elif _has_transactional(request):
+        # The whole request, whatever else is in it (PV-8).
+        call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return error_response(
+            request, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+        )
+    for topic in request.topic_data:
+        answers.begin(topic)
+        partitions, refusal = _partitions_of(broker, topic, call)
+        for data in topic.partition_data:
+            hosted = partitions.get(data.index)
+            if hosted is None:
+                name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
+                code = refusal or broker.partitions.missing(name, data.index)
+                answers.put(answers.refused(data.index, code))
+            else:
+                _put(broker, hosted, data, answers, now_ms)
+    if answers.transaction is not None:
+        answers.transaction.ask()
+    return answers.finish()
+
+
+def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceResponse:
+    if request.acks == 0:
+        raise ProtocolError(f"a Produce that nobody waits for failed: {refusal.code.name}")
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    PartitionProduceResponse(
+                        index=each.index,
+                        error_code=refusal.code,
+                        base_offset=NO_OFFSET,
+                        error_message=refusal.reason,
+                    )
+                    for each in topic.partition_data
+                ),
+            )
+            for topic in request.topic_data
+        )
+    )
+
+
+def _look_for_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None and _is_transactional(data.records):
+                transaction.look_at(data.records)
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    return any(
+        data.records is not None and _is_transactional(data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
+
+
+def _is_transactional(records: memoryview) -> bool:
+    return len(records) > FLAGS_POSITION and bool(records[FLAGS_POSITION] & TRANSACTIONAL_FLAG)
+
+
+def _partitions_of(
+    broker: Broker, topic: TopicProduceData, call: Call
+) -> tuple[Mapping[int, Partition], ErrorCode | None]:
+    """The partitions of a topic that are here, and what is wrong with the topic as a whole."""
+    if call.version >= _IDS_SINCE:
+        name = broker.image.names_by_id.get(topic.topic_id)
+        found = broker.partitions.by_id(topic.topic_id)
+    else:
+        name = topic.name
+        found = broker.partitions.by_name(topic.name)
+    if name is None:
+        return _NONE_HERE, None
+    if not broker.is_authorized_for_topic(call, Operation.WRITE, name):
+        # Nor do they hear whether it is there.
+        return _NONE_HERE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if name in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT and name in broker.image.topics:
+        return _NONE_HERE, ErrorCode.INVALID_TOPIC_EXCEPTION
+    return found or _NONE_HERE, None
+
+
+def _put(
+    broker: Broker,
+    hosted: Partition,
+    data: PartitionProduceData,
+    answers: PendingProduceResponse,
+    now_ms: int,
+) -> None:
+    """Append a batch now, or when a thread has opened it and its turn has come."""
+    code = hosted.refuse() or answers.refuse(data)
+    if code is not None:
+        answers.put(answers.refused(data.index, code))
+        return
+    records = data.records
+    assert records is not None
+    try:
+        log = hosted.opened()
+    except HeadwaterError as error:
+        answers.put(answers.refused(data.index, error.code, str(error)))
+        return
+    if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
+        answers.put(answers.refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
+    elif _is_transactional(records):
+        _put_transactional(broker, hosted, log, data.index, records, answers)
+    elif hosted.waiting or log.needs_preparation(records):
+        _put_in_turn(broker, hosted, log, data.index, records, answers, answers.place())
+    else:
+        try:
+            answer = _append(hosted, log, data.index, records, answers, now_ms, may_defer=True)
+        except ValidationDeferred:
+            _put_in_turn(broker, hosted, log, data.index, records, answers, answers.place())
+        else:
+            answers.put(answer)
+
+
+def _put_transactional(
+    broker: Broker,
+    hosted: Partition,
+    log: UnifiedLog,
+    index: int,
+    records: memoryview,
+    answers: PendingProduceResponse,
+) -> None:
+    """Append a batch of a transaction, as soon as its transaction may be opened here (TX-13)."""
+    place = answers.place()
+
+    def append(batch: TransactionalBatch, records: Records) -> None:
+        if hosted.waiting or log.needs_preparation(records):
+            _put_in_turn(broker, hosted, log, index, records, answers, place, batch)
+            return
+        now_ms = broker.clock.now_ms()
+        try:
+            ready = _append_ready(hosted, index, records, answers, now_ms, batch, may_defer=True)
+        except ValidationDeferred:
+            _put_in_turn(broker, hosted, log, index, records, answers, place, batch)
+        else:
+            answers.fill(place, ready)
+
+    def refuse_batch(code: ErrorCode) -> None:
+        answers.fill(place, answers.refused(index, code, _UNVERIFIED.get(code)))
+
+    assert answers.transaction is not None, "else the batch was refused"
+    try:
+        answers.transaction.take(hosted, log, records, append=append, refuse=refuse_batch)
+    except BatchError as error:
+        answers.fill(place, _refused(error, log, index, answers))
+
+
+def _put_in_turn(
+    broker: Broker,
+    hosted: Partition,
+    log: UnifiedLog,
+    index: int,
+    records: Records,
+    answers: PendingProduceResponse,
+    place: Place,
+    batch: TransactionalBatch | None = None,
+) -> None:
+    """Append a batch when a thread has opened it and its turn has come."""
+
+    def append(ready: Ready) -> None:
+        now_ms = broker.clock.now_ms()
+        answers.fill(place, _append_ready(hosted, index, ready, answers, now_ms, batch))
+
+    append_in_order(
+        hosted,
+        log,
+        bytearray(records),
+        executor=broker.validation_executor,
+        now_ms=broker.clock.now_ms(),
+        then=append,
+    )
+
+
+def _append_ready(
+    hosted: Partition,
+    index: int,
+    ready: Ready | memoryview,
+    answers: PendingProduceResponse,
+    now_ms: int,
+    batch: TransactionalBatch | None,
+    *,
+    may_defer: bool = False,
+) -> PartitionProduceResponse:
+    """Append a batch that has waited: meanwhile its partition may have gone, or its leadership."""
+    log, refusal = hosted.log, hosted.refuse()
+    if log is None:
+        return answers.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if refusal is not None:
+        return answers.refused(index, refusal)
+    if isinstance(ready, HeadwaterError):
+        return _refused(ready, log, index, answers)
+    if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
+        return answers.refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
+    return _append(hosted, log, index, ready, answers, now_ms, batch, may_defer=may_defer)
+
+
+def _append(
+    hosted: Partition,
+    log: UnifiedLog,
+    index: int,
+    batch: memoryview | bytearray | PreparedBatch,
+    answers: PendingProduceResponse,
+    now_ms: int,
+    transactional: TransactionalBatch | None = None,
+    *,
+    may_defer: bool = False,
+) -> PartitionProduceResponse:
+    """Append a batch. With `may_defer`, `ValidationDeferred` if a thread has to validate it."""
+    epoch = hosted.leader_epoch
+    try:
+        if transactional is not None:
+            transactional.check(hosted, log)
+        if isinstance(batch, PreparedBatch):
+            appended = log.append_prepared(batch, leader_epoch=epoch, now_ms=now_ms)
+            size_bytes = batch.header.size_bytes
+        else:
+            appended = log.append_as_leader(
+                batch, leader_epoch=epoch, now_ms=now_ms, may_defer=may_defer
+            )
+            size_bytes = len(batch)
+    except ValidationDeferred:
+        raise
+    except HeadwaterError as error:
+        return _refused(error, log, index, answers)
+    answer = PartitionProduceResponse(
+        index=index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
+    if not appended.is_duplicate:
+        if transactional is not None:
+            transactional.written(hosted)
+        _note(hosted, log, appended, size_bytes)
+    # A repetition may come while the flush still runs that the first answer waits for.
+    if log.needs_flush and appended.last_offset >= log.recovery_point:
+        answers.await_flush(log, answer)
+    if answers.acks == _ALL and log.high_watermark <= appended.last_offset:
+        answers.await_commit(hosted, answer, appended.last_offset + 1)
+    return answer
+
+
+def _refused(
+    error: HeadwaterError, log: UnifiedLog, index: int, answers: PendingProduceResponse
+) -> PartitionProduceResponse:
+    if not isinstance(error, _AGAINST_THE_LOG):
+        return answers.refused(index, error.code, str(error))
+    blamed = error.record_indexes if isinstance(error, RecordsRefused) else ()
+    return answers.refused(index, error.code, str(error), log.log_start_offset, blamed)
+
+
+def _note(hosted: Partition, log: UnifiedLog, appended: LogAppendInfo, size_bytes: int) -> None:
+    topic = hosted.topic
+    topic.records_in += appended.last_offset - appended.base_offset + 1
+    topic.bytes_in += size_bytes
+    hosted.advanced(log, size_bytes)

@@ -1,0 +1,262 @@
+"""The answers to one Produce, some of which come later: what waits for a turn, a disk or a replica.
+
+What a reader would get wrong: an answer that was put may still be replaced. The records of a batch
+whose flush failed, or which not all in-sync replicas took in time, stay in the log, and its
+producer is told of the error nevertheless.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from headwater.broker.handlers.data.leader_hints import PRODUCE_SINCE, hint_producer
+from headwater.broker.handlers.data.transactional_produce import TransactionalProduce
+from headwater.broker.handlers.transactions.transaction_requests import (
+    is_authorized_for_transaction,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import StorageError
+from headwater.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from headwater.records.batch_header import CODEC_MASK, FLAGS_POSITION, Codec
+from headwater.replication.partition import Partition
+from headwater.storage.log.unified_log import UnifiedLog
+
+NO_OFFSET: Final = -1
+
+_ZSTD_SINCE: Final = 7
+_NOT_YET: Final = PartitionProduceResponse()
+
+Place = tuple[list[PartitionProduceResponse], int]
+
+
+class PendingProduceResponse:
+    """The answers of one request, some of which may come later.
+
+    The common case is one partition that is answered at once, so nothing is made beforehand.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_call",
+        "_has_error",
+        "_is_late",
+        "_missing",
+        "_timeout_ms",
+        "_topics",
+        "_unflushed",
+        "_waits",
+        "acks",
+        "is_done",
+        "transaction",
+    )
+
+    def __init__(self, broker: Broker, request: ProduceRequest, call: Call) -> None:
+        self.acks = request.acks
+        # `headwater.replication.purgatory.timer.TimerTask`, while it waits for other replicas.
+        self.is_done = True
+        self._broker = broker
+        self._timeout_ms = request.timeout_ms
+        self._waits: dict[_CommitWait, None] = {}
+        # Set where the request's client may write transactional batches.
+        self.transaction = _transaction_of(broker, request, call)
+        self._call = call
+        self._answers: list[PartitionProduceResponse] = []
+        self._topics: list[tuple[TopicProduceData, list[PartitionProduceResponse]]] = []
+        self._missing = 0
+        self._has_error = False
+        self._is_late = False
+        self._unflushed: list[tuple[PartitionProduceResponse, PartitionProduceResponse]] = []
+
+    def begin(self, topic: TopicProduceData) -> None:
+        """What is put from now on is about this topic."""
+        self._answers = []
+        self._topics.append((topic, self._answers))
+
+    def put(self, answer: PartitionProduceResponse) -> None:
+        self._answers.append(answer)
+
+    def place(self) -> Place:
+        """A place in the answer that is filled later."""
+        self._missing += 1
+        self._answers.append(_NOT_YET)
+        return self._answers, len(self._answers) - 1
+
+    def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
+        answers, index = place
+        answers[index] = answer
+        self._one_less()
+
+    def refuse(self, data: PartitionProduceData) -> ErrorCode | None:
+        """What the request alone tells against a batch, before its log looks at it."""
+        if not -1 <= self.acks <= 1:
+            return ErrorCode.INVALID_REQUIRED_ACKS
+        records = data.records
+        if not records:
+            return ErrorCode.INVALID_RECORD
+        flags = records[FLAGS_POSITION] if len(records) > FLAGS_POSITION else 0
+        if flags & CODEC_MASK == Codec.ZSTD and self._call.version < _ZSTD_SINCE:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return None
+
+    def refused(
+        self,
+        index: int,
+        code: ErrorCode,
+        message: str | None = None,
+        log_start_offset: int = NO_OFFSET,
+        blamed: tuple[int, ...] = (),
+    ) -> PartitionProduceResponse:
+        self._has_error = True
+        self._call.note_error(code)
+        return PartitionProduceResponse(
+            index=index,
+            error_code=code,
+            base_offset=NO_OFFSET,
+            log_start_offset=log_start_offset,
+            record_errors=tuple(
+                BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
+                for number in blamed
+            ),
+            error_message=message,
+        )
+
+    def await_flush(self, log: UnifiedLog, answer: PartitionProduceResponse) -> None:
+        """The topic wants its records on disk before they are acknowledged."""
+        self._missing += 1
+
+        def flushed(failure: StorageError | None) -> None:
+            if failure is not None:
+                refused = self.refused(answer.index, failure.code, str(failure))
+                self._unflushed.append((answer, refused))
+            self._one_less()
+
+        log.flush(flushed)
+
+    # Waiting for the other replicas (MIN-2 to MIN-5).
+
+    def await_commit(
+        self, hosted: Partition, answer: PartitionProduceResponse, offset: int
+    ) -> None:
+        """All in-sync replicas shall have it before it is acknowledged."""
+        wait = _CommitWait(self, hosted, answer)
+        if not hosted.await_commit(wait, offset):
+            return
+        self._missing += 1
+        self._waits[wait] = None
+        if self.is_done:
+            self.is_done = False
+            broker = self._broker
+            broker.timer.add(broker.clock.steady_ms() + self._timeout_ms, self)
+
+    def committed(self, wait: "_CommitWait", code: ErrorCode) -> None:
+        del self._waits[wait]
+        if not self._waits:
+            self._end_wait()
+        if code:
+            self._spoil(wait.answer, code)
+        self._one_less()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._call.is_gone
+
+    def expire(self) -> None:
+        """Those that are not everywhere yet are told so; the others keep their result."""
+        self._end_wait()
+        waits, self._waits = self._waits, {}
+        for wait in waits:
+            wait.hosted.leave_commit(wait)
+            self._spoil(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
+            self._one_less()
+
+    def _end_wait(self) -> None:
+        self.is_done = True
+        self._broker.timer.ended()
+
+    def _spoil(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
+        """The records stay in the log, so the answer still tells their offset."""
+        self._has_error = True
+        self._call.note_error(code)
+        for _, answers in self._topics:
+            for index, each in enumerate(answers):
+                if each is answer:
+                    answers[index] = replace(answer, error_code=code)
+                    return
+
+    def finish(self) -> ProduceResponse | None:
+        """All partitions have been looked at."""
+        if self._missing:
+            self._is_late = True
+            return None
+        return self._conclude()
+
+    def _one_less(self) -> None:
+        self._missing -= 1
+        if self._is_late and not self._missing:
+            response = self._conclude()
+            if response is not None:
+                self._call.answer(response)
+
+    def _conclude(self) -> ProduceResponse | None:
+        if self.acks == 0:
+            if self._has_error:
+                self._call.cut()
+            self._call.finish()
+            return None
+        response = ProduceResponse(
+            responses=tuple(
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=tuple(map(self._final, answers)),
+                )
+                for topic, answers in self._topics
+            )
+        )
+        if self._has_error and self._call.version >= PRODUCE_SINCE:
+            return hint_producer(self._broker, self._call, response)
+        return response
+
+    def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
+        """The answer that stands, now that all flushes have ended."""
+        for given, refused in self._unflushed:
+            if given is answer:
+                return refused
+        return answer
+
+
+class _CommitWait:
+    """One partition of a request: `DelayedProduce`."""
+
+    __slots__ = ("_gathering", "answer", "hosted")
+
+    def __init__(
+        self, gathering: PendingProduceResponse, hosted: Partition, answer: PartitionProduceResponse
+    ) -> None:
+        self._gathering = gathering
+        self.hosted = hosted
+        self.answer = answer
+
+    def committed(self, code: ErrorCode) -> None:
+        self._gathering.committed(self, code)
+
+
+def _transaction_of(
+    broker: Broker, request: ProduceRequest, call: Call
+) -> TransactionalProduce | None:
+    transactional_id = request.transactional_id
+    if transactional_id is None or not is_authorized_for_transaction(
+        broker, call, transactional_id
+    ):
+        return None
+    return TransactionalProduce(broker, transactional_id, call.version)

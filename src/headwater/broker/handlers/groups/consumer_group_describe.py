@@ -1,0 +1,84 @@
+"""ConsumerGroupDescribe: state, members and assignments of groups of the new protocol."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from headwater.broker.handlers.groups.group_requests import (
+    EachGroup,
+    ask_each,
+    operations_on_group,
+    serves_consumer_groups,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from headwater.protocol.older_versions import Message
+from headwater.security.authorization.authorizer import Operation
+
+
+def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) -> Message | None:
+    if not serves_consumer_groups(broker):
+        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
+        return error_response(request, ApiError(ErrorCode.UNSUPPORTED_VERSION, None))
+    each = EachGroup(
+        operation=Operation.DESCRIBE,
+        ask=lambda group_ids: replace(request, group_ids=group_ids),
+        results=partial(_all_described, broker, request, call),
+        refused=_refused,
+        respond=_respond,
+    )
+    return ask_each(broker, call, request.group_ids, each)
+
+
+def error_response(
+    request: ConsumerGroupDescribeRequest, refusal: ApiError
+) -> ConsumerGroupDescribeResponse:
+    return _respond([_refused(group_id, refusal.code) for group_id in request.group_ids])
+
+
+def _respond(groups: Sequence[DescribedGroup]) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(groups=tuple(groups))
+
+
+def _all_described(
+    broker: Broker, request: ConsumerGroupDescribeRequest, call: Call, answer: Message
+) -> Sequence[DescribedGroup]:
+    assert isinstance(answer, ConsumerGroupDescribeResponse)
+    return [_described(broker, request, call, group) for group in answer.groups]
+
+
+def _described(
+    broker: Broker, request: ConsumerGroupDescribeRequest, call: Call, group: DescribedGroup
+) -> DescribedGroup:
+    if not all(
+        broker.is_authorized_for_topic(call, Operation.DESCRIBE, name) for name in _topics_of(group)
+    ):
+        # Less than the whole would look as if it were.
+        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        hidden = _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return replace(hidden, error_message="the group has topics that you may not describe")
+    if not request.include_authorized_operations or group.error_code:
+        return group
+    operations = operations_on_group(broker, call, group.group_id)
+    return replace(group, authorized_operations=operations)
+
+
+def _topics_of(group: DescribedGroup) -> dict[str, None]:
+    """Those that its members have or shall have."""
+    return {
+        each.topic_name: None
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
+
+
+def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=error)

@@ -1,0 +1,40 @@
+"""ConsumerGroupHeartbeat: all that a member of the new protocol ever says (NG-1)."""
+
+from headwater.broker.handlers.groups.group_requests import (
+    ask_member,
+    is_authorized_for_group,
+    serves_consumer_groups,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from headwater.protocol.older_versions import Message
+from headwater.security.authorization.authorizer import Operation
+
+
+def handle(broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call) -> Message | None:
+    if not serves_consumer_groups(broker):
+        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    if is_authorized_for_group(broker, call, Operation.READ, request.group_id) and not all(
+        broker.is_authorized_for_topic(call, Operation.DESCRIBE, name)
+        for name in dict.fromkeys(request.subscribed_topic_names or ())
+    ):
+        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return ask_member(broker, call, request, request.group_id, _refused)
+
+
+def error_response(
+    _: ConsumerGroupHeartbeatRequest, refusal: ApiError
+) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=refusal.reason)
+
+
+def _refused(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error)

@@ -1,0 +1,140 @@
+"""What the handlers of group APIs have in common: rights, the way to a shard, and back.
+
+A request about one group goes to its shard. One about many is split into one for each shard, and
+the answers are put together in the order of the request.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.runtime.pending_responses import Outcome
+from headwater.protocol.older_versions import Message
+from headwater.security.authorization.authorizer import (
+    Operation,
+    Resource,
+    ResourceKind,
+    operations_allowed,
+)
+
+T = TypeVar("T")
+
+
+def is_authorized_for_group(
+    broker: Broker, call: Call, operation: Operation, group_id: str
+) -> bool:
+    return broker.is_authorized(call, operation, Resource(ResourceKind.GROUP, group_id))
+
+
+def operations_on_group(broker: Broker, call: Call, group_id: str) -> int:
+    """The bit field of "authorized operations" (AC-6)."""
+    resource = Resource(ResourceKind.GROUP, group_id)
+    return operations_allowed(broker.authorizer, call.requester, resource)
+
+
+def ask_member(
+    broker: Broker,
+    call: Call,
+    request: Message,
+    group_id: str,
+    refused: Callable[[ErrorCode], Message],
+) -> Message | None:
+    """Pass on what a member of a group asks, if it may read with that group (AC-4)."""
+    if not is_authorized_for_group(broker, call, Operation.READ, group_id):
+        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    sees = partial(broker.is_allowed_for_topic, call, Operation.DESCRIBE)
+    broker.groups.ask(group_id, request, call, answering(call, refused), sees)
+    return None
+
+
+def topic_error(broker: Broker, call: Call, topic: str) -> ErrorCode | None:
+    """Why offsets of a topic are not for this caller to set, or for anybody."""
+    if not broker.is_authorized_for_topic(call, Operation.READ, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic not in broker.image.topics:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
+
+
+def answering(call: Call, refused: Callable[[ErrorCode], Message]) -> Callable[[Outcome], None]:
+    """Answers a call with a response, or with what an error makes of it."""
+
+    def answer(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            outcome = refused(outcome)
+        call.answer(outcome)
+
+    return answer
+
+
+def serves_consumer_groups(broker: Broker) -> bool:
+    """Where an operator wants the classic protocol alone, the other one is as if never written."""
+    return "consumer" in broker.settings.group_coordinator_rebalance_protocols
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EachGroup(Generic[T]):
+    """How a request about many groups is asked of each shard, and what is made of the answers."""
+
+    operation: Operation
+    ask: Callable[[tuple[str, ...]], Message]
+    # One for each group, in their order.
+    results: Callable[[Message], Sequence[T]]
+    refused: Callable[[str, ErrorCode], T]
+    respond: Callable[[Sequence[T]], Message]
+
+
+def ask_each(
+    broker: Broker, call: Call, group_ids: Sequence[str], each: EachGroup[T]
+) -> Message | None:
+    """Ask every group's shard. What one of them refuses is no matter of the others."""
+    if not group_ids:
+        return each.respond(())
+    gathering = GatheredResponses[T](
+        len(group_ids), lambda results: call.answer(each.respond(results))
+    )
+
+    def refuse(index: int, group_id: str, code: ErrorCode) -> None:
+        call.note_error(code)
+        gathering.put(index, each.refused(group_id, code))
+
+    def gather(indexes: Sequence[int], outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            for index in indexes:
+                refuse(index, group_ids[index], outcome)
+        else:
+            for index, result in zip(indexes, each.results(outcome), strict=True):
+                gathering.put(index, result)
+
+    of_shards: dict[int | None, list[int]] = {}
+    for index, group_id in enumerate(group_ids):
+        if is_authorized_for_group(broker, call, each.operation, group_id):
+            of_shards.setdefault(broker.groups.number_of(group_id), []).append(index)
+        else:
+            refuse(index, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    for indexes in of_shards.values():
+        asked = each.ask(tuple([group_ids[index] for index in indexes]))
+        broker.groups.ask(group_ids[indexes[0]], asked, call, partial(gather, indexes))
+    return None
+
+
+class GatheredResponses(Generic[T]):
+    """Answers that come one by one and leave together."""
+
+    def __init__(self, count: int, done: Callable[[Sequence[T]], None]) -> None:
+        self._parts: list[T | None] = [None] * count
+        self._missing = count
+        self._done = done
+
+    def put(self, index: int, part: T) -> None:
+        assert self._parts[index] is None, "answered twice"
+        self._parts[index] = part
+        self._missing -= 1
+        if not self._missing:
+            self._done([each for each in self._parts if each is not None])

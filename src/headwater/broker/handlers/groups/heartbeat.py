@@ -1,0 +1,24 @@
+"""Heartbeat: a member of a classic group is alive, and hears whether a rebalance has begun."""
+
+from headwater.broker.handlers.groups.group_requests import ask_member
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.older_versions import Message
+
+
+def handle(broker: Broker, request: HeartbeatRequest, call: Call) -> Message | None:
+    return ask_member(broker, call, request, request.group_id, _refused)
+
+
+def error_response(_: HeartbeatRequest, refusal: ApiError) -> HeartbeatResponse:
+    return _refused(refusal.code)
+
+
+def _refused(error: ErrorCode) -> HeartbeatResponse:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        # Kafka does this (4.1): nobody knows yet whether the member is one, so it may stay.
+        return HeartbeatResponse()
+    return HeartbeatResponse(error_code=error)

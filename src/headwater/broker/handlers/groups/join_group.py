@@ -1,0 +1,31 @@
+"""JoinGroup: become a member of a classic group, or begin its next generation.
+
+A refusal from here says nothing of members or protocols, as Kafka's (4.1): whoever refuses does not
+know them. Versions before 7 cannot say that there is no protocol, and are told an empty one.
+"""
+
+from functools import partial
+from typing import Final
+
+from headwater.broker.handlers.groups.group_requests import ask_member
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from headwater.protocol.older_versions import Message
+
+_NAMELESS_PROTOCOL_SINCE: Final = 7
+
+
+def handle(broker: Broker, request: JoinGroupRequest, call: Call) -> Message | None:
+    return ask_member(broker, call, request, request.group_id, partial(_refused, call.version))
+
+
+def error_response(_: JoinGroupRequest, refusal: ApiError) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=refusal.code)
+
+
+def _refused(version: int, error: ErrorCode) -> JoinGroupResponse:
+    nameless = version >= _NAMELESS_PROTOCOL_SINCE
+    return JoinGroupResponse(error_code=error, protocol_name=None if nameless else "")

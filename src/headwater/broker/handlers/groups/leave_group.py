@@ -1,0 +1,21 @@
+"""LeaveGroup: members of a classic group go, of their own or by an admin's will."""
+
+from headwater.broker.handlers.groups.group_requests import ask_member
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from headwater.protocol.older_versions import Message
+
+
+def handle(broker: Broker, request: LeaveGroupRequest, call: Call) -> Message | None:
+    return ask_member(broker, call, request, request.group_id, _refused)
+
+
+def error_response(_: LeaveGroupRequest, refusal: ApiError) -> LeaveGroupResponse:
+    return _refused(refusal.code)
+
+
+def _refused(error: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)

@@ -1,0 +1,97 @@
+"""OffsetDelete: an admin takes back what a group has committed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from headwater.broker.handlers.groups.group_requests import is_authorized_for_group, topic_error
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.runtime.pending_responses import Outcome
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from headwater.security.authorization.authorizer import Operation
+
+
+def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | None:
+    error = _refuse_group(broker, call, request.group_id)
+    if error is not None:
+        call.note_error(error)
+        return OffsetDeleteResponse(error_code=error)
+    accepted: list[OffsetDeleteRequestTopic] = []
+    refused: list[OffsetDeleteResponseTopic] = []
+    for topic in request.topics:
+        for each, error in _judged(broker, call, topic):
+            if error is None:
+                accepted.append(each)
+            else:
+                call.note_error(error)
+                refused.append(_refused(each, error))
+
+    def gathered(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            outcome = OffsetDeleteResponse(error_code=outcome)
+        assert isinstance(outcome, OffsetDeleteResponse)
+        if outcome.error_code is ErrorCode.NONE:
+            outcome = replace(outcome, topics=_merged([*refused, *outcome.topics]))
+        call.answer(outcome)
+
+    passed_on = replace(request, topics=tuple(accepted))
+    broker.groups.ask(request.group_id, passed_on, call, gathered)
+    return None
+
+
+def error_response(_: OffsetDeleteRequest, refusal: ApiError) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=refusal.code)
+
+
+def _refuse_group(broker: Broker, call: Call, group_id: str) -> ErrorCode | None:
+    """Offsets may be committed for a group without a name, but not deleted: Kafka does this."""
+    if not is_authorized_for_group(broker, call, Operation.DELETE, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return None if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _judged(
+    broker: Broker, call: Call, topic: OffsetDeleteRequestTopic
+) -> Iterator[tuple[OffsetDeleteRequestTopic, ErrorCode | None]]:
+    """The topic's partitions that are there, and those that are not."""
+    error = topic_error(broker, call, topic.name)
+    if error is not None:
+        yield topic, error
+        return
+    count = len(broker.image.topics[topic.name].partitions)
+    there = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
+    missing = tuple(each for each in topic.partitions if each not in there)
+    if missing:
+        yield replace(topic, partitions=missing), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if there:
+        yield replace(topic, partitions=there), None
+
+
+def _refused(topic: OffsetDeleteRequestTopic, error: ErrorCode) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=tuple(
+            OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=error)
+            for each in topic.partitions
+        ),
+    )
+
+
+def _merged(topics: Sequence[OffsetDeleteResponseTopic]) -> tuple[OffsetDeleteResponseTopic, ...]:
+    """Each topic once."""
+    by_name: dict[str, tuple[OffsetDeleteResponsePartition, ...]] = {}
+    for each in topics:
+        by_name[each.name] = by_name.get(each.name, ()) + each.partitions
+    return tuple(
+        OffsetDeleteResponseTopic(name=name, partitions=partitions)
+        for name, partitions in by_name.items()
+    )

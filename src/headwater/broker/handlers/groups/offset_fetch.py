@@ -1,0 +1,136 @@
+"""OffsetFetch: what groups have committed, of one group or of many (GR-12).
+
+Each group may have a shard of its own, so a request is split and its answers are put together. A
+topic that the caller may not see is refused where it was named, and left out where all were meant.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from headwater.broker.handlers.groups.group_requests import (
+    GatheredResponses,
+    is_authorized_for_group,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_TOPIC_ID
+from headwater.coordinator.group.offset_fetch import refused_fetch
+from headwater.coordinator.runtime.pending_responses import Outcome
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from headwater.security.authorization.authorizer import Operation
+
+_IDS_SINCE: Final = 10
+_NO_OFFSET: Final = -1
+
+
+def handle(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse | None:
+    if not request.groups:
+        return OffsetFetchResponse()
+
+    def done(groups: Sequence[OffsetFetchResponseGroup]) -> None:
+        call.answer(OffsetFetchResponse(groups=tuple(groups)))
+
+    gathering = GatheredResponses(len(request.groups), done)
+    for index, group in enumerate(request.groups):
+        if is_authorized_for_group(broker, call, Operation.DESCRIBE, group.group_id):
+            _ask(broker, call, request, group, partial(gathering.put, index))
+        else:
+            error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            call.note_error(error)
+            gathering.put(index, refused_fetch(group, error, call.version))
+    return None
+
+
+def error_response(request: OffsetFetchRequest, refusal: ApiError) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        groups=tuple(
+            OffsetFetchResponseGroup(group_id=group.group_id, error_code=refusal.code)
+            for group in request.groups
+        )
+    )
+
+
+def _ask(
+    broker: Broker,
+    call: Call,
+    request: OffsetFetchRequest,
+    group: OffsetFetchRequestGroup,
+    put: Callable[[OffsetFetchResponseGroup], None],
+) -> None:
+    """One group's offsets, of the topics that the caller may see."""
+    passed_on, refused = group, list[OffsetFetchResponseTopics]()
+    if group.topics is not None:
+        named = [_named(broker, topic, call) for topic in group.topics]
+        refused = [each for each in named if isinstance(each, OffsetFetchResponseTopics)]
+        accepted = tuple(each for each in named if isinstance(each, OffsetFetchRequestTopics))
+        passed_on = replace(group, topics=accepted)
+
+    def gathered(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            put(refused_fetch(group, outcome, call.version))
+            return
+        assert isinstance(outcome, OffsetFetchResponse)
+        (found,) = outcome.groups
+        if group.topics is None:
+            found = replace(found, topics=_visible(broker, call, found.topics))
+        put(replace(found, topics=(*found.topics, *refused)))
+
+    broker.groups.ask(group.group_id, replace(request, groups=(passed_on,)), call, gathered)
+
+
+def _named(
+    broker: Broker, topic: OffsetFetchRequestTopics, call: Call
+) -> OffsetFetchRequestTopics | OffsetFetchResponseTopics:
+    """The topic with its name, which newer clients leave out; or what is wrong with it."""
+    if call.version >= _IDS_SINCE:
+        found = broker.image.topic_by_id(topic.topic_id)
+        if found is None:
+            return _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+        topic = replace(topic, name=found.name)
+    if not broker.is_authorized_for_topic(call, Operation.DESCRIBE, topic.name):
+        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return topic
+
+
+def _refused(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=_NO_OFFSET, error_code=error
+            )
+            for index in topic.partition_indexes
+        ),
+    )
+
+
+def _visible(
+    broker: Broker, call: Call, topics: Sequence[OffsetFetchResponseTopics]
+) -> tuple[OffsetFetchResponseTopics, ...]:
+    """Those that the caller may see; where names are not told, those that have an id."""
+    seen = (
+        each for each in topics if broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.name)
+    )
+    if call.version < _IDS_SINCE:
+        return tuple(seen)
+    known = broker.image.topics
+    named = (
+        replace(each, topic_id=known[each.name].topic_id if each.name in known else NO_TOPIC_ID)
+        for each in seen
+    )
+    return tuple(each for each in named if each.topic_id != NO_TOPIC_ID)

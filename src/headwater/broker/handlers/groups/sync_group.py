@@ -1,0 +1,21 @@
+"""SyncGroup: hand out, or wait for, the assignments of a classic group's generation."""
+
+from headwater.broker.handlers.groups.group_requests import ask_member
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from headwater.protocol.older_versions import Message
+
+
+def handle(broker: Broker, request: SyncGroupRequest, call: Call) -> Message | None:
+    return ask_member(broker, call, request, request.group_id, _refused)
+
+
+def error_response(_: SyncGroupRequest, refusal: ApiError) -> SyncGroupResponse:
+    return _refused(refusal.code)
+
+
+def _refused(error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)

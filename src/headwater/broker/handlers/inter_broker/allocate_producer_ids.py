@@ -1,0 +1,35 @@
+"""AllocateProducerIds: a broker needs a block of producer ids."""
+
+from functools import partial
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.controller.producer_id_control import allocate_producer_ids
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(
+    broker: Broker, request: AllocateProducerIdsRequest, call: Call
+) -> AllocateProducerIdsResponse | None:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+
+    def failed(error: HeadwaterError) -> None:
+        call.note_error(error.code)
+        call.answer(error_response(request, ApiError(error.code, None)))
+
+    broker.controller.submit(
+        partial(allocate_producer_ids, request=request), then=call.answer, otherwise=failed
+    )
+    return None
+
+
+def error_response(_: AllocateProducerIdsRequest, refusal: ApiError) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=refusal.code)

@@ -1,0 +1,35 @@
+"""AlterPartition: a leader wants other in-sync replicas (ISR-6)."""
+
+from functools import partial
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.controller.alter_partition import alter_partition
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(
+    broker: Broker, request: AlterPartitionRequest, call: Call
+) -> AlterPartitionResponse | None:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+
+    def failed(error: HeadwaterError) -> None:
+        call.note_error(error.code)
+        call.answer(error_response(request, ApiError(error.code, None)))
+
+    broker.controller.submit(
+        partial(alter_partition, request=request), then=call.answer, otherwise=failed
+    )
+    return None
+
+
+def error_response(_: AlterPartitionRequest, refusal: ApiError) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error_code=refusal.code)

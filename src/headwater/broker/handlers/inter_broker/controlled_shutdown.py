@@ -1,0 +1,33 @@
+"""ControlledShutdown: a broker wants to stop, and first hands over what it leads (CS-1)."""
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import HeadwaterError
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(
+    broker: Broker, request: ControlledShutdownRequest, call: Call
+) -> ControlledShutdownResponse | None:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    leading = broker.membership.leading
+    if leading is None:
+        return error_response(request, ApiError(ErrorCode.NOT_CONTROLLER, None))
+
+    def failed(error: HeadwaterError) -> None:
+        call.note_error(error.code)
+        call.answer(error_response(request, ApiError(error.code, None)))
+
+    leading.controlled_shutdown(request, then=call.answer, otherwise=failed)
+    return None
+
+
+def error_response(_: ControlledShutdownRequest, refusal: ApiError) -> ControlledShutdownResponse:
+    return ControlledShutdownResponse(error_code=refusal.code)

@@ -1,0 +1,62 @@
+"""Envelope: a client's request that another broker got, for the controller to answer (KIP-590).
+
+It is served as if the client had asked here (see `headwater.broker.requests.controller_requests`).
+"""
+
+from ipaddress import ip_address
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.api_routes import CONTROLLER_APIS
+from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_requests import handle_as_controller
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import ProtocolError
+from headwater.common.principal import Principal, Requester
+from headwater.metadata.controller_result import ApiError
+from headwater.network.request_service import ClientAddress
+from headwater.protocol.codec import read_request
+from headwater.protocol.headers import read_request_header
+from headwater.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headwater.protocol.principal_serde import read_principal
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(broker: Broker, request: EnvelopeRequest, call: Call) -> EnvelopeResponse | None:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    if broker.controller_access.controller is None:
+        return error_response(request, ApiError(ErrorCode.NOT_CONTROLLER, None))
+    frame = memoryview(request.request_data)
+    header = read_request_header(frame)
+    if header.api.key not in CONTROLLER_APIS:
+        return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, None))
+    asked = read_request(header.api.key, header.version, frame[header.body_position :])
+    host = _host(request)
+    handle_as_controller(
+        broker,
+        call,
+        header,
+        asked,
+        address=ClientAddress(listener=call.listener, peer_host=host, peer_port=0),
+        requester=Requester(_principal(request), host),
+        decided=lambda content, _: call.answer(EnvelopeResponse(response_data=content)),
+        displaced=lambda: call.answer(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)),
+    )
+    return None
+
+
+def error_response(_: EnvelopeRequest, refusal: ApiError) -> EnvelopeResponse:
+    return EnvelopeResponse(error_code=refusal.code)
+
+
+def _principal(request: EnvelopeRequest) -> Principal:
+    if request.request_principal is None:
+        raise ProtocolError("an envelope without its client's principal")
+    return read_principal(request.request_principal)
+
+
+def _host(request: EnvelopeRequest) -> str:
+    try:
+        return str(ip_address(request.client_host_address))
+    except ValueError as error:
+        raise ProtocolError("an envelope without its client's address") from error

@@ -1,0 +1,18 @@
+"""LeaderAndIsr: the controller says what this broker is to its partitions."""
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(broker: Broker, request: LeaderAndIsrRequest, call: Call) -> LeaderAndIsrResponse:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    return broker.membership.reception.leader_and_isr(request)
+
+
+def error_response(_: LeaderAndIsrRequest, refusal: ApiError) -> LeaderAndIsrResponse:
+    return LeaderAndIsrResponse(error_code=refusal.code)

@@ -1,0 +1,18 @@
+"""StopReplica: the controller ends replicas of this broker."""
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(broker: Broker, request: StopReplicaRequest, call: Call) -> StopReplicaResponse:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    return broker.membership.reception.stop_replica(request)
+
+
+def error_response(_: StopReplicaRequest, refusal: ApiError) -> StopReplicaResponse:
+    return StopReplicaResponse(error_code=refusal.code)

@@ -1,0 +1,21 @@
+"""UpdateMetadata: the controller says what the cluster looks like."""
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(broker: Broker, request: UpdateMetadataRequest, call: Call) -> UpdateMetadataResponse:
+    if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    return broker.membership.reception.update_metadata(request)
+
+
+def error_response(_: UpdateMetadataRequest, refusal: ApiError) -> UpdateMetadataResponse:
+    return UpdateMetadataResponse(error_code=refusal.code)

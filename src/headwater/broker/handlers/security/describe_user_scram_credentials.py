@@ -1,0 +1,29 @@
+"""DescribeUserScramCredentials: who can log in by SCRAM, and with how many iterations."""
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.metadata.scram_credentials import describe_users
+from headwater.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(
+    broker: Broker, request: DescribeUserScramCredentialsRequest, call: Call
+) -> DescribeUserScramCredentialsResponse:
+    if not broker.is_authorized(call, Operation.DESCRIBE, CLUSTER):
+        return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
+    results = describe_users(broker.image, request.users)
+    return DescribeUserScramCredentialsResponse(results=results)
+
+
+def error_response(
+    _: DescribeUserScramCredentialsRequest, refusal: ApiError
+) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(
+        error_code=refusal.code, error_message=refusal.reason
+    )

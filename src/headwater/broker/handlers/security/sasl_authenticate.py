@@ -1,0 +1,19 @@
+"""SaslAuthenticate of somebody who is not in a login (see `sasl_handshake`)."""
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+
+
+def handle(_: Broker, request: SaslAuthenticateRequest, __: Call) -> SaslAuthenticateResponse:
+    words = "SaslAuthenticate request received after successful authentication"
+    return error_response(request, ApiError(ErrorCode.ILLEGAL_SASL_STATE, words))
+
+
+def error_response(_: SaslAuthenticateRequest, refusal: ApiError) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=refusal.code, error_message=refusal.reason)

@@ -1,0 +1,18 @@
+"""SaslHandshake of somebody who has no login to begin: on a listener without SASL, or after one.
+
+A login itself is taken by `headwater.broker.authentication.sasl_authenticator`.
+"""
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+def handle(_: Broker, request: SaslHandshakeRequest, __: Call) -> SaslHandshakeResponse:
+    return error_response(request, ApiError(ErrorCode.ILLEGAL_SASL_STATE, None))
+
+
+def error_response(_: SaslHandshakeRequest, refusal: ApiError) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=refusal.code)

@@ -1,0 +1,34 @@
+"""AddOffsetsToTxn: a transaction is going to commit offsets of a group (TX-4)."""
+
+from headwater.broker.handlers.groups.group_requests import is_authorized_for_group
+from headwater.broker.handlers.transactions.transaction_requests import (
+    ask_coordinator,
+    is_authorized_for_transaction,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from headwater.protocol.older_versions import Message
+from headwater.security.authorization.authorizer import Operation
+
+
+def handle(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> Message | None:
+    transactional_id = request.transactional_id
+    may_read = is_authorized_for_group(broker, call, Operation.READ, request.group_id)
+    if not may_read and is_authorized_for_transaction(broker, call, transactional_id):
+        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return ask_coordinator(broker, call, request, transactional_id, _refused)
+
+
+def error_response(_: AddOffsetsToTxnRequest, refusal: ApiError) -> AddOffsetsToTxnResponse:
+    return _refused(refusal.code)
+
+
+def _refused(error: ErrorCode) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=error)

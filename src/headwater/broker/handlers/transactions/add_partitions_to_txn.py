@@ -1,0 +1,134 @@
+"""AddPartitionsToTxn: what a transaction writes to, told by clients and by leaders (TX-4).
+
+Up to version 3 a client adds partitions to its transaction. Since then the leaders of partitions
+ask about many transactions at once, to add or only to verify (TX-13); each transaction goes to its
+shard, and those of one shard together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.broker.coordinators.led_shards import ask_shard
+from headwater.broker.coordinators.transaction_coordinator import Told
+from headwater.broker.handlers.groups.group_requests import GatheredResponses
+from headwater.broker.handlers.transactions.transaction_requests import (
+    is_authorized_for_transaction,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicPartition
+from headwater.coordinator.runtime.coordinator_context import CoordinatorContext
+from headwater.coordinator.runtime.pending_responses import Outcome
+from headwater.coordinator.transaction.add_partitions_to_txn import refuse_unfit, uniform_result
+from headwater.metadata.controller_result import ApiError
+from headwater.metadata.internal_topics import INTERNAL_TOPICS
+from headwater.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+_FROM_LEADERS_SINCE: Final = 4
+
+Results = GatheredResponses[AddPartitionsToTxnResult]
+
+
+@dataclass(slots=True)
+class _Together:
+    """The transactions of one request that have the same shard, by their places in it."""
+
+    shard: CoordinatorContext[Told]
+    places: list[int] = field(default_factory=list)
+
+
+def handle(
+    broker: Broker, request: AddPartitionsToTxnRequest, call: Call
+) -> AddPartitionsToTxnResponse | None:
+    is_from_leader = call.version >= _FROM_LEADERS_SINCE
+    if is_from_leader and not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        call.note_error(code)
+        return AddPartitionsToTxnResponse(error_code=code)
+    if not request.transactions:
+        return AddPartitionsToTxnResponse()
+
+    def done(results: Sequence[AddPartitionsToTxnResult]) -> None:
+        call.answer(AddPartitionsToTxnResponse(results_by_transaction=tuple(results)))
+
+    gathering = GatheredResponses(len(request.transactions), done)
+    by_shard: dict[int, _Together] = {}
+    for place, transaction in enumerate(request.transactions):
+        refused = _unfit(broker, transaction, call)
+        if refused is not None:
+            gathering.put(place, refused)
+            continue
+        shard = broker.transactions.shard_of(transaction.transactional_id)
+        if isinstance(shard, ErrorCode):
+            call.note_error(shard)
+            gathering.put(place, uniform_result(transaction, shard))
+        else:
+            by_shard.setdefault(shard.number, _Together(shard)).places.append(place)
+    for together in by_shard.values():
+        _ask(request, call, together, gathering)
+    return None
+
+
+def error_response(
+    request: AddPartitionsToTxnRequest, refusal: ApiError
+) -> AddPartitionsToTxnResponse:
+    """Clients look at partitions, leaders on top."""
+    return AddPartitionsToTxnResponse(
+        error_code=refusal.code,
+        results_by_transaction=tuple(
+            uniform_result(each, refusal.code) for each in request.transactions
+        ),
+    )
+
+
+def _ask(
+    request: AddPartitionsToTxnRequest, call: Call, together: _Together, gathering: Results
+) -> None:
+    transactions = tuple(request.transactions[place] for place in together.places)
+
+    def gathered(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            results = tuple(uniform_result(each, outcome) for each in transactions)
+        else:
+            assert isinstance(outcome, AddPartitionsToTxnResponse)
+            results = outcome.results_by_transaction
+        for place, result in zip(together.places, results, strict=True):
+            gathering.put(place, result)
+
+    part = AddPartitionsToTxnRequest(transactions=transactions)
+    ask_shard(together.shard, part, call, gathered)
+
+
+def _unfit(
+    broker: Broker, transaction: AddPartitionsToTxnTransaction, call: Call
+) -> AddPartitionsToTxnResult | None:
+    """Why a transaction's partitions are not for this caller to add, or for anybody."""
+    is_from_client = call.version < _FROM_LEADERS_SINCE
+    if is_from_client and not is_authorized_for_transaction(
+        broker, call, transaction.transactional_id
+    ):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        call.note_error(code)
+        return uniform_result(transaction, code)
+
+    def why_not(partition: TopicPartition) -> ErrorCode:
+        topic = partition.topic
+        if is_from_client and (
+            topic in INTERNAL_TOPICS
+            or not broker.is_authorized_for_topic(call, Operation.WRITE, topic)
+        ):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if broker.image.partition(*partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+    return refuse_unfit(transaction, why_not)

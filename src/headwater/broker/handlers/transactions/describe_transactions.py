@@ -1,0 +1,79 @@
+"""DescribeTransactions: what is known of transactional ids, each asked of its own shard."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from headwater.broker.handlers.groups.group_requests import GatheredResponses
+from headwater.broker.handlers.transactions.transaction_requests import (
+    is_authorized_for_transaction,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.runtime.pending_responses import Outcome
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from headwater.security.authorization.authorizer import Operation
+
+
+def handle(
+    broker: Broker, request: DescribeTransactionsRequest, call: Call
+) -> DescribeTransactionsResponse | None:
+    ids = request.transactional_ids
+    if not ids:
+        return DescribeTransactionsResponse()
+
+    def done(states: Sequence[TransactionState]) -> None:
+        visible = tuple(_visible(broker, call, state) for state in states)
+        call.answer(DescribeTransactionsResponse(transaction_states=visible))
+
+    gathering = GatheredResponses(len(ids), done)
+    for index, transactional_id in enumerate(ids):
+        putting = _putting(call, transactional_id, partial(gathering.put, index))
+        if is_authorized_for_transaction(broker, call, transactional_id, Operation.DESCRIBE):
+            one = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
+            broker.transactions.ask(transactional_id, one, call, putting)
+        else:
+            putting(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return None
+
+
+def error_response(
+    request: DescribeTransactionsRequest, refusal: ApiError
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(_refused(each, refusal.code) for each in request.transactional_ids)
+    )
+
+
+def _putting(
+    call: Call, transactional_id: str, put: Callable[[TransactionState], None]
+) -> Callable[[Outcome], None]:
+    def gathered(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            put(_refused(transactional_id, outcome))
+        else:
+            assert isinstance(outcome, DescribeTransactionsResponse)
+            put(outcome.transaction_states[0])
+
+    return gathered
+
+
+def _visible(broker: Broker, call: Call, state: TransactionState) -> TransactionState:
+    """Without the topics that the caller may not know of."""
+    topics = (
+        each
+        for each in state.topics
+        if broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.topic)
+    )
+    return replace(state, topics=tuple(topics))
+
+
+def _refused(transactional_id: str, code: ErrorCode) -> TransactionState:
+    return TransactionState(error_code=code, transactional_id=transactional_id)

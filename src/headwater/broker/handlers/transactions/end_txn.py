@@ -1,0 +1,21 @@
+"""EndTxn: commit or abort a transaction (TX-5, TX-14)."""
+
+from headwater.broker.handlers.transactions.transaction_requests import ask_coordinator
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.protocol.older_versions import Message
+
+
+def handle(broker: Broker, request: EndTxnRequest, call: Call) -> Message | None:
+    return ask_coordinator(broker, call, request, request.transactional_id, _refused)
+
+
+def error_response(_: EndTxnRequest, refusal: ApiError) -> EndTxnResponse:
+    return _refused(refusal.code)
+
+
+def _refused(error: ErrorCode) -> EndTxnResponse:
+    return EndTxnResponse(error_code=error)

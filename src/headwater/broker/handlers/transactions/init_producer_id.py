@@ -1,0 +1,81 @@
+"""InitProducerId: an id for an idempotent producer, or who writes under a transactional id.
+
+What a reader would get wrong: a producer without a transactional id that sends the id and epoch it
+has, to go on after an error, gets a fresh id all the same. Kafka does this (4.1).
+"""
+
+from typing import Final
+
+from headwater.broker.handlers.transactions.transaction_requests import (
+    ask_coordinator,
+    is_authorized_for_transaction,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_EPOCH, NO_PRODUCER, ProducerId
+from headwater.coordinator.transaction.init_producer_id import refusal as refused_with
+from headwater.coordinator.transaction.init_producer_id import refuse_request
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from headwater.protocol.older_versions import Message
+from headwater.security.authorization.authorizer import CLUSTER, Operation, ResourceKind
+
+_FIRST_EPOCH: Final = 0
+
+
+def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Message | None:
+    if request.transactional_id is not None:
+        return _initialise(broker, request, call, request.transactional_id)
+    code = _why_not(broker, request, call)
+    if code is not None:
+        call.note_error(code)
+        return _refused(code)
+
+    def taken(outcome: ProducerId | ErrorCode) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            call.answer(_refused(outcome))
+        else:
+            call.answer(InitProducerIdResponse(producer_id=outcome, producer_epoch=_FIRST_EPOCH))
+
+    broker.producer_ids.take(taken)
+    return None
+
+
+def error_response(_: InitProducerIdRequest, refusal: ApiError) -> InitProducerIdResponse:
+    return _refused(refusal.code)
+
+
+def _initialise(
+    broker: Broker, request: InitProducerIdRequest, call: Call, transactional_id: str
+) -> Message | None:
+    """What is wrong with the request itself is said by whoever is asked, coordinator or not."""
+
+    def refused(code: ErrorCode) -> InitProducerIdResponse:
+        return refused_with(call.version, code)
+
+    code = refuse_request(request, broker.transactions.settings)
+    if code is not None and is_authorized_for_transaction(broker, call, transactional_id):
+        call.note_error(code)
+        return refused(code)
+    return ask_coordinator(broker, call, request, transactional_id, refused)
+
+
+def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
+    # Whoever may write anywhere may do so without repetitions (PV-8).
+    if not broker.is_allowed(call, Operation.IDEMPOTENT_WRITE, CLUSTER) and (
+        not broker.authorizer.authorize_any(call.requester, Operation.WRITE, ResourceKind.TOPIC)
+    ):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    has_id, has_epoch = request.producer_id >= 0, request.producer_epoch >= 0
+    if has_id != has_epoch or request.producer_id < NO_PRODUCER:
+        return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)

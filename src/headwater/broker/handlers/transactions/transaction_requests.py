@@ -1,0 +1,33 @@
+"""What the handlers of transaction APIs have in common: rights, and the way to a shard and back."""
+
+from collections.abc import Callable
+
+from headwater.broker.handlers.groups.group_requests import answering
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.older_versions import Message
+from headwater.security.authorization.authorizer import Operation, Resource, ResourceKind
+
+
+def is_authorized_for_transaction(
+    broker: Broker, call: Call, transactional_id: str, operation: Operation = Operation.WRITE
+) -> bool:
+    return broker.is_authorized(
+        call, operation, Resource(ResourceKind.TRANSACTIONAL_ID, transactional_id)
+    )
+
+
+def ask_coordinator(
+    broker: Broker,
+    call: Call,
+    request: Message,
+    transactional_id: str,
+    refused: Callable[[ErrorCode], Message],
+) -> Message | None:
+    """Pass on what a producer asks, if it may write under that id (AC-4)."""
+    if not is_authorized_for_transaction(broker, call, transactional_id):
+        call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    broker.transactions.ask(transactional_id, request, call, answering(call, refused))
+    return None

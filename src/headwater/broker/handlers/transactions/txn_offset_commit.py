@@ -1,0 +1,182 @@
+"""TxnOffsetCommit: a group's offsets, which hold when the transaction commits (TX-11, TX-12).
+
+The partition of `__consumer_offsets` must be in the transaction like any other that it writes to,
+so its first commit is verified, or adds it, before the group's shard hears of it (TX-13).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headwater.broker.coordinators.pending_verifications import VerifiedTransaction
+from headwater.broker.handlers.groups.group_requests import is_authorized_for_group, topic_error
+from headwater.broker.handlers.transactions.transaction_requests import (
+    is_authorized_for_transaction,
+)
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_SEQUENCE, ProducerId
+from headwater.coordinator.group.group_events import TopicsDeleted
+from headwater.coordinator.group.offset_commit import refused_transactional_commit
+from headwater.coordinator.runtime.coordinator_context import CoordinatorContext
+from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
+from headwater.coordinator.runtime.pending_responses import Outcome
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+)
+from headwater.replication.partition import Partition
+from headwater.replication.transaction_verification import (
+    VerificationGuard,
+    VerificationRequest,
+    commit_code,
+    commit_verification_request,
+)
+from headwater.replication.transactional_append import UNGUARDED
+from headwater.security.authorization.authorizer import Operation
+
+_LOADING_SINCE: Final = 2
+"""Older clients may crash when they hear COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+
+Refused = tuple[TxnOffsetCommitResponseTopic, ...]
+
+
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, call: Call
+) -> TxnOffsetCommitResponse | None:
+    code = _why_not(broker, request, call)
+    if code is not None:
+        call.note_error(code)
+        return refused_transactional_commit(request, code)
+    accepted, refused = _parted(broker, request, call)
+    if not accepted:
+        return TxnOffsetCommitResponse(topics=refused)
+    passed_on = replace(request, topics=accepted)
+
+    def gathered(outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorCode):
+            call.note_error(outcome)
+            outcome = refused_transactional_commit(passed_on, _told(outcome, call.version))
+        assert isinstance(outcome, TxnOffsetCommitResponse)
+        call.answer(replace(outcome, topics=(*refused, *outcome.topics)))
+
+    shard = broker.groups.shard_of(request.group_id)
+    if isinstance(shard, ErrorCode):
+        gathered(shard)
+    else:
+        _commit(broker, shard, passed_on, call, gathered)
+    return None
+
+
+def error_response(request: TxnOffsetCommitRequest, refusal: ApiError) -> TxnOffsetCommitResponse:
+    return refused_transactional_commit(request, refusal.code)
+
+
+def _commit(
+    broker: Broker,
+    shard: CoordinatorContext[TopicsDeleted],
+    request: TxnOffsetCommitRequest,
+    call: Call,
+    gathered: Callable[[Outcome], None],
+) -> None:
+    """Have the shard write the offsets, once the transaction has its partition."""
+
+    def ask(ticket: VerificationGuard | None) -> None:
+        shard.ask(
+            request,
+            version=call.version,
+            client_id=call.client_id,
+            client_host=f"/{call.host}",
+            answer=gathered,
+            ticket=ticket,
+        )
+
+    hosted = broker.partitions.find(shard.topic, shard.number)
+    assert hosted is not None, "a shard is where its partition is"
+    question = commit_verification_request(call.version)
+    producer = TransactionalProducer(ProducerId(request.producer_id), request.producer_epoch)
+    if _is_open(hosted, producer):
+        ask(None)
+        return
+    if not broker.questions.is_asked(question):
+        ask(UNGUARDED)
+        return
+    transaction = VerifiedTransaction(
+        transactional_id=request.transactional_id, producer=producer, question=question
+    )
+    commit = _Unverified(question, ask, gathered)
+    broker.questions.pending.verify(transaction, ((hosted, commit),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unverified:
+    """A commit that waits (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+
+    question: VerificationRequest
+    ask: Callable[[VerificationGuard | None], None]
+    gathered: Callable[[Outcome], None]
+    sequence: int = NO_SEQUENCE
+
+    def verified(self, ticket: VerificationGuard) -> None:
+        self.ask(ticket)
+
+    def refused(self, code: ErrorCode) -> None:
+        self.gathered(commit_code(code, self.question))
+
+
+def _is_open(hosted: Partition, producer: TransactionalProducer) -> bool:
+    producers = hosted.opened().producers
+    return producers.has_open_transaction(producer.producer_id, producer.epoch)
+
+
+def _why_not(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode | None:
+    if not is_authorized_for_transaction(broker, call, request.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not is_authorized_for_group(broker, call, Operation.READ, request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if request.producer_id < 0 or request.producer_epoch < 0:
+        # Its coordinator would say the same; but not everybody wants it to be asked.
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return None
+
+
+def _parted(
+    broker: Broker, request: TxnOffsetCommitRequest, call: Call
+) -> tuple[tuple[TxnOffsetCommitRequestTopic, ...], Refused]:
+    """What goes to the shard, and the answers to what does not; other than for OffsetCommit, a
+    partition must exist.
+    """
+    accepted: list[TxnOffsetCommitRequestTopic] = []
+    refused: list[TxnOffsetCommitResponseTopic] = []
+
+    def refuse_part(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
+        call.note_error(code)
+        part = replace(request, topics=(topic,))
+        refused.extend(refused_transactional_commit(part, code).topics)
+
+    for topic in request.topics:
+        code = topic_error(broker, call, topic.name)
+        if code is not None:
+            refuse_part(topic, code)
+            continue
+        count = len(broker.image.topics[topic.name].partitions)
+        known = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
+        unknown = tuple(each for each in topic.partitions if each not in known)
+        if unknown:
+            part = replace(topic, partitions=unknown)
+            refuse_part(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if known:
+            accepted.append(replace(topic, partitions=known))
+    return tuple(accepted), tuple(refused)
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code

@@ -1,0 +1,83 @@
+"""WriteTxnMarkers: a coordinator, or a tool, ends transactions in partitions that are led here.
+
+What a reader would get wrong: this is for brokers, and yet it is served to clients that may alter
+the cluster. It is how a tool gets rid of a transaction that hangs (KIP-664).
+"""
+
+from functools import partial
+
+from headwater.broker.coordinators.transaction_marker_writer import Marker
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import ProducerId, TopicPartition
+from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
+from headwater.coordinator.transaction.transaction_marker_delivery import MarkerResponses
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+
+
+def handle(
+    broker: Broker, request: WriteTxnMarkersRequest, call: Call
+) -> WriteTxnMarkersResponse | None:
+    is_authorized = broker.is_allowed(call, Operation.ALTER, CLUSTER)
+    if not is_authorized and not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
+        call.note_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    answers = MarkerResponses(request)
+    owed = answers.missing()
+    if not owed:
+        return answers.response()
+    writing = _Writing(answers, len(owed), call)
+    for place, partition in owed:
+        asked, written = request.markers[place], partial(writing.written, place, partition)
+        if asked.producer_id < 0 or asked.producer_epoch < 0:
+            written(ErrorCode.INVALID_REQUEST)
+        else:
+            broker.markers.write(_marker(asked), partition, written)
+    return None
+
+
+def error_response(request: WriteTxnMarkersRequest, refusal: ApiError) -> WriteTxnMarkersResponse:
+    return _refused(request, refusal.code)
+
+
+class _Writing:
+    """One request whose markers are being written."""
+
+    __slots__ = ("_answers", "_call", "_missing")
+
+    def __init__(self, answers: MarkerResponses, missing: int, call: Call) -> None:
+        self._answers = answers
+        self._missing = missing
+        self._call = call
+
+    def written(self, place: int, partition: TopicPartition, code: ErrorCode) -> None:
+        if code:
+            self._call.note_error(code)
+        self._answers.note(place, partition, code)
+        self._missing -= 1
+        if not self._missing:
+            self._call.answer(self._answers.response())
+
+
+def _marker(asked: WritableTxnMarker) -> Marker:
+    """Tools do not tell the version of the transaction, and count as old clients."""
+    return Marker(
+        producer=TransactionalProducer(ProducerId(asked.producer_id), asked.producer_epoch),
+        coordinator_epoch=asked.coordinator_epoch,
+        client_version=asked.client_version,
+        is_commit=asked.transaction_result,
+    )
+
+
+def _refused(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    answers = MarkerResponses(request)
+    for place, partition in answers.missing():
+        answers.note(place, partition, code)
+    return answers.response()

@@ -1,0 +1,167 @@
+"""Connections to the other brokers: `InterBrokerClient` over `network.peer`.
+
+What a reader would get wrong: a broker that cannot be reached is not knocked at by every request.
+After a connection has failed, asking fails at once for a while that doubles with each failure
+(`reconnect.backoff.ms` of Kafka's clients); and a request never outlives the connection that it was
+given to. This broker asks itself through its own dispatch, a turn of the loop later; such a request
+has a deadline as well, because its answer may depend on a store that does not answer.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from headwater.broker.inter_broker.channel import Dial, InterBrokerChannel, LogIn
+from headwater.broker.inter_broker.request import (
+    InterBrokerRequest,
+    PendingResponse,
+    read_answer,
+    request_frame_of,
+)
+from headwater.broker.requests.internal_call import WITHIN, InternalConnection
+from headwater.common.exceptions import ConnectionLost, HeadwaterError, RequestTimedOut
+from headwater.common.ids import NodeId
+from headwater.common.ports import Clock
+from headwater.common.principal import OURSELVES, Requester
+from headwater.metadata.cluster_image import BrokerEndpoint
+from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.metadata_store import Failed
+from headwater.network.request_service import ClientAddress, ReplySlot, Service
+from headwater.protocol.api_table import APIS
+from headwater.protocol.older_versions import Message
+
+Soon = Callable[[Callable[[], None]], object]
+
+_SIZE_BYTES: Final = 4
+
+
+class BrokerDirectory(Protocol):
+    """Where the brokers are."""
+
+    def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
+        """How to reach a broker now; None for one that is not known to be up."""
+
+
+class NetworkInterBrokerClient:
+    """See the module. For the loop's thread only; whoever runs it calls `sweep`."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        *,
+        directory: BrokerDirectory,
+        dial: Dial,
+        clock: Clock,
+        soon: Soon,
+        log_in: LogIn | None = None,
+    ) -> None:
+        self._log_in = log_in
+        self._node_id = node_id
+        self._directory = directory
+        self._dial = dial
+        self._clock = clock
+        self._soon = soon
+        self._links: dict[tuple[NodeId, Purpose], InterBrokerChannel] = {}
+        # Requests to this broker itself.
+        self._inward: dict[PendingResponse, None] = {}
+        self._is_closed = False
+        self.own_service: Service | None = None
+        """Who serves what this broker asks of itself."""
+
+    def ask(
+        self,
+        node_id: NodeId,
+        request: Message,
+        *,
+        purpose: Purpose,
+        timeout_ms: int,
+        then: Answered,
+        otherwise: Failed,
+    ) -> None:
+        deadline_ms = self._clock.steady_ms() + timeout_ms
+        asked = InterBrokerRequest(request, deadline_ms, then, otherwise)
+        if self._is_closed:
+            self._fail_soon(asked, ConnectionLost("this broker is stopping"))
+        elif node_id == self._node_id:
+            self._soon(partial(self._ask_self, asked))
+        else:
+            self._link(node_id, purpose).ask(asked)
+
+    def drop(self, node_id: NodeId, purpose: Purpose) -> None:
+        link = self._links.pop((node_id, purpose), None)
+        if link is not None:
+            self._soon(link.close)
+
+    def sweep(self) -> None:
+        """Time has passed."""
+        now_ms = self._clock.steady_ms()
+        for link in [*self._links.values()]:
+            link.sweep(now_ms)
+        late = [each for each in self._inward if now_ms >= each.asked.deadline_ms]
+        for each in late:
+            self._inward.pop(each, None)
+            each.fail(RequestTimedOut("this broker did not answer its own request in time"))
+
+    def close(self) -> None:
+        """All connections end, and there are no others."""
+        self._is_closed = True
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+        inward, self._inward = self._inward, {}
+        for each in inward:
+            each.fail(ConnectionLost("this broker is stopping"))
+
+    def _link(self, node_id: NodeId, purpose: Purpose) -> InterBrokerChannel:
+        link = self._links.get((node_id, purpose))
+        if link is None:
+            link = InterBrokerChannel(
+                where=partial(self._directory.endpoint, node_id),
+                dial=self._dial,
+                clock=self._clock,
+                soon=self._soon,
+                client_id=f"broker-{self._node_id}-{purpose.value}",
+                log_in=self._log_in,
+            )
+            self._links[node_id, purpose] = link
+        return link
+
+    def _fail_soon(self, asked: InterBrokerRequest, error: HeadwaterError) -> None:
+        self._soon(partial(asked.otherwise, error))
+
+    def _ask_self(self, asked: InterBrokerRequest) -> None:
+        assert self.own_service is not None
+        api = APIS[asked.request.api]
+        version = api.newest_served(unstable=False)
+        frame = bytearray(b"".join(request_frame_of(asked.request, version, 0, WITHIN)))
+        waiting = PendingResponse(asked)
+        self._inward[waiting] = None
+        slot = ReplySlot(
+            InternalConnection(
+                ClientAddress(listener=WITHIN, peer_host="127.0.0.1", peer_port=0),
+                Requester(OURSELVES, "127.0.0.1"),
+                answered=lambda response: self._own_answer(waiting, version, response),
+                is_gone=lambda: self._is_closed,
+                cut=lambda: self._own_failure(
+                    waiting, ConnectionLost("this broker refuses its own request")
+                ),
+                soon=self._soon,
+            )
+        )
+        try:
+            self.own_service.serve(slot, memoryview(frame)[_SIZE_BYTES:])
+        except HeadwaterError as error:
+            self._own_failure(waiting, error)
+
+    def _own_failure(self, waiting: PendingResponse, error: HeadwaterError) -> None:
+        self._inward.pop(waiting, None)
+        waiting.fail(error)
+
+    def _own_answer(self, waiting: PendingResponse, version: int, response: bytes) -> None:
+        # Whoever is asked may not find the asker at work again before it has returned.
+        self._soon(partial(self._hand_over, waiting, version, response))
+
+    def _hand_over(self, waiting: PendingResponse, version: int, response: bytes) -> None:
+        asked = waiting.asked
+        self._inward.pop(waiting, None)
+        waiting.answer(read_answer(asked.request, version, memoryview(response)))

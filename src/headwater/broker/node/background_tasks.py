@@ -1,0 +1,141 @@
+"""What happens by the clock: deadlines, background work of the logs, idle connections.
+
+Everything is done in small steps on the loop. What a reader would get wrong: the deadlines of
+requests have a timer of their own, set for the earliest of them; the rest is not in a hurry and
+comes a few times a second.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from headwater.broker.coordinators.coordinators import Coordinators
+from headwater.common.elapsed import has_passed
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.ports import Clock
+from headwater.network.http_listener import HttpListener
+from headwater.network.socket_server import SocketServer
+from headwater.replication.purgatory.timer import Timer
+from headwater.replication.replica_manager import ReplicaManager
+from headwater.storage.cleaner.log_cleaner import LogCleaner
+from headwater.storage.log_manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+_TICK_S: Final = 0.1
+_SWEEP_MS: Final = 1_000
+# A tenth of the loop's time: ten thousand new topics must not keep others from being served.
+_OPENING_MS: Final = 10
+
+
+class BackgroundTasks:
+    """Runs from `start` to `stop`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        *,
+        directories: LogManager,
+        partitions: ReplicaManager,
+        coordinators: Coordinators,
+        cleaner: LogCleaner | None,
+        timer: Timer,
+        server: SocketServer,
+        metrics_port: HttpListener | None,
+        store_failure: Callable[[], HeadwaterError | None],
+        directory_failed: Callable[[], None],
+        tick: Callable[[], None],
+        sweep: Callable[[], None],
+        broken: Callable[[str], None],
+    ) -> None:
+        """`tick` is called ten times a second, `sweep` once, `directory_failed` per directory."""
+        self._loop = loop
+        self._clock = clock
+        self._directories = directories
+        self._partitions = partitions
+        self._coordinators = coordinators
+        self._cleaner = cleaner
+        self._request_timer = timer
+        self._server = server
+        self._metrics_port = metrics_port
+        self._store_failure = store_failure
+        self._directory_failed = directory_failed
+        self._tick_others = tick
+        self._sweep_others = sweep
+        self._broken = broken
+        self._fenced: dict[object, None] = {}
+        self._swept_ms: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        timer.wake_with(self._set_alarm)
+
+    def start(self) -> None:
+        self._timer = self._loop.call_later(_TICK_S, self._tick)
+
+    def stop(self) -> None:
+        for handle in (self._timer, self._alarm):
+            if handle is not None:
+                handle.cancel()
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(_TICK_S, self._tick)
+        now_ms = self._clock.now_ms()
+        self._partitions.open_some(_OPENING_MS)
+        self._coordinators.groups.load_some(_OPENING_MS)
+        self._coordinators.transactions.load_some(_OPENING_MS)
+        self._coordinators.questions.tick(now_ms)
+        self._tick_others()
+        self._directories.tick(now_ms)
+        self._tell_moves()
+        if self._cleaner is not None:
+            self._cleaner.tick(now_ms)
+        self._sweep(self._clock.steady_ms())
+        self._look_for_failures()
+
+    def _tell_moves(self) -> None:
+        moves = self._directories.moves
+        if moves.news:
+            news, moves.news = moves.news, []
+            for each in news:
+                _log.info("%s", each)
+
+    def _sweep(self, steady_ms: int) -> None:
+        """Connections have no use for the wall clock, which may be set back or ahead."""
+        if has_passed(self._swept_ms, _SWEEP_MS, steady_ms):
+            self._swept_ms = steady_ms
+            self._server.sweep(steady_ms)
+            self._request_timer.expire_gone()
+            self._sweep_others()
+            if self._metrics_port is not None:
+                self._metrics_port.sweep(steady_ms)
+
+    def _look_for_failures(self) -> None:
+        for directory in self._directories.directories:
+            if directory.failure is not None and directory not in self._fenced:
+                self._fenced[directory] = None
+                _log.error("log directory %s is offline: %s", directory.path, directory.failure)
+                self._directory_failed()
+        if not self._directories.serving():
+            self._broken("no log directory is left")
+            return
+        failure = self._store_failure()
+        if failure is not None:
+            # What it has on disk is unknown from here on; only a new start can tell.
+            self._broken(f"the cluster's facts cannot be written: {failure}")
+
+    def _set_alarm(self, deadline_ms: int) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        delay_ms = max(0, deadline_ms - self._clock.steady_ms())
+        self._alarm = self._loop.call_later(delay_ms / 1_000, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        try:
+            self._request_timer.expire(self._clock.steady_ms())
+        finally:
+            # One that fails must not leave all others waiting for ever.
+            if self._request_timer.next_ms is not None:
+                self._set_alarm(self._request_timer.next_ms)

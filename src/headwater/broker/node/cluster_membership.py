@@ -1,0 +1,289 @@
+"""One broker's part in a cluster: its registration, its image, and its terms as controller.
+
+Every broker stands for election whenever there is no controller; the store sees to it that one
+wins. What a reader would get wrong: this broker's image and the controller's are two, also while it
+is the controller. What the controller decides reaches this broker as it reaches all others, by
+requests that it sends to itself.
+
+A session that is lost takes registration and controllership with it. The broker goes on serving
+what it leads, for nobody may have noticed but the store; it registers again, and what the next
+controller says decides what becomes of its partitions.
+
+Sessions are slow to tell that a process has ended. So the controller keeps a vigil for each broker,
+and each broker for the controller; who refuses connections is taken for dead at once (`liveness`).
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headwater.common.exceptions import (
+    BrokerIdTaken,
+    ControllerFenced,
+    HeadwaterError,
+    StoreUnreachable,
+)
+from headwater.common.ids import NO_EPOCH, NodeId
+from headwater.controller.controller import Controller
+from headwater.controller.controller_channel import Later
+from headwater.metadata.changes import ControllerElected, ControllerGone, MetadataChange
+from headwater.metadata.cluster_image import (
+    NO_CONTROLLER,
+    BrokerRegistration,
+    ClusterImage,
+    Version,
+)
+from headwater.metadata.controller_result import ControllerResult
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.features import of_new_cluster
+from headwater.metadata.metadata_cache import MetadataCache
+from headwater.metadata.ports.inter_broker_client import InterBrokerClient
+from headwater.metadata.ports.liveness import Liveness, LivenessRole, LivenessWatch
+from headwater.metadata.ports.metadata_store import ClusterStore, Registration
+
+_log = logging.getLogger(__name__)
+
+RETRY_MS: Final = 200
+"""How long to wait before a store that did not answer is asked again."""
+
+_FIRST_EPOCH: Final = 1
+
+
+class ClusterMembership:
+    """See the module: `StoreListener`. For the loop's thread only."""
+
+    def __init__(
+        self,
+        *,
+        static: StaticConfig,
+        store: ClusterStore,
+        inter_broker_client: InterBrokerClient,
+        liveness: Liveness,
+        reception: MetadataCache,
+        later: Later,
+        fatal: Callable[[HeadwaterError], None],
+    ) -> None:
+        """`fatal` hears of what a broker cannot live with, as another one with its id."""
+        self._static = static
+        self._store = store
+        self._inter_broker_client = inter_broker_client
+        self._liveness = liveness
+        self._liveness_watch: LivenessWatch | None = None
+        self._later = later
+        self.fatal = fatal
+        self.reception = reception
+        self.leading: Controller | None = None
+        self.broker_epoch = NO_EPOCH
+        self._registration: Registration | None = None
+        self._when_registered: Callable[[], None] = _nothing
+        self._is_registered = False
+        # The number of the latest registration; what becomes of earlier ones is no news.
+        self._attempt = 0
+        self._is_standing = False
+        # Elected, and not deposed since.
+        self._has_won = False
+        self._is_closed = False
+        self._controller_id: NodeId | None = None
+
+    @property
+    def node_id(self) -> NodeId:
+        return self._static.node_id
+
+    def register(self, registration: Registration, *, then: Callable[[], None]) -> None:
+        """Be there, now and after every loss of the session. `then` is called once."""
+        self._registration = registration
+        self._when_registered = then
+        self._register()
+
+    def close(self) -> None:
+        """Decide nothing any more, and stand for nothing."""
+        self._is_closed = True
+        self._watch_nobody()
+        if self.leading is not None:
+            self.leading.stop()
+            self.leading = None
+            self._store.resign()
+
+    # What the store tells.
+
+    def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:  # noqa: ARG002
+        self.reception.store_changed(changes)
+        if self.leading is not None:
+            self.leading.store_changed(changes)
+        for change in changes:
+            match change:
+                case ControllerGone():
+                    self._controller_id = NO_CONTROLLER
+                    self._watch_nobody()
+                    self._step_down()
+                    self._stand()
+                case ControllerElected(node_id):
+                    self._controller_id = node_id
+                    self._watch(node_id)
+                    if node_id != self.node_id:
+                        self._step_down()
+                case _:
+                    pass
+
+    def session_lost(self) -> None:
+        _log.warning("broker %d is not registered any more; it registers again", self.node_id)
+        self._is_registered = False
+        self._is_standing = False
+        self._has_won = False
+        if self.leading is not None:
+            self.leading.stop()
+            self.leading = None
+        if self._registration is not None and not self._is_closed:
+            self._register()
+
+    def registration_lost(self) -> None:
+        if self._is_registered and not self._is_closed:
+            _log.warning("broker %d was taken for dead; it registers again", self.node_id)
+            self._is_registered = False
+            # Who is not there cannot decide: its own image would lack it.
+            self._step_down()
+            self._register()
+
+    # The controller's life.
+
+    def _watch(self, controller_id: NodeId) -> None:
+        """Whoever else it is: when its process ends, nobody need wait for its session."""
+        self._watch_nobody()
+        if controller_id != self.node_id and not self._is_closed:
+            self._liveness_watch = self._liveness.keep(
+                controller_id,
+                LivenessRole.CONTROL,
+                refused=lambda: self._controller_ended(controller_id),
+            )
+
+    def _watch_nobody(self) -> None:
+        if self._liveness_watch is not None:
+            self._liveness_watch.end()
+            self._liveness_watch = None
+
+    def _controller_ended(self, controller_id: NodeId) -> None:
+        _log.warning("broker %d, the controller, refuses connections", controller_id)
+        self._store.end_control(controller_id)
+
+    def _broker_ended(self, broker: BrokerRegistration) -> None:
+        _log.warning("broker %d refuses connections, and is taken for dead", broker.node_id)
+        self._store.end_registration(broker)
+
+    # Registration.
+
+    def _register(self) -> None:
+        """Begin a registration, which replaces one that is under way.
+
+        A session that expires ends the registration that is under way in a failure, and it is also
+        told to this broker. Only the second begins another one, or there would be two of them.
+        """
+        assert self._registration is not None
+        self._attempt += 1
+        attempt = self._attempt
+
+        def registered(epoch: int) -> None:
+            if self._is_closed or attempt != self._attempt:
+                return
+            self._is_registered = True
+            self.broker_epoch = epoch
+            self.reception.registered(epoch)
+            _log.info("broker %d is registered with epoch %d", self.node_id, epoch)
+            # The session may have been lost before it came to a first registration.
+            then, self._when_registered = self._when_registered, _nothing
+            then()
+            self._stand()
+
+        def failed(error: HeadwaterError) -> None:
+            if self._is_closed or attempt != self._attempt:
+                return
+            if isinstance(error, BrokerIdTaken):
+                self.fatal(error)
+            else:
+                _log.warning("broker %d cannot register yet: %s", self.node_id, error)
+                self._later(RETRY_MS, again)
+
+        def again() -> None:
+            if attempt == self._attempt and not self._is_closed:
+                self._register()
+
+        self._store.register(self._registration, then=registered, otherwise=failed)
+
+    # Elections.
+
+    def _stand(self) -> None:
+        """Become the controller, if there is none and nothing speaks against it."""
+        if (
+            self._controller_id != NO_CONTROLLER
+            or not self._is_registered
+            or self._is_standing
+            or self._is_closed
+            or self.leading is not None
+        ):
+            return
+        self._is_standing = True
+        self._store.become_controller(self.node_id, then=self._elected, otherwise=self._not_elected)
+
+    def _not_elected(self, error: HeadwaterError) -> None:
+        self._is_standing = False
+        if not isinstance(error, ControllerFenced):
+            _log.warning("broker %d cannot stand for election yet: %s", self.node_id, error)
+            self._later(RETRY_MS, self._stand)
+
+    def _elected(self, version: Version) -> None:
+        _log.info("broker %d is the controller, epoch %d", self.node_id, version.controller_epoch)
+        self._has_won = True
+        self._store.read(then=self._take_over, otherwise=self._could_not_read)
+
+    def _could_not_read(self, error: HeadwaterError) -> None:
+        _log.error("broker %d cannot be the controller: %s", self.node_id, error)
+        self._is_standing = False
+        if not isinstance(error, ControllerFenced | StoreUnreachable):
+            # What is there cannot be read, and will not be by trying at once again.
+            self._later(RETRY_MS, self._store.resign)
+        else:
+            self._store.resign()
+        if not self._has_won:
+            # That there is no controller has been told already, and is not told again.
+            self._later(RETRY_MS, self._stand)
+
+    def _take_over(self, image: ClusterImage) -> None:
+        self._is_standing = False
+        if self._is_closed or not self._has_won:
+            self._store.resign()
+            self._stand()
+            return
+        self.leading = leading = Controller(
+            static=self._static,
+            store=self._store,
+            inter_broker_client=self._inter_broker_client,
+            image=image,
+            liveness=self._liveness,
+            later=self._later,
+            ended=self._broker_ended,
+            resigned=self._resigned,
+        )
+        leading.start()
+        if image.version.controller_epoch == _FIRST_EPOCH and not image.features:
+            leading.controller.submit(
+                lambda _: ControllerResult(of_new_cluster(), None), then=_ignore, otherwise=_ignore
+            )
+
+    def _step_down(self) -> None:
+        """Somebody took this controller for dead, or removed its node by hand."""
+        self._has_won = False
+        if self.leading is not None:
+            self.leading.stop()
+            self._resigned(ControllerFenced("it was deposed"))
+
+    def _resigned(self, error: HeadwaterError) -> None:
+        _log.warning("broker %d is no longer the controller: %s", self.node_id, error)
+        self.leading = None
+        self._store.resign()
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
+def _ignore(_: object) -> None:
+    """A failure ends the controller, and the next one finds what is missing."""

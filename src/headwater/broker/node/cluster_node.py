@@ -1,0 +1,316 @@
+"""A broker in a cluster of several, whose facts are in ZooKeeper.
+
+What a reader would get wrong: at its start it knows of no topic, whatever lies in its directories.
+It registers, the controller tells it everything, and only then is it ready. When it is told to
+stop, it first asks the controller to be relieved of what it leads, and serves on meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from headwater.broker.authentication.authentication import inter_broker_login
+from headwater.broker.inter_broker.client import NetworkInterBrokerClient
+from headwater.broker.inter_broker.connect import PeerConnector
+from headwater.broker.inter_broker.liveness import ConnectionLiveness
+from headwater.broker.node.cluster_membership import ClusterMembership
+from headwater.broker.node.controlled_shutdown import Answered, hand_over
+from headwater.broker.node.controller_access import ControllerAccess
+from headwater.broker.node.forwarding_manager import ForwardingManager
+from headwater.broker.node.listeners import listener_of_brokers
+from headwater.broker.node.node import Node, fresh_cluster_id, known_cluster_id
+from headwater.common.exceptions import (
+    HeadwaterError,
+    SessionExpired,
+    StoreUnreachable,
+    WrongLogDirectory,
+)
+from headwater.common.ids import NodeId
+from headwater.metadata.changes import MetadataChange, apply
+from headwater.metadata.cluster_image import FIRST_VERSION, BrokerEndpoint, ClusterImage, Version
+from headwater.metadata.metadata_cache import MetadataCache
+from headwater.metadata.ports.liveness import NoLiveness
+from headwater.metadata.ports.metadata_store import Registration
+from headwater.metadata_store.standalone import standalone_store
+from headwater.metadata_store.zookeeper.kazoo_zookeeper import KazooZooKeeper
+from headwater.metadata_store.zookeeper.zookeeper_store import ZooKeeperStore
+from headwater.network.event_loop import posting_to
+from headwater.network.peer import PeerSettings
+from headwater.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from headwater.replication.replica_fetcher_manager import (
+    ReplicaFetcherManager,
+    ReplicaFetcherManagerServices,
+)
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_INFORMED_LOOK_S: Final = 10
+_SLOW_CONNECT_S: Final = 2
+
+CONNECTION_TIMEOUT_MS: Final = 30_000
+"""The least that a start waits for ZooKeeper, unless `zookeeper.connection.timeout.ms` is set."""
+
+
+class ClusterNode(Node):
+    """See the module."""
+
+    # Who is told by the store, before there is a member to tell: `StoreListener`.
+
+    def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
+        if self._is_joined:
+            self._membership.changed(changes, version)
+        else:
+            self._early.append((changes, version))
+
+    def session_lost(self) -> None:
+        if self._is_joined:
+            self._membership.session_lost()
+
+    def registration_lost(self) -> None:
+        if self._is_joined:
+            self._membership.registration_lost()
+
+    # Where the other brokers are: `headwater.broker.inter_broker.client.BrokerDirectory`.
+
+    def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
+        # The controller reaches brokers before they hear of each other.
+        leading = self._membership.leading
+        image = self._controller_access.image if leading is None else leading.image
+        broker = image.brokers.get(node_id)
+        return None if broker is None else broker.endpoint(self._listener)
+
+    # Start.
+
+    async def _open_store(self) -> ClusterImage:
+        settings = self._static.settings
+        assert settings.zookeeper_connect is not None
+        self._early: list[tuple[Sequence[MetadataChange], Version]] = []
+        self._is_joined = False
+        self._informed = asyncio.Event()
+        self._listener = listener_of_brokers(settings, self._endpoints)
+        tls = self._tls.towards_brokers(settings, self._listener)
+        self._refuse_directory_of_lone_broker()
+        self._zk_client = KazooZooKeeper(
+            settings.zookeeper_connect,
+            session_timeout_ms=settings.zookeeper_session_timeout_ms,
+            post=posting_to(self._loop),
+        )
+        self._store = ZooKeeperStore(
+            self._zk_client,
+            clock=self._clock,
+            later=self._later,
+            session_timeout_ms=settings.zookeeper_session_timeout_ms,
+        )
+        self._store.listen(self)
+        self._held.callback(self._end_session)
+        self._zk_client.start()
+        self.cluster_id = await self._found()
+        self._inter_broker_client = NetworkInterBrokerClient(
+            self._static.node_id,
+            directory=self,
+            dial=PeerConnector(self._loop, PeerSettings(), tls),
+            clock=self._clock,
+            soon=self._loop.call_soon,
+            log_in=inter_broker_login(settings, self._listener, self._rng),
+        )
+        self._liveness = ConnectionLiveness(
+            directory=self,
+            dial=PeerConnector(self._loop, PeerSettings(), tls),
+            clock=self._clock,
+            later=self._later,
+        )
+        configs: asyncio.Future[Sequence[MetadataChange]] = self._loop.create_future()
+        self._store.read_configs(then=lambda changes: _resolve(configs, changes))
+        empty = ClusterImage(cluster_id=self.cluster_id)
+        self._first_image = apply(empty, await configs, FIRST_VERSION)
+        return self._first_image
+
+    async def _found(self) -> str:
+        """Connect, and learn the cluster's id, within `zookeeper.connection.timeout.ms`."""
+        settings = self._static.settings
+        timeout_ms = settings.zookeeper_connection_timeout_ms or max(
+            settings.zookeeper_session_timeout_ms, CONNECTION_TIMEOUT_MS
+        )
+        slow = self._loop.call_later(
+            _SLOW_CONNECT_S, _log.warning, "waiting for ZooKeeper at %s", settings.zookeeper_connect
+        )
+        proposed = known_cluster_id(self._disk, self._paths) or fresh_cluster_id(self._rng)
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                while True:
+                    try:
+                        return await self._found_in_session(proposed)
+                    except SessionExpired as error:
+                        # On a busy machine a session may expire before it was of any use.
+                        _log.warning("%s; trying again with the next session", error)
+        except TimeoutError:
+            raise StoreUnreachable(
+                f"ZooKeeper at {settings.zookeeper_connect} does not answer within {timeout_ms} ms"
+            ) from None
+        finally:
+            slow.cancel()
+
+    async def _found_in_session(self, proposed_id: str) -> str:
+        founded: asyncio.Future[str] = self._loop.create_future()
+
+        self._store.found(
+            proposed_id,
+            then=lambda cluster_id: _resolve(founded, cluster_id),
+            otherwise=lambda error: _reject(founded, error),
+        )
+        return await founded
+
+    def _refuse_directory_of_lone_broker(self) -> None:
+        for path in self._paths:
+            if self._disk.status(path / standalone_store.FILE_NAME) is not None:
+                raise WrongLogDirectory(
+                    f"{path} belongs to a broker that was alone, whose topics no cluster knows"
+                )
+
+    def _replicas(self) -> ReplicaFetcherManager:
+        self._fetching = ReplicaFetcherManager(
+            ReplicaFetcherManagerServices(
+                node_id=self._static.node_id,
+                broker_epoch=lambda: self._membership.broker_epoch,
+                inter_broker_client=self._inter_broker_client,
+                clock=self._clock,
+                timer=self._timer,
+                settings=self._static.settings,
+            )
+        )
+        return self._fetching
+
+    def _inter_broker_client_or_none(self) -> NetworkInterBrokerClient:
+        return self._inter_broker_client
+
+    def _brokers_listener(self) -> str:
+        return self._listener
+
+    def _new_controller_access(self) -> ControllerAccess:
+        self._membership = ClusterMembership(
+            static=self._static,
+            store=self._store,
+            inter_broker_client=self._inter_broker_client,
+            liveness=self._liveness if self._is_refusal_fatal() else NoLiveness(),
+            reception=MetadataCache(
+                self._first_image,
+                self._told,
+                node_id=self._static.node_id,
+                trouble=self._partitions.trouble,
+            ),
+            later=self._later,
+            fatal=lambda error: self._broken(str(error)),
+        )
+        self._member = ForwardingManager(
+            self._static,
+            membership=self._membership,
+            inter_broker_client=self._inter_broker_client,
+            clock=self._clock,
+            rng=self._rng,
+            later=self._later,
+        )
+        return self._member
+
+    async def _join(self, registration: Registration) -> None:
+        self._inter_broker_client.own_service = self.dispatch
+        self._take_up_duties(self._first_image)
+        self._keep_house()
+        registered: asyncio.Future[None] = self._loop.create_future()
+        self._is_joined = True
+        self._membership.fatal = lambda error: _reject(registered, error)
+        self._membership.register(registration, then=lambda: _resolve(registered, None))
+        for changes, version in self._early:
+            self._membership.changed(changes, version)
+        await registered
+        self._membership.fatal = lambda error: self._broken(str(error))
+
+    async def _become_informed(self) -> None:
+        while not self._informed.is_set():
+            try:
+                async with asyncio.timeout(_INFORMED_LOOK_S):
+                    await self._informed.wait()
+            except TimeoutError:
+                _log.warning("no controller has told this broker what there is; it waits")
+        self.broker.producer_ids.prepare()
+
+    def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+        self._changed(image, changes)
+        # That all has been told is known when this has returned.
+        self._loop.call_soon(self._look_whether_informed)
+
+    def _look_whether_informed(self) -> None:
+        if self._membership.reception.is_informed:
+            self._informed.set()
+
+    # Stop.
+
+    async def _take_leave(self) -> None:
+        settings = self._static.settings
+        # Who is the last one has nobody to hand over to.
+        if settings.controlled_shutdown_enable and len(self._controller_access.image.brokers) > 1:
+            await hand_over(
+                self._ask_for_shutdown,
+                is_connected=lambda: self._zk_client.is_connected,
+                settings=settings,
+            )
+        self._membership.close()
+        self._fetching.close()
+
+    def _ask_for_shutdown(self, timeout_ms: int, answered: Answered) -> None:
+        self._member.ask_controller(
+            ControlledShutdownRequest(
+                broker_id=self._static.node_id, broker_epoch=self._membership.broker_epoch
+            ),
+            then=answered,
+            otherwise=answered,
+            timeout_ms=timeout_ms,
+        )
+
+    async def _close_store(self) -> None:
+        self._is_joined = False
+        self._store.close()
+        self._liveness.close()
+        self._inter_broker_client.close()
+        await asyncio.to_thread(self._zk_client.end)
+
+    def _end_session(self) -> None:
+        """When a start fails, or once more when all has been closed."""
+        self._is_joined = False
+        self._store.close()
+        self._zk_client.end()
+
+    # Else.
+
+    def _is_refusal_fatal(self) -> bool:
+        return self._static.settings.headwater_refusing_brokers_fence
+
+    def _broker_epoch(self) -> int:
+        return self._membership.broker_epoch
+
+    def _store_failure(self) -> None:
+        return None
+
+    def _directory_failed(self) -> None:
+        if self._partitions.leave_failed_directories():
+            self._store.report_failed_directory(self._static.node_id)
+
+    def _tick(self) -> None:
+        self._inter_broker_client.sweep()
+        self._liveness.sweep()
+
+    def _later(self, delay_ms: int, work: Callable[[], None]) -> object:
+        return self._loop.call_later(delay_ms / 1_000, work)
+
+
+def _resolve(future: asyncio.Future[T], result: T) -> None:
+    """Set a result, unless the waiting was given up."""
+    if not future.done():
+        future.set_result(result)
+
+
+def _reject(future: asyncio.Future[T], error: HeadwaterError) -> None:
+    if not future.done():
+        future.set_exception(error)

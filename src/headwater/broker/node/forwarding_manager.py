@@ -1,0 +1,220 @@
+"""The standing of a broker in a cluster of several: what it cannot decide it passes on.
+
+A client may ask any broker for what only the controller can do. The request travels to it in an
+envelope, as the client wrote it, and the answer comes back the same way (KIP-590).
+
+What a reader would get wrong: a controller that cannot be found is looked for until the time that a
+broker waits for another one is over. A connection that breaks may hide that the request was served;
+it is sent again all the same, as Kafka does it, and then a client may hear that its topic exists.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from ipaddress import ip_address
+from typing import Final
+
+from headwater.broker.node.cluster_membership import ClusterMembership
+from headwater.broker.requests.api_routes import route_of
+from headwater.broker.requests.call import Call
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import ConnectionLost, ControllerFenced, HeadwaterError
+from headwater.common.ports import Clock, Random
+from headwater.controller.auto_topic_creation import creatable, create_on_first_use
+from headwater.controller.controller_channel import Later
+from headwater.controller.deferred_event_queue import DeferredEventQueue
+from headwater.controller.topic_creation import Results
+from headwater.metadata.cluster_image import NO_CONTROLLER, ClusterImage
+from headwater.metadata.controller_result import ApiError
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.ports.inter_broker_client import InterBrokerClient, Purpose
+from headwater.metadata.ports.metadata_store import Failed
+from headwater.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from headwater.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from headwater.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headwater.protocol.older_versions import Message
+from headwater.protocol.principal_serde import write_principal
+
+RETRY_MS: Final = 50
+"""How long to wait before the controller is looked for again."""
+
+# The controller tells all brokers of a new topic at once, as a rule within a few milliseconds.
+_KNOWN_LOOK_MS: Final = 10
+_KNOWN_TRIES: Final = 50
+
+
+class ForwardingManager:
+    """`headwater.broker.node.controller_access.ControllerAccess` among other brokers."""
+
+    def __init__(
+        self,
+        static: StaticConfig,
+        *,
+        membership: ClusterMembership,
+        inter_broker_client: InterBrokerClient,
+        clock: Clock,
+        rng: Random,
+        later: Later,
+    ) -> None:
+        self._static = static
+        self._clock = clock
+        self._rng = rng
+        self._later = later
+        self._inter_broker_client = inter_broker_client
+        self.membership = membership
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.membership.reception.image
+
+    @property
+    def has_metadata(self) -> bool:
+        return self.membership.reception.has_metadata
+
+    @property
+    def controller(self) -> DeferredEventQueue | None:
+        leading = self.membership.leading
+        return None if leading is None else leading.controller
+
+    def create_topics(
+        self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
+    ) -> None:
+        def made(results: Results) -> None:
+            here = [each.name for each in results if not each.error_code]
+            self._when_known(here, tries=_KNOWN_TRIES, then=lambda: then(results))
+
+        controller = self.controller
+        if controller is not None:
+            controller.submit(
+                partial(create_on_first_use, names=names, static=self._static, rng=self._rng),
+                then=made,
+                otherwise=otherwise,
+            )
+            return
+        timeout_ms = self._static.settings.request_timeout_ms
+        wanted = tuple(creatable(name, self._static.settings, self.image) for name in names)
+
+        def answered(response: Message) -> None:
+            assert isinstance(response, CreateTopicsResponse)
+            made(response.topics)
+
+        self.ask_controller(
+            CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms),
+            then=answered,
+            otherwise=otherwise,
+        )
+
+    def allocate_producer_ids(
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+    ) -> None:
+        def answered(response: Message) -> None:
+            assert isinstance(response, AllocateProducerIdsResponse)
+            then(response)
+
+        self.ask_controller(
+            AllocateProducerIdsRequest(
+                broker_id=self._static.node_id, broker_epoch=self.membership.broker_epoch
+            ),
+            then=answered,
+            otherwise=otherwise,
+        )
+
+    def forward(self, call: Call, request: Message, frame: bytes) -> None:
+        envelope = EnvelopeRequest(
+            request_data=frame,
+            request_principal=write_principal(call.principal),
+            client_host_address=ip_address(call.host).packed,
+        )
+        _Forwarding(self, call, request, envelope, self._deadline_ms()).send()
+
+    def ask_controller(
+        self,
+        request: Message,
+        *,
+        then: Callable[[Message], None],
+        otherwise: Failed,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request once to the current controller; `request.timeout.ms` unless given."""
+        controller_id = self.image.controller_id
+        if controller_id == NO_CONTROLLER:
+            self._later(0, lambda: otherwise(ControllerFenced("there is no controller now")))
+            return
+        self._inter_broker_client.ask(
+            controller_id,
+            request,
+            purpose=Purpose.PETITION,
+            timeout_ms=timeout_ms or self._static.settings.request_timeout_ms,
+            then=then,
+            otherwise=otherwise,
+        )
+
+    def _when_known(self, topics: Sequence[str], *, tries: int, then: Callable[[], None]) -> None:
+        """Go on when this broker has heard of them too, or after a while without."""
+        if tries == 0 or all(name in self.image.topics for name in topics):
+            then()
+        else:
+            self._later(
+                _KNOWN_LOOK_MS, lambda: self._when_known(topics, tries=tries - 1, then=then)
+            )
+
+    def retry(self, deadline_ms: int, again: Callable[[], None]) -> bool:
+        """Whether there is time for it; then it is done a little later."""
+        if self._clock.steady_ms() >= deadline_ms:
+            return False
+        self._later(RETRY_MS, again)
+        return True
+
+    def _deadline_ms(self) -> int:
+        return self._clock.steady_ms() + self._static.settings.request_timeout_ms
+
+
+class _Forwarding:
+    """One client's request on its way to the controller and back."""
+
+    __slots__ = ("_call", "_deadline_ms", "_envelope", "_member", "_request")
+
+    def __init__(
+        self,
+        member: ForwardingManager,
+        call: Call,
+        request: Message,
+        envelope: EnvelopeRequest,
+        deadline_ms: int,
+    ) -> None:
+        self._member = member
+        self._call = call
+        self._request = request
+        self._envelope = envelope
+        self._deadline_ms = deadline_ms
+
+    def send(self) -> None:
+        if not self._call.is_gone:
+            self._member.ask_controller(self._envelope, then=self._answered, otherwise=self._failed)
+
+    def _answered(self, response: Message) -> None:
+        assert isinstance(response, EnvelopeResponse)
+        if response.response_data is not None and not response.error_code:
+            self._call.answer_content(response.response_data)
+        elif response.error_code is ErrorCode.NOT_CONTROLLER:
+            self._try_again(ApiError(response.error_code, "the controller is another broker"))
+        else:
+            self._refuse(ApiError(response.error_code, "the controller did not take the request"))
+
+    def _failed(self, error: HeadwaterError) -> None:
+        refusal = ApiError(error.code, str(error))
+        if isinstance(error, ConnectionLost | ControllerFenced):
+            self._try_again(refusal)
+        else:
+            self._refuse(refusal)
+
+    def _try_again(self, refusal: ApiError) -> None:
+        if not self._member.retry(self._deadline_ms, self.send):
+            self._refuse(ApiError(ErrorCode.REQUEST_TIMED_OUT, refusal.reason))
+
+    def _refuse(self, refusal: ApiError) -> None:
+        self._call.note_error(refusal.code)
+        route = route_of(self._call.header.api.key)
+        self._call.answer(route.error_response(self._request, refusal))

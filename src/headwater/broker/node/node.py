@@ -1,0 +1,451 @@
+"""One broker, put together and run: the only place where its parts are chosen.
+
+The order of a start matters. The directories are locked before anything in them is read; the logs
+are open before the sockets are; the sockets are bound before the broker registers, since a port may
+be chosen by the system; and only a registered broker serves. A stop goes the other way.
+
+What differs between a broker that is alone (`standalone_node`) and one of several (`cluster_node`)
+are the home of the cluster's facts, and who decides; here is what both have in common.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from headwater.broker.authentication.authentication import guards, sasl_listeners_of
+from headwater.broker.coordinators.coordinators import new_coordinators
+from headwater.broker.coordinators.producer_id_manager import ProducerIdManager
+from headwater.broker.handlers.data.metadata_response import MetadataResponses
+from headwater.broker.metrics.broker_metrics import MetricSources, broker_families
+from headwater.broker.metrics.metrics_listener import metrics_endpoint, metrics_port
+from headwater.broker.metrics.process_metrics import process_families
+from headwater.broker.metrics.prometheus_exposition import Family
+from headwater.broker.metrics.quota_metrics import quota_families
+from headwater.broker.node.authorization import (
+    apply_acl_changes,
+    authorizer_of,
+    load_acls,
+    tell_denials,
+)
+from headwater.broker.node.background_tasks import BackgroundTasks
+from headwater.broker.node.broker import Broker
+from headwater.broker.node.controller_access import ControllerAccess
+from headwater.broker.node.dynamic_config import DynamicConfig
+from headwater.broker.node.listeners import (
+    advertised,
+    advertised_endpoints,
+    network_settings,
+    own_endpoints,
+)
+from headwater.broker.node.tls_listeners import TlsListeners
+from headwater.broker.requests.dispatch import Dispatch
+from headwater.broker.requests.quota_managers import QuotaManagers
+from headwater.common.exceptions import HeadwaterError, StorageError
+from headwater.common.ports import Random
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.metadata.changes import FeatureFinalized, MetadataChange
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.ports.inter_broker_client import InterBrokerClient
+from headwater.metadata.ports.metadata_store import Registration
+from headwater.network.endpoint import Endpoint
+from headwater.network.event_loop import posting_to
+from headwater.network.host_name import own_host_name
+from headwater.network.socket_server import SocketServer
+from headwater.network.system_clock import SystemClock, SystemRandom
+from headwater.replication.fetch.fetch_session import FetchSessions
+from headwater.replication.purgatory.timer import Timer
+from headwater.replication.replica_fetcher_manager import ReplicaFetcherManager
+from headwater.replication.replica_manager import ReplicaManager
+from headwater.storage.cleaner.cleaner_process import CleanerProcess
+from headwater.storage.cleaner.log_cleaner import LogCleaner
+from headwater.storage.io.cold_read import OsColdRead
+from headwater.storage.io.disk import Disk
+from headwater.storage.io.file_range_reader import FileRangeReader
+from headwater.storage.io.open_files import OpenFiles
+from headwater.storage.io.os_disk import OsDisk
+from headwater.storage.io.page_cache_residency import (
+    Glance,
+    Residency,
+    probe_glance,
+    probe_residency,
+)
+from headwater.storage.io.thread_executor import ThreadExecutor
+from headwater.storage.log_manager import meta_properties
+from headwater.storage.log_manager.directory_lock import DirectoryLock
+from headwater.storage.log_manager.log_directory import DirectoryTools
+from headwater.storage.log_manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+_DRAIN_MS: Final = 5_000
+_CLUSTER_ID_BYTES: Final = 16
+
+
+class Node(ABC):
+    """A broker in this process, on the loop that runs. Started once, stopped once."""
+
+    cluster_id: str
+
+    def __init__(self, static: StaticConfig, *, broken: Callable[[str], None]) -> None:
+        """`broken` hears of what ends this broker against its will."""
+        settings = static.settings
+        self._static = static
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self._clock = SystemClock()
+        self._rng = SystemRandom()
+        self._disk = OsDisk()
+        self._timer = Timer()
+        self._paths = [Path(text) for text in settings.log_dirs or (settings.log_dir,)]
+        self._endpoints = own_endpoints(settings)
+        # What is wrong with an address must be known before a directory is made and written to.
+        advertised_endpoints(settings, self._endpoints)
+        metrics_endpoint(settings)
+        self._tls = TlsListeners(settings, self._endpoints)
+        self._logins = sasl_listeners_of(
+            settings,
+            self._endpoints,
+            clock=self._clock,
+            rng=self._rng,
+            timer=self._timer,
+            image=lambda: self._controller_access.image,
+        )
+        self._authorizer = authorizer_of(settings)
+        self._held = ExitStack()
+        self._background_tasks: BackgroundTasks | None = None
+
+    async def start(self) -> list[Endpoint]:
+        """Serve; the answer is where. What fails raises, and leaves nothing locked.
+
+        A start that is cancelled ends as a stop does, if the broker has come so far.
+        """
+        try:
+            return await self._start()
+        except asyncio.CancelledError:
+            if self._background_tasks is None:
+                self._held.close()
+            else:
+                await self.stop()
+            raise
+        except BaseException:
+            self._held.close()
+            raise
+
+    async def stop(self) -> None:
+        """Answer what is owed, make everything durable, and say that it is."""
+        assert self._background_tasks is not None, "stopped before it was started"
+        _log.info("stopping")
+        await self._take_leave()
+        # Members hear that they must look for another coordinator.
+        self._coordinators.groups.close()
+        self._coordinators.transactions.close()
+        # A fetch may have minutes left. Its answer goes out before its connection is closed.
+        self._timer.expire_all()
+        await self.server.stop(drain_ms=_DRAIN_MS)
+        self._background_tasks.stop()
+        if self._cleaner is not None:
+            self._cleaner.stop()
+        # Jobs end before the logs are closed, and their outcomes reach the loop before that too.
+        # One of them may want another; it is then done at once, on the loop.
+        for executor in (self._cleaner_executor, self._validation_executor, self._executor):
+            executor.take_no_more()
+            await asyncio.to_thread(executor.close)
+        await asyncio.sleep(0)
+        self._directories.close(broker_epoch=self._broker_epoch())
+        await self._close_store()
+        self._held.close()
+
+    # What a broker that is alone and one of several do in their own ways.
+
+    @abstractmethod
+    async def _open_store(self) -> ClusterImage:
+        """Find the home of the cluster's facts and the cluster's id; what is known at first."""
+
+    @abstractmethod
+    def _new_controller_access(self) -> ControllerAccess:
+        """How this broker stands to its cluster."""
+
+    @abstractmethod
+    async def _join(self, registration: Registration) -> None:
+        """Be there, and know what there is to serve. The sockets are bound, and wait."""
+
+    @abstractmethod
+    async def _become_informed(self) -> None:
+        """The sockets are open: wait until clients hear from here what there is."""
+
+    @abstractmethod
+    def _broker_epoch(self) -> int:
+        """That of the registration."""
+
+    @abstractmethod
+    async def _close_store(self) -> None:
+        """Everything is durable: end the session."""
+
+    @abstractmethod
+    async def _take_leave(self) -> None:
+        """Before anything stops: hand over what others can serve."""
+
+    @abstractmethod
+    def _replicas(self) -> ReplicaFetcherManager | None:
+        """What is done for partitions that others hold too; None if nobody can."""
+
+    @abstractmethod
+    def _inter_broker_client_or_none(self) -> InterBrokerClient | None:
+        """The other brokers, if there can be any."""
+
+    @abstractmethod
+    def _brokers_listener(self) -> str | None:
+        """Where other brokers speak to this one, if there can be any."""
+
+    @abstractmethod
+    def _store_failure(self) -> HeadwaterError | None:
+        """Why the cluster's facts cannot be written any more."""
+
+    @abstractmethod
+    def _directory_failed(self) -> None:
+        """A log directory is offline."""
+
+    @abstractmethod
+    def _tick(self) -> None:
+        """A few times a second."""
+
+    # What they have in common.
+
+    async def _start(self) -> list[Endpoint]:
+        for path in self._paths:
+            _make(path)
+            self._held.enter_context(DirectoryLock(path))
+        self._executor = ThreadExecutor(
+            self._static.settings.background_threads, posting_to(self._loop)
+        )
+        self._held.callback(self._executor.close)
+        self._validation_executor = ThreadExecutor(
+            self._static.settings.headwater_record_validation_threads,
+            posting_to(self._loop),
+            name="headwater-validation",
+        )
+        self._held.callback(self._validation_executor.close)
+        # A cleaning may take hours.
+        self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
+        self._held.callback(self._cleaner_executor.close)
+        image = await self._open_store()
+        load_acls(self._authorizer, image)
+        self._open_logs(image)
+        bound = self._bind()
+        settings = self._static.settings
+        await self._join(
+            Registration(
+                node_id=self._static.node_id,
+                directory_id=_directory_id(self._disk, self._paths[0]),
+                rack=settings.broker_rack,
+                endpoints=advertised(settings, bound, own_host_name),
+            )
+        )
+        self.server.start()
+        await self._become_informed()
+        if self._metrics_port is not None:
+            self._metrics_port.start()
+            _log.info("metrics are at http://%s/metrics", self._metrics_port.endpoint.address)
+        return bound
+
+    def _open_logs(self, image: ClusterImage) -> None:
+        settings = self._static.settings.storage()
+        tools = DirectoryTools(
+            node_id=self._static.node_id,
+            cluster_id=self.cluster_id,
+            disk=self._disk,
+            files=OpenFiles(self._disk, settings.headwater_open_files_max),
+            executor=self._executor,
+            rng=self._rng,
+            settings_for=lambda topic: self._partitions.settings_of(topic),
+        )
+        self._directories = LogManager(self._paths, tools, settings)
+        replicas = self._replicas()
+        self._partitions = ReplicaManager(
+            image, self._static, self._directories, self._clock, replicas
+        )
+        self._directories.open(self._clock.now_ms())
+        if replicas is None:
+            self._partitions.settle()
+
+    def _bind(self) -> list[Endpoint]:
+        """Make the broker and its server, and take the ports."""
+        settings = self._static.settings
+        self._controller_access = controller_access = self._new_controller_access()
+        producer_ids = ProducerIdManager(controller_access.allocate_producer_ids)
+        self._coordinators = new_coordinators(
+            self._static,
+            clock=self._clock,
+            rng=self._rng,
+            executor=self._executor,
+            timer=self._timer,
+            partitions=self._partitions,
+            producer_ids=producer_ids,
+            image=lambda: controller_access.image,
+            inter_broker_client=self._inter_broker_client_or_none(),
+        )
+        residency, glance = _page_cache(self._disk, self._paths[0])
+        self.broker = Broker(
+            static=self._static,
+            clock=self._clock,
+            rng=self._rng,
+            executor=self._executor,
+            validation_executor=self._validation_executor,
+            controller_access=controller_access,
+            directories=self._directories,
+            partitions=self._partitions,
+            ranges=FileRangeReader(
+                residency,
+                self._executor,
+                OsColdRead(),
+                cold_limit_bytes=settings.headwater_cold_read_bytes_max,
+                glance=glance,
+            ),
+            sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._rng),
+            timer=self._timer,
+            authorizer=self._authorizer,
+            metadata=MetadataResponses(),
+            producer_ids=producer_ids,
+            groups=self._coordinators.groups,
+            transactions=self._coordinators.transactions,
+            questions=self._coordinators.questions,
+            markers=self._coordinators.markers,
+            soon=self._loop.call_soon,
+        )
+        self._throttling = QuotaManagers(settings, self._clock, self._timer)
+        self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
+        self.server = SocketServer(
+            self._loop,
+            network_settings(settings),
+            self.dispatch,
+            now_ms=self._clock.steady_ms(),
+            tls=self._tls.by_name,
+            guards=guards(self._logins, self.dispatch),
+            protected=self._brokers_listener() if len(self._endpoints) > 1 else None,
+        )
+        self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
+        self._dynamic_config = DynamicConfig(self._static, [self._obey])
+        self._metrics_port = metrics_port(
+            self._loop, settings, self._families, now_ms=self._clock.steady_ms()
+        )
+        if self._metrics_port is not None:
+            self._held.callback(self._metrics_port.close)
+        return self.server.bind(self._endpoints)
+
+    def _keep_house(self) -> None:
+        """Do from now on what goes by the clock."""
+        self._background_tasks = BackgroundTasks(
+            self._loop,
+            self._clock,
+            directories=self._directories,
+            partitions=self._partitions,
+            coordinators=self._coordinators,
+            cleaner=self._cleaner,
+            timer=self._timer,
+            server=self.server,
+            metrics_port=self._metrics_port,
+            store_failure=self._store_failure,
+            directory_failed=self._directory_failed,
+            tick=self._tick,
+            sweep=partial(tell_denials, self._authorizer),
+            broken=self._broken,
+        )
+        self._background_tasks.start()
+
+    def _changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+        """The cluster has agreed on something."""
+        apply_acl_changes(self._authorizer, changes)
+        self.broker.deleted_topics.changed(changes)
+        self._partitions.changed(image, changes)
+        self._coordinators.groups.changed(image, changes)
+        self._coordinators.transactions.changed(image)
+        if any(isinstance(change, FeatureFinalized) for change in changes):
+            self.dispatch.announce(image)
+        self._dynamic_config.changed(image, changes)
+        if self._throttling.changed(changes):
+            self._put_quotas_in_force()
+
+    def _take_up_duties(self, image: ClusterImage) -> None:
+        """Settings and quotas as they are at the start; `_changed` tells of all later ones."""
+        self._dynamic_config.tell(image)
+        self._throttling.tell(image)
+        self._put_quotas_in_force()
+
+    def _put_quotas_in_force(self) -> None:
+        self.broker.quotas = self._throttling.in_force
+        self.server.connection_quota = self._throttling.connections or None
+
+    def _obey(self, settings: BrokerSettings) -> None:
+        """Take settings that may have changed."""
+        self.server.configure(network_settings(settings))
+        self._tls.configure(settings)
+        self._directories.configure(settings.storage())
+        self._coordinators.questions.configure(settings)
+        self._partitions.configure(settings)
+        if self._cleaner is not None:
+            self._cleaner.configure(settings.storage())
+
+    def _families(self) -> list[Family]:
+        """What is told at a scrape."""
+        watched = MetricSources(
+            broker=self.broker,
+            requests=self.dispatch.counters,
+            server=self.server,
+            cleaner=self._cleaner,
+            logins=self._logins,
+        )
+        of_quotas = quota_families(self._throttling, self.server.throttled_connections)
+        return [*broker_families(watched), *of_quotas, *process_families()]
+
+    def _new_cleaner(self) -> LogCleaner:
+        return LogCleaner(
+            self._directories,
+            self._static.settings.storage(),
+            begin=lambda job: CleanerProcess(self._disk, job),
+            executor=self._cleaner_executor,
+            rng=self._rng,
+        )
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make the log directory {path}: {error.strerror}") from error
+
+
+def known_cluster_id(disk: Disk, paths: Sequence[Path]) -> str | None:
+    """Which cluster the directories belong to, if any of them has been used before."""
+    for path in paths:
+        meta = meta_properties.load(disk, path)
+        if meta is not None and meta.cluster_id is not None:
+            return meta.cluster_id
+    return None
+
+
+def fresh_cluster_id(rng: Random) -> str:
+    return base64.urlsafe_b64encode(rng.bytes(_CLUSTER_ID_BYTES)).rstrip(b"=").decode("ascii")
+
+
+def _directory_id(disk: Disk, path: Path) -> str | None:
+    meta = meta_properties.load(disk, path)
+    return None if meta is None else meta.directory_id
+
+
+def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, Glance | None]:
+    """How this system tells what is in the page cache, tried on a file of the data directory."""
+    path = directory / meta_properties.FILE_NAME
+    file = disk.open(path)
+    try:
+        return probe_residency(file), probe_glance(file)
+    finally:
+        file.close()

@@ -1,0 +1,83 @@
+"""Which listeners speak TLS, and with which keys; and how brokers speak it to each other.
+
+What a reader would get wrong: stores are read when a broker starts, and again whenever one of its
+settings is set while it runs, be it to the same value. That is how renewed certificates are taken
+for new connections: set `listener.name.<listener>.ssl.keystore.location` once more. A store that
+cannot be read then is logged, and the old one stays.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from headwater.broker.node.listeners import protocol_of
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.common.settings.ssl_settings import ListenerSslSettings
+from headwater.network.endpoint import Endpoint
+from headwater.network.tls.tls_endpoints import ClientTls, ListenerTls, PrincipalOf
+from headwater.security.authentication.ssl_principal import anonymous, principal_by
+
+_log = logging.getLogger(__name__)
+
+_CLIENT_AUTH: Final = "ssl.client.auth"
+
+
+class TlsListeners:
+    """Those of one broker."""
+
+    def __init__(self, settings: BrokerSettings, endpoints: Sequence[Endpoint]) -> None:
+        """`InvalidSetting` when a store cannot be read or does not have what is needed."""
+        self._by_name: dict[str, ListenerTls] = {}
+        for name in (endpoint.name for endpoint in endpoints):
+            if protocol_of(settings, name).is_tls:
+                try:
+                    self._by_name[name] = ListenerTls(*_settings_and_rules(settings, name))
+                except InvalidSetting as error:
+                    raise InvalidSetting(f"listener {name}: {error}") from error
+        self._towards_brokers: tuple[str, ClientTls] | None = None
+
+    @property
+    def by_name(self) -> Mapping[str, ListenerTls]:
+        return self._by_name
+
+    def towards_brokers(self, settings: BrokerSettings, listener: str) -> ClientTls | None:
+        """What this broker speaks to others on that listener of theirs; None where it is plain."""
+        if not protocol_of(settings, listener).is_tls:
+            return None
+        towards = ClientTls(_settings_of(settings, listener))
+        self._towards_brokers = (listener, towards)
+        return towards
+
+    def configure(self, settings: BrokerSettings) -> None:
+        """Read all stores anew for those who connect from now on."""
+        for name, tls in self._by_name.items():
+            try:
+                tls.renew(*_settings_and_rules(settings, name))
+            except InvalidSetting as error:
+                _log.error("listener %s goes on with the keys it has: %s", name, error)
+        if self._towards_brokers is not None:
+            listener, towards = self._towards_brokers
+            try:
+                towards.renew(_settings_of(settings, listener))
+            except InvalidSetting as error:
+                _log.error("other brokers are asked with the keys that were there: %s", error)
+
+
+def _settings_and_rules(
+    settings: BrokerSettings, listener: str
+) -> tuple[ListenerSslSettings, PrincipalOf]:
+    own_settings = _settings_of(settings, listener)
+    if protocol_of(settings, listener).is_sasl:
+        return own_settings, anonymous
+    return own_settings, principal_by(own_settings.ssl_principal_mapping_rules)
+
+
+def _settings_of(settings: BrokerSettings, listener: str) -> ListenerSslSettings:
+    texts = settings.listener_texts.of(listener)
+    own = texts.read(ListenerSslSettings)
+    if protocol_of(settings, listener).is_sasl and not texts.is_own(_CLIENT_AUTH):
+        # Who logs in needs no certificate, unless it is asked for here: Kafka does this (4.1).
+        return replace(own, ssl_client_auth="none")
+    return own

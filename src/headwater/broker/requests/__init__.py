@@ -1,0 +1,5 @@
+"""The request path: dispatch, API routes, calls, throttling, forwarding to the controller.
+
+Start with `dispatch`, then `request_handler` and `api_routes`; `call` is one request in progress.
+`quota_managers` decides how long a connection is muted.
+"""

@@ -1,0 +1,233 @@
+"""Which APIs this broker serves.
+
+Each has a module of `headwater.broker.handlers`, named like its key. The module has two functions:
+`handle` answers a request, and `error_response` makes the answer to one that failed as a whole,
+since each API has its own place for an error. The module is loaded with the first request: a broker
+that is never asked for its log directories never pays for the answer.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.metadata.controller_result import ApiError
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.codec import Encoded
+from headwater.protocol.older_versions import Message
+
+SERVED_APIS: Final = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.OFFSET_DELETE,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+)
+
+UNANNOUNCED_APIS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""Served to whoever asks, but nobody is invited: Kafka does this (4.1) without a receiver."""
+
+ANNOUNCED_APIS: Final = tuple(key for key in SERVED_APIS if key not in UNANNOUNCED_APIS)
+
+INTER_BROKER_APIS: Final = (
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.ENVELOPE,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+)
+"""Served by a member of a cluster besides, and only on the listener that brokers use."""
+
+CONTROLLER_APIS: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+    }
+)
+"""What only the controller answers; any other broker passes it on."""
+
+METADATA_APIS: Final = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+"""What exists and where: a broker that has not been told yet would say that nothing does."""
+
+PIPELINED_APIS: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        # What brokers ask of the controller is of many partitions and clients.
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+"""Further requests of a connection are served while one of these waits; no other may."""
+
+_HANDLERS: Final = {
+    "data": (
+        ApiKey.DELETE_RECORDS,
+        ApiKey.FETCH,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.PRODUCE,
+        ApiKey.PUSH_TELEMETRY,
+    ),
+    "groups": (
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.JOIN_GROUP,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.LIST_GROUPS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.SYNC_GROUP,
+    ),
+    "transactions": (
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.END_TXN,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.WRITE_TXN_MARKERS,
+    ),
+    "admin": (
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UPDATE_FEATURES,
+    ),
+    "security": (
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.SASL_HANDSHAKE,
+    ),
+    "inter_broker": (
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.ENVELOPE,
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+    ),
+}
+"""The folder of `headwater.broker.handlers` that has the module of an API."""
+
+_FOLDERS: Final = {key: folder for folder, keys in _HANDLERS.items() for key in keys}
+
+Handle = Callable[[Broker, Message, Call], Message | Encoded | None]
+ErrorResponse = Callable[[Message, ApiError], Message]
+
+
+class Route(NamedTuple):
+    """The two functions of an API."""
+
+    handle: Handle
+    error_response: ErrorResponse
+
+
+@cache
+def route_of(key: ApiKey) -> Route:
+    """Loads the API's module."""
+    module = import_module(f"headwater.broker.handlers.{_FOLDERS[key]}.{key.name.lower()}")
+    return Route(module.handle, module.error_response)

@@ -1,0 +1,260 @@
+"""From a frame to its request, and to whoever answers it.
+
+Their fault (bytes that cannot be read, an API or version that is not served) raises ProtocolError,
+and the connection is closed. So it is when somebody asks too early.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final, cast
+
+from headwater.broker.handlers.data.produce import handle_at_once
+from headwater.broker.node.broker import Broker
+from headwater.broker.node.log_levels import is_about_loggers
+from headwater.broker.requests.api_routes import (
+    CONTROLLER_APIS,
+    INTER_BROKER_APIS,
+    METADATA_APIS,
+    PIPELINED_APIS,
+    SERVED_APIS,
+    route_of,
+)
+from headwater.broker.requests.api_versions import api_versions
+from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_requests import handle_or_forward
+from headwater.broker.requests.internal_call import WITHIN
+from headwater.broker.requests.quota_managers import QuotaManagers
+from headwater.broker.requests.request_counters import RequestCounters
+from headwater.broker.requests.request_handler import answer
+from headwater.broker.requests.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
+from headwater.broker.requests.request_slices import answer_in_steps, whole_bytes
+from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import ConnectionLost, ProtocolError
+from headwater.common.principal import OURSELVES
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.controller_result import ApiError
+from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import read, read_request, request_class
+from headwater.protocol.headers import read_request_header
+from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.older_versions import Message
+from headwater.protocol.stepwise_codec import read_in_steps
+from headwater.protocol.versioned_codec import UNLIMITED
+from headwater.records.kernel import read_single_produce
+from headwater.records.kernel.single_produce import SingleProduce
+from headwater.security.authorization.authorizer import CLUSTER, Operation
+from headwater.security.quotas.rate_quota import QuotaClient
+
+if TYPE_CHECKING:
+    from headwater.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+
+_log = logging.getLogger(__name__)
+
+LARGEST_OTHER_BYTES: Final = 16_777_216
+"""Requests that are not Produce are read by our own code, field by field, while others wait."""
+
+
+# A member of an enumeration is looked up at every mention, for ten times the price of a name.
+_PRODUCE: Final = ApiKey.PRODUCE
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+_BETWEEN_BROKERS: Final = frozenset(INTER_BROKER_APIS)
+_LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+# QU-6. A follower's Fetch is told from a consumer's by its handler.
+_BY_BROKERS: Final = frozenset({*INTER_BROKER_APIS, ApiKey.WRITE_TXN_MARKERS})
+
+_SOFTWARE_SINCE: Final = 3
+_SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+
+class Dispatch:
+    """`headwater.network.request_service.Service` for all connections of a broker."""
+
+    def __init__(self, broker: Broker, *, brokers_listener: str | None = None) -> None:
+        """`brokers_listener` is where other brokers speak; None if there are none."""
+        self._broker = broker
+        self._brokers_listener = brokers_listener
+        self._unstable = unstable = broker.settings.unstable_api_versions_enable
+        self.announce(broker.image)
+        served = SERVED_APIS if brokers_listener is None else (*SERVED_APIS, *INTER_BROKER_APIS)
+        self._counters = {key: RequestCounters(APIS[key].newest) for key in served}
+        self._produced = self._counters[_PRODUCE]
+        self._elements_max = elements_max(broker.settings, served)
+        self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in served}
+
+    def announce(self, image: ClusterImage) -> None:
+        """The features of the cluster are other ones."""
+        is_member = self._brokers_listener is not None
+        self._api_versions = api_versions(image, unstable=self._unstable, is_member=is_member)
+
+    @property
+    def counters(self) -> dict[ApiKey, RequestCounters]:
+        return self._counters
+
+    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+        started_ns = perf_counter_ns()
+        quotas = self._broker.quotas
+        metered = None if quotas is None else self._metered(quotas, slot, frame, started_ns)
+        if metered is None:
+            produce = read_single_produce(frame)
+            if produce is not None and self._answer_at_once(slot, frame, produce, started_ns):
+                return
+        header = read_request_header(frame)
+        api = header.api
+        key = api.key
+        counters = self._counters.get(key)
+        if counters is None:
+            raise ProtocolError(f"a request for {api.name}, which is not served here")
+        call = metered or Call(header, slot, counters, started_ns)
+        if key is _API_VERSIONS:
+            self._answer_api_versions(call, frame)
+            return
+        # Older versions than the oldest have been refused with the header.
+        if header.version > self._newest[key]:
+            raise ProtocolError(f"{api.name} version {header.version}, which is not served here")
+        if key is not _PRODUCE and len(frame) > LARGEST_OTHER_BYTES:
+            raise ProtocolError(f"{api.name} of {len(frame)} bytes")
+        if key in _BETWEEN_BROKERS and call.listener not in (self._brokers_listener, WITHIN):
+            raise ProtocolError(f"{api.name} on {call.listener}, where no broker speaks")
+        if key in METADATA_APIS and not self._broker.controller_access.has_metadata:
+            # librdkafka takes "no such topic" at its word, and gives up what it had to send.
+            raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
+        limit = self._elements_max[key]
+        if key in _BY_BROKERS or len(frame) > limit:
+            limit = self._limit_of(key, call)
+        if key is not _PRODUCE and len(frame) > whole_bytes(key):
+            # What brokers tell each other must not wait behind large requests of clients.
+            size_bytes = 0 if limit == UNLIMITED else len(frame)
+            call.work(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
+            return
+        request = read_request(key, header.version, frame[header.body_position :], limit)
+        if self._brokers_listener is not None and _is_decided(key, request):
+            handle_or_forward(self._broker, call, request, frame)
+            if not call.is_answered:
+                call.hold()
+            if metered is not None:
+                metered.waits()
+            return
+        response = answer(self._broker, call, request)
+        if response is not None:
+            call.answer(response)
+        elif key not in PIPELINED_APIS:
+            call.hold()
+        if metered is not None:
+            metered.waits()
+
+    def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
+        """The same for a large request; the frame's bytes are kept until it is read.
+
+        Not for Produce, whose size says nothing of its elements.
+        """
+        header = call.header
+        body = memoryview(frame)[header.body_position :]
+        shape = request_class(header.api.key)
+        request = yield from read_in_steps(shape, header.version, body, limit)
+        if self._brokers_listener is not None and _is_decided(header.api.key, request):
+            handle_or_forward(self._broker, call, request, memoryview(frame))
+        else:
+            yield from answer_in_steps(self._broker, call, request)
+
+    def greet(self, slot: ReplySlot, frame: memoryview) -> None:
+        """Tell the versions to somebody who has yet to log in.
+
+        No quota is about them: all who have no name would share one, and strangers use it up.
+        """
+        header = read_request_header(frame)
+        counters = self._counters[_API_VERSIONS]
+        self._answer_api_versions(Call(header, slot, counters, perf_counter_ns()), frame)
+
+    def failed(self, connection: ServedConnection, error: Exception) -> None:
+        _log.error("%s: closed, because serving it failed", connection.address, exc_info=error)
+
+    def closed(self, connection: ServedConnection) -> None:
+        _log.debug("%s: closed", connection.address)
+
+    def _limit_of(self, key: ApiKey, call: Call) -> int:
+        """Elements of a request that may be one between brokers, which name every partition."""
+        for_brokers = key in _BY_BROKERS
+        if for_brokers or call.listener in (self._brokers_listener, WITHIN):
+            authorizer = self._broker.authorizer
+            if authorizer.allows(call.requester, Operation.CLUSTER_ACTION, CLUSTER):
+                return UNLIMITED
+        limit = self._elements_max[key]
+        return min(limit, UNTRUSTED_ELEMENTS_MAX) if for_brokers else limit
+
+    def _metered(
+        self, quotas: QuotaManagers, slot: ReplySlot, frame: memoryview, started_ns: int
+    ) -> ThrottledCall | None:
+        """The request of a client that has a quota.
+
+        What brokers do for each other has none; but who only pretends to be one pays for it.
+        """
+        header = read_request_header(frame)
+        key, requester = header.api.key, slot.connection.requester
+        counters = self._counters.get(key)
+        if counters is None or key in _LOGIN or requester.principal == OURSELVES:
+            return None
+        who = QuotaClient.of(requester.principal, header.client_id)
+        if not quotas.is_limited(who):
+            return None
+        if key in _BY_BROKERS and self._broker.authorizer.allows(
+            requester, Operation.CLUSTER_ACTION, CLUSTER
+        ):
+            return None
+        return ThrottledCall(
+            header,
+            slot,
+            counters,
+            started_ns,
+            throttling=quotas,
+            who=who,
+            size_bytes=len(frame),
+        )
+
+    def _answer_at_once(
+        self, slot: ReplySlot, frame: memoryview, produce: SingleProduce, started_ns: int
+    ) -> bool:
+        """The short way of nearly every Produce; False for one that has to go the long way."""
+        try:
+            written = handle_at_once(self._broker, slot.connection.requester, produce)
+        except Exception:  # noqa: BLE001, as in `answer`
+            # The batch may be in the log already, so the long way would append it again.
+            header = read_request_header(frame)
+            call = Call(header, slot, self._produced, started_ns)
+            request = read_request(_PRODUCE, header.version, frame[header.body_position :])
+            _log.exception("%s failed: %r", call, request)
+            refusal = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            call.note_error(refusal.code)
+            call.answer(route_of(_PRODUCE).error_response(request, refusal))
+            return True
+        if written is None:
+            return False
+        slot.reply((written,))
+        self._produced.answered(produce.version, started_ns)
+        return True
+
+    def _answer_api_versions(self, call: Call, frame: memoryview) -> None:
+        header = call.header
+        if header.version <= header.api.newest:
+            request = read(ApiVersionsRequest, header.version, frame[header.body_position :])
+            if header.version >= _SOFTWARE_SINCE and not _names_software(request):
+                call.note_error(ErrorCode.INVALID_REQUEST)
+                call.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+                return
+        call.answer(self._api_versions.answer(header.version))
+
+
+def _is_decided(key: ApiKey, request: Message) -> bool:
+    """Whether the controller answers it: all that changes the cluster, and no broker alone."""
+    if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+        return not is_about_loggers(cast("IncrementalAlterConfigsRequest", request))
+    return key in CONTROLLER_APIS
+
+
+def _names_software(request: ApiVersionsRequest) -> bool:
+    names = (request.client_software_name, request.client_software_version)
+    return all(_SOFTWARE.fullmatch(name) for name in names)

@@ -1,0 +1,157 @@
+"""The quotas that are in force on this broker, and who waits because of them (KIP-219).
+
+The answer leaves at once and says how long its client shall wait; then nothing more is read from
+the connection for that time, since not every client does as it is told. What a reader would get
+wrong: without any quota there is nothing of this in a request's way. `Broker.quotas` is None then,
+which is all that anybody asks.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from headwater.common.config_types import ResourceType
+from headwater.common.ports import Clock
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.metadata.changes import ConfigsReplaced, MetadataChange
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.config_entities import entity_of
+from headwater.metadata.quota_configs import quotas_in, quotas_of
+from headwater.network.request_service import ServedConnection
+from headwater.replication.purgatory.timer import Timer
+from headwater.security.quotas.client_quota_manager import ClientQuotaManager
+from headwater.security.quotas.connection_rate_quota import ConnectionRateQuota
+from headwater.security.quotas.quota_entities import QuotaEntity, QuotaKey
+from headwater.security.quotas.rate_quota import QuotaClient
+from headwater.security.quotas.sampled_rates import SampleWindow
+
+LONGEST_MS: Final = 2**31 - 1
+"""What an answer can say."""
+
+_MS_PER_S: Final = 1_000
+_MOST_JUDGED: Final = 10_000
+
+
+class QuotaKind(StrEnum):
+    """Why somebody waits, by the name of Kafka's metric."""
+
+    PRODUCE = "Produce"
+    FETCH = "Fetch"
+    REQUEST = "Request"
+    CONTROLLER_MUTATION = "ControllerMutation"
+
+
+@dataclass(slots=True)
+class ThrottleTimes:
+    """Those who had to wait because of one kind of quota."""
+
+    count: int = 0
+    total_ms: int = 0
+    now: int = 0
+
+
+class QuotaManagers:
+    """See the module."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock, timer: Timer) -> None:
+        window = SampleWindow(
+            settings.quota_window_num, settings.quota_window_size_seconds * _MS_PER_S
+        )
+        mutation_window = SampleWindow(
+            settings.controller_quota_window_num,
+            settings.controller_quota_window_size_seconds * _MS_PER_S,
+        )
+        most = settings.headwater_quota_entities_max
+        self._clock = clock
+        self._timer = timer
+        self.clients = ClientQuotaManager(window=window, mutation_window=mutation_window, most=most)
+        self.connections = ConnectionRateQuota(window, most=most)
+        self.waits = {kind: ThrottleTimes() for kind in QuotaKind}
+        self._judged: dict[QuotaClient, bool] = {}
+
+    def tell(self, image: ClusterImage) -> None:
+        """All quotas there are at the start."""
+        for entity, quotas in quotas_in(image):
+            self._set(entity, quotas)
+
+    def changed(self, changes: Iterable[MetadataChange]) -> bool:
+        """Whether any of it was about quotas."""
+        entities = list(_entities_in(changes))
+        for entity, quotas in entities:
+            self._set(entity, quotas)
+        return bool(entities)
+
+    @property
+    def in_force(self) -> "QuotaManagers | None":
+        """What a broker asks: None as long as no client has a quota."""
+        return self if self.clients else None
+
+    def is_limited(self, who: QuotaClient) -> bool:
+        """Whether any quota is about this client. Most clients of a busy broker have none."""
+        limited = self._judged.get(who)
+        if limited is None:
+            if len(self._judged) >= _MOST_JUDGED:
+                self._judged.clear()
+            limited = self._judged[who] = self.clients.is_limited(who)
+        return limited
+
+    def now_ms(self) -> int:
+        return self._clock.steady_ms()
+
+    def mute(self, connection: ServedConnection, kind: QuotaKind, throttle_ms: int) -> None:
+        """Read nothing from a connection for that time."""
+        waits = self.waits[kind]
+        waits.count += 1
+        waits.total_ms += throttle_ms
+        waits.now += 1
+        until_ms = self._clock.steady_ms() + throttle_ms
+        connection.mute(until_ms)
+        self._timer.add(until_ms, _Muted(self, connection, waits))
+
+    def unmute(self, connection: ServedConnection) -> None:
+        self._timer.ended()
+        connection.unmute(self._clock.steady_ms())
+
+    def _set(self, entity: QuotaEntity, quotas: dict[QuotaKey, float]) -> None:
+        self._judged.clear()
+        if entity.ip is None:
+            self.clients.set(entity, quotas)
+        else:
+            self.connections.set(entity.ip, quotas.get(QuotaKey.CONNECTION_CREATION_RATE))
+
+
+class _Muted:
+    """A connection that waits: `headwater.replication.purgatory.timer.TimerTask`."""
+
+    __slots__ = ("_connection", "_throttling", "_waits", "is_done")
+
+    def __init__(
+        self, throttling: QuotaManagers, connection: ServedConnection, waits: ThrottleTimes
+    ) -> None:
+        self._throttling = throttling
+        self._connection = connection
+        self._waits = waits
+        self.is_done = False
+
+    @property
+    def is_gone(self) -> bool:
+        return self._connection.is_closed
+
+    def expire(self) -> None:
+        self.is_done = True
+        self._waits.now -= 1
+        self._throttling.unmute(self._connection)
+
+
+_OWNERS: Final = (ResourceType.USER, ResourceType.CLIENT, ResourceType.IP)
+
+
+def _entities_in(
+    changes: Iterable[MetadataChange],
+) -> Iterator[tuple[QuotaEntity, dict[QuotaKey, float]]]:
+    for change in changes:
+        if isinstance(change, ConfigsReplaced) and change.resource.resource_type in _OWNERS:
+            entity = entity_of(change.resource)
+            if entity is not None:
+                yield entity, quotas_of(change.values)

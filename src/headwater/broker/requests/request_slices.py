@@ -1,0 +1,363 @@
+"""Answer large requests slice by slice, so that other connections are served in between.
+
+A request about many groups, topics or resources is cut into requests about a few, which its handler
+answers one after the other; their responses are joined into one. Reading the request and writing
+the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
+
+Only requests whose elements are independent of each other can be cut. Others, as Fetch and
+OffsetCommit, are only read in steps; `request_limits` allows them fewer elements.
+
+Note: some elements are dropped before the request is cut. Kafka answers a group, topic or config
+resource as often as a request repeats it, so that a few bytes each make a response of any size;
+here it is answered once. Clients send sets.
+"""
+
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from headwater.broker.node.broker import Broker
+from headwater.broker.requests.call import Call
+from headwater.broker.requests.request_handler import answer
+from headwater.common.ids import NO_TOPIC_ID
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.codec import Encoded
+from headwater.protocol.messages.metadata import MetadataRequestTopic
+from headwater.protocol.older_versions import Message
+from headwater.protocol.stepwise_codec import write_in_steps
+
+_READ_WHOLE_BYTES: Final = 16_384
+"""Requests that cannot be cut are still read in steps if they are larger than this."""
+
+_FRAME_BYTES: Final = 512
+"""Smaller frames are answered whole, whatever is in them, except for DescribeConfigs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slicing:
+    """How requests of an API are cut and their responses joined."""
+
+    # The arrays of the request and of the response.
+    asked: str
+    answered: str
+    # Elements of a slice: a few milliseconds' worth.
+    count: int
+    # Arrays within the elements that are cut too, and the field that says which are of one element.
+    asked_within: str | None = None
+    answered_within: str | None = None
+    name: str = "name"
+    # What makes two elements the same, where one answer does for both; None for none.
+    identity: Callable[[Any], Hashable] | None = None
+    # What makes two elements contradict each other: the handler must see them together, to refuse
+    # both. It sees two of them, which is enough.
+    conflict: Callable[[Any], Hashable] | None = None
+    # The same for elements of the inner array.
+    conflict_within: Callable[[Any], Hashable] | None = None
+    # Which of the elements are answered at all.
+    relevant: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    whole_bytes: int = _FRAME_BYTES
+
+    def is_large(self, request: Message) -> bool:
+        return self._size_of(getattr(request, self.asked)) > self.count
+
+    def cut(self, request: Message) -> Iterator[Message]:
+        """Requests about a few elements each; at least one."""
+        slice_: list[Any] = []
+        size = slices = 0
+        elements = getattr(request, self.asked) or ()
+        for unit in self._units(elements if self.relevant is None else self.relevant(elements)):
+            slice_ += unit
+            size += self._size_of(unit)
+            if size >= self.count:
+                yield _with(request, **{self.asked: tuple(slice_)})
+                slice_, size, slices = [], 0, slices + 1
+        if slice_:
+            yield _with(request, **{self.asked: tuple(slice_)})
+        elif not slices:
+            yield request
+
+    def join(self, responses: Sequence[Message]) -> Generator[None, None, Message]:
+        """One response, in steps. An error of a slice as a whole is one of the whole."""
+        joined = _Joined(self)
+        for response in responses:
+            joined.add(getattr(response, self.answered))
+            yield
+        base = next((each for each in responses if getattr(each, "error_code", 0)), responses[0])
+        fields: dict[str, object] = {self.answered: joined.elements()}
+        if hasattr(base, "throttle_time_ms"):
+            fields["throttle_time_ms"] = max(each.throttle_time_ms for each in _any(responses))
+        whole: Message = _with(base, **fields)
+        return whole
+
+    def _size_of(self, elements: Sequence[Any] | None) -> int:
+        count = len(elements or ())
+        if self.asked_within is not None:
+            count += sum(len(getattr(each, self.asked_within) or ()) for each in elements or ())
+        return count
+
+    def _units(self, elements: Iterable[Any]) -> Iterator[list[Any]]:
+        """Elements that stay together, without those that need no answer of their own."""
+        if self.conflict is not None:
+            yield from _together(elements, self.conflict)
+            return
+        seen: set[Hashable] = set()
+        for each in elements:
+            if self.identity is not None:
+                key = self.identity(each)
+                if key in seen:
+                    continue
+                if key is not None:
+                    seen.add(key)
+            for piece in self._pieces(each):
+                yield [piece]
+
+    def _pieces(self, element: Any) -> Iterator[Any]:
+        inner = () if self.asked_within is None else getattr(element, self.asked_within) or ()
+        if len(inner) <= self.count:
+            yield element
+            return
+        part: list[Any] = []
+        for unit in _together(inner, self.conflict_within) if self.conflict_within else zip(inner):
+            part += unit
+            if len(part) >= self.count:
+                yield _with(element, **{str(self.asked_within): tuple(part)})
+                part = []
+        if part:
+            yield _with(element, **{str(self.asked_within): tuple(part)})
+
+
+class _Joined:
+    """Elements of a response, of which neighbours of the same name are one."""
+
+    def __init__(self, slicing: Slicing) -> None:
+        self._within = slicing.answered_within
+        self._name = slicing.name
+        self._done: list[Any] = []
+        self._last: Any = None
+        self._inner: list[Any] = []
+
+    def add(self, elements: Iterable[Any]) -> None:
+        if self._within is None:
+            self._done += elements
+            return
+        for each in elements:
+            if self._last is None or getattr(each, self._name) != getattr(self._last, self._name):
+                self._end()
+                self._last = each
+            self._inner += getattr(each, self._within)
+
+    def elements(self) -> tuple[Any, ...]:
+        self._end()
+        return tuple(self._done)
+
+    def _end(self) -> None:
+        if self._last is not None:
+            self._done.append(_with(self._last, **{str(self._within): tuple(self._inner)}))
+            self._last, self._inner = None, []
+
+
+def _together(elements: Iterable[Any], key: Callable[[Any], Hashable]) -> Iterator[list[Any]]:
+    """Elements with one key, two of them at most."""
+    found: dict[Hashable, list[Any]] = {}
+    for each in elements:
+        unit = found.setdefault(key(each), [])
+        if len(unit) < 2:
+            unit.append(each)
+    yield from found.values()
+
+
+def _with(message: Any, **fields: object) -> Any:
+    return replace(message, **fields)
+
+
+def _any(messages: Sequence[Message]) -> Sequence[Any]:
+    return messages
+
+
+def _itself(element: Hashable) -> Hashable:
+    return element
+
+
+def _by_id_if_any(topics: Sequence[MetadataRequestTopic]) -> Sequence[MetadataRequestTopic]:
+    """Beside topics by id, topics by name are not answered: Kafka does this (4.1)."""
+    return [each for each in topics if each.topic_id != NO_TOPIC_ID] or topics
+
+
+SLICED: Final = {
+    ApiKey.METADATA: Slicing(
+        asked="topics",
+        answered="topics",
+        count=100,
+        identity=lambda each: (each.topic_id, each.name),
+        relevant=_by_id_if_any,
+    ),
+    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=200, identity=_itself),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
+        asked="group_ids", answered="groups", count=200, identity=_itself
+    ),
+    ApiKey.DELETE_GROUPS: Slicing(
+        asked="groups_names", answered="results", count=100, identity=_itself
+    ),
+    ApiKey.FIND_COORDINATOR: Slicing(
+        asked="coordinator_keys", answered="coordinators", count=50, identity=_itself
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: Slicing(
+        asked="transactional_ids", answered="transaction_states", count=50, identity=_itself
+    ),
+    ApiKey.DESCRIBE_CONFIGS: Slicing(
+        asked="resources",
+        answered="results",
+        count=2,
+        identity=lambda each: (
+            each.resource_type,
+            each.resource_name,
+            each.configuration_keys,
+        ),
+        whole_bytes=0,
+    ),
+    ApiKey.OFFSET_FETCH: Slicing(
+        asked="groups",
+        answered="groups",
+        count=50,
+        asked_within="topics",
+        answered_within="topics",
+        name="group_id",
+        # All offsets of a group once, and single ones as often as they are asked for.
+        identity=lambda each: each.group_id if each.topics is None else None,
+    ),
+    ApiKey.LIST_OFFSETS: Slicing(
+        asked="topics",
+        answered="topics",
+        count=50,
+        asked_within="partitions",
+        answered_within="partitions",
+        conflict_within=lambda each: each.partition_index,
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Slicing(
+        asked="topics",
+        answered="topics",
+        count=100,
+        asked_within="partitions",
+        answered_within="partitions",
+        name="topic",
+    ),
+    ApiKey.DELETE_RECORDS: Slicing(
+        asked="topics",
+        answered="topics",
+        count=100,
+        asked_within="partitions",
+        answered_within="partitions",
+    ),
+    ApiKey.CREATE_TOPICS: Slicing(
+        asked="topics", answered="topics", count=100, conflict=lambda each: each.name
+    ),
+    ApiKey.CREATE_PARTITIONS: Slicing(
+        asked="topics", answered="results", count=100, conflict=lambda each: each.name
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Slicing(
+        asked="resources",
+        answered="responses",
+        count=100,
+        conflict=lambda each: (each.resource_type, each.resource_name),
+    ),
+    ApiKey.ALTER_CONFIGS: Slicing(
+        asked="resources",
+        answered="responses",
+        count=100,
+        conflict=lambda each: (each.resource_type, each.resource_name),
+    ),
+}
+
+
+def whole_bytes(key: ApiKey) -> int:
+    """Up to which size a request is read in one piece."""
+    slicing = SLICED.get(key)
+    return _READ_WHOLE_BYTES if slicing is None else slicing.whole_bytes
+
+
+def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[None]:
+    """Have a request answered, slice by slice if it is large and can be cut.
+
+    The last step, or something later, answers the call.
+    """
+    slicing = SLICED.get(request.api)
+    if slicing is None or not slicing.is_large(request):
+        response = answer(broker, call, request)
+        if response is not None:
+            call.answer(response)
+        return
+    answers = _Answers(call, slicing)
+    for part in slicing.cut(request):
+        of_part = _SliceCall(call, answers.expect())
+        response = answer(broker, of_part, part)
+        if response is not None:
+            of_part.answer(response)
+        if call.is_gone:
+            return
+        yield
+    yield from answers.all_asked()
+
+
+class _Answers:
+    """The responses to all slices, some of which may come later."""
+
+    def __init__(self, call: Call, slicing: Slicing) -> None:
+        self._call = call
+        self._slicing = slicing
+        self._responses: list[Message | None] = []
+        self._missing = 0
+        self._is_all_asked = False
+
+    def expect(self) -> Callable[[Message], None]:
+        index = len(self._responses)
+        self._responses.append(None)
+        self._missing += 1
+
+        def put(response: Message) -> None:
+            self._responses[index] = response
+            self._missing -= 1
+            if self._is_all_asked and not self._missing and not self._call.is_gone:
+                self._call.work(self._answer())
+
+        return put
+
+    def all_asked(self) -> Iterator[None]:
+        self._is_all_asked = True
+        if not self._missing:
+            yield from self._answer()
+
+    def _answer(self) -> Iterator[None]:
+        call = self._call
+        responses = [each for each in self._responses if each is not None]
+        joined = yield from self._slicing.join(responses)
+        body = yield from write_in_steps(call.complete(joined), call.version)
+        call.answer_body(body)
+
+
+class _SliceCall(Call):
+    """The call of one slice: its response is a part of another call's."""
+
+    __slots__ = ("_is_put", "_put", "_whole")
+
+    def __init__(self, whole: Call, put: Callable[[Message], None]) -> None:
+        super().__init__(whole.header, whole._slot, whole._account, whole._started_ns)
+        self._whole = whole
+        self._put = put
+        self._is_put = False
+
+    @property
+    def is_answered(self) -> bool:
+        return self._is_put
+
+    def answer(self, response: Message | Encoded) -> None:
+        assert not self._is_put, "a request is answered once"
+        assert not isinstance(response, Encoded), "no kept response is about a slice"
+        self._is_put = True
+        self._count_errors(response)
+        self._put(response)
+
+    def answer_frame(self, frame: object) -> None:
+        raise AssertionError(f"{self} is one of many and has no frame: {frame!r}")
+
+    def hold(self) -> None:
+        """The whole is held anyway."""

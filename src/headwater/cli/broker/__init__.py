@@ -1,0 +1,1 @@
+"""`headwater start`, `cluster`, `zookeeper`: processes on this machine."""

@@ -1,0 +1,281 @@
+"""`headwater cluster start`: a whole cluster on one machine, until Ctrl-C.
+
+What a reader would get wrong: this starts processes and watches them, and no more. A broker that
+ends is not started again: whoever tries out what a cluster survives wants to see it gone. And
+ZooKeeper outlives them all, since a broker may have been started again by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from headwater.process.zookeeper_server import Server
+
+CANNOT_START = 2
+ALL_ENDED = 1
+
+_READY = b"headwater ready"
+_LOOK_S = 0.3
+
+
+def start(
+    brokers: Annotated[int, typer.Option(metavar="N", min=1, help="How many brokers.")] = 3,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where everything is kept.")
+    ] = Path("./cluster"),
+    base_port: Annotated[
+        int, typer.Option(metavar="P", help="The first broker's port; the others' follow it.")
+    ] = 9092,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A ZooKeeper that runs already, to start none."),
+    ] = None,
+    first_id: Annotated[int, typer.Option(metavar="N", help="The first broker's id.")] = 0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", metavar="KEY=VALUE", help="A setting of all brokers; may be repeated."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse to start with unknown settings.")
+    ] = False,
+) -> None:
+    """Start a ZooKeeper and brokers as child processes, and serve until Ctrl-C."""
+    from headwater.common.exceptions import HeadwaterError
+
+    plan = _Plan(
+        directory=directory.absolute(),
+        host=host,
+        ports=[base_port + number for number in range(brokers)],
+        first_id=first_id,
+        zookeeper=zookeeper,
+        options=option or [],
+        is_strict=strict,
+    )
+    try:
+        code = asyncio.run(_run(plan))
+    except HeadwaterError as error:
+        typer.echo(f"headwater: {error}", err=True)
+        code = CANNOT_START
+    raise typer.Exit(code)
+
+
+class _Plan:
+    """What was asked for."""
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        host: str,
+        ports: list[int],
+        first_id: int,
+        zookeeper: str | None,
+        options: list[str],
+        is_strict: bool,
+    ) -> None:
+        self.directory = directory
+        self.host = host
+        self.ports = ports
+        self.first_id = first_id
+        self.zookeeper = zookeeper
+        self.options = options
+        self.is_strict = is_strict
+
+    def log_of(self, node_id: int) -> Path:
+        return self.directory / f"broker-{node_id}.log"
+
+    def broker_command(self, place: int, connect: str) -> list[str]:
+        from headwater.network.host_name import own_host_name
+        from headwater.process import die_with_parent
+
+        node_id = self.first_id + place
+        command = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
+        command += [sys.executable, "-P", "-m", "headwater", "start"]
+        command += ["--zookeeper", connect, "--node-id", str(node_id)]
+        command += ["--listen", f"{self.host}:{self.ports[place]}"]
+        command += ["--data", str(self.directory / f"broker-{node_id}")]
+        # Brokers of one machine fail together, so replicas shall be on others.
+        if not any(each.startswith("broker.rack=") for each in self.options):
+            command += ["-o", f"broker.rack={own_host_name()}"]
+        for each in self.options:
+            command += ["-o", each]
+        if self.is_strict:
+            command += ["--strict"]
+        return command
+
+
+class _Broker:
+    """One broker's process."""
+
+    def __init__(self, node_id: int, port: int, process: asyncio.subprocess.Process) -> None:
+        self.node_id = node_id
+        self.port = port
+        self._process = process
+        self._is_missed = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
+    async def is_ready(self) -> bool:
+        """Wait for its word; False if it ends instead."""
+        assert self._process.stdout is not None
+        return (await self._process.stdout.readline()).startswith(_READY)
+
+    def miss(self) -> None:
+        """Say once that it has ended."""
+        if not self.is_running and not self._is_missed:
+            self._is_missed = True
+            code = self._process.returncode
+            typer.echo(f"headwater: broker {self.node_id} ended with exit code {code}", err=True)
+
+    async def stop(self) -> None:
+        if self.is_running:
+            self._process.terminate()
+        await self._process.wait()
+
+    def kill(self) -> None:
+        if self.is_running:
+            self._process.kill()
+
+
+async def _run(plan: _Plan) -> int:
+    ended, killed = asyncio.Event(), asyncio.Event()
+
+    def end() -> None:
+        (killed if ended.is_set() else ended).set()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, end)
+    from headwater.process.private_files import make_private
+
+    make_private(plan.directory)
+    server, connect = await _zookeeper(plan)
+    brokers: list[_Broker] = []
+    try:
+        for place in range(len(plan.ports)):
+            brokers += [await _start_broker(plan, place, connect)]
+        ready = asyncio.gather(*(broker.is_ready() for broker in brokers))
+        await _first_of(asyncio.shield(ready), ended.wait())
+        if not ended.is_set():
+            for broker, is_ready in zip(brokers, await ready, strict=True):
+                if not is_ready:
+                    log = plan.log_of(broker.node_id)
+                    typer.echo(
+                        f"headwater: broker {broker.node_id} did not start; see {log}", err=True
+                    )
+            if not all(await ready):
+                return CANNOT_START
+            _announce(plan, server, connect, brokers)
+        return await _watch(server, brokers, ended)
+    finally:
+        await _stop(server, brokers, killed)
+
+
+async def _zookeeper(plan: _Plan) -> tuple[Server | None, str]:
+    from headwater.process.zookeeper_server import Server, planned
+
+    if plan.zookeeper is not None:
+        return None, plan.zookeeper
+    [place] = planned(plan.directory / "zookeeper", plan.host, 0, 1)
+    server = Server([place], 0)
+    await server.ready()
+    return server, place.address
+
+
+async def _start_broker(plan: _Plan, place: int, connect: str) -> _Broker:
+    node_id = plan.first_id + place
+    from headwater.process.private_files import open_private
+
+    with open_private(plan.log_of(node_id), append=True) as log:
+        process = await asyncio.create_subprocess_exec(
+            *plan.broker_command(place, connect),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            # Ctrl-C is for us; we then end them one after the other.
+            process_group=0,
+        )
+    return _Broker(node_id, plan.ports[place], process)
+
+
+def _announce(plan: _Plan, server: Server | None, connect: str, brokers: Sequence[_Broker]) -> None:
+    described = {
+        "zookeeper": {
+            "pid": None if server is None else server.pid,
+            "port": int(connect.partition("/")[0].rpartition(":")[2]),
+        },
+        "brokers": [
+            {"id": broker.node_id, "pid": broker.pid, "port": broker.port} for broker in brokers
+        ],
+    }
+    written = plan.directory / "cluster.json.new"
+    written.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+    written.rename(plan.directory / "cluster.json")
+    servers = ",".join(f"{plan.host}:{broker.port}" for broker in brokers)
+    typer.echo(
+        f"headwater ready on {servers} "
+        f"({len(brokers)} brokers, ZooKeeper {connect}, data {plan.directory})"
+    )
+
+
+async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: asyncio.Event) -> int:
+    """Until Ctrl-C, or until nothing is left that runs."""
+    are_missed = False
+    while not ended.is_set():
+        for broker in brokers:
+            broker.miss()
+        if not are_missed and not any(broker.is_running for broker in brokers):
+            are_missed = True
+            on = "" if server is None else "; ZooKeeper serves on until Ctrl-C"
+            typer.echo(f"headwater: all brokers that were started here have ended{on}", err=True)
+        if are_missed and server is None:
+            return ALL_ENDED
+        if server is not None and not server.is_running:
+            typer.echo("headwater: ZooKeeper has ended; the brokers serve on", err=True)
+            server = None
+        await _first_of(asyncio.sleep(_LOOK_S), ended.wait())
+    return 0
+
+
+async def _stop(server: Server | None, brokers: Sequence[_Broker], killed: asyncio.Event) -> None:
+    """One after the other, so that each hands over what it leads; at once if asked again."""
+
+    async def stop_all() -> None:
+        for broker in brokers:
+            await broker.stop()
+
+    await _first_of(stop_all(), killed.wait())
+    for broker in brokers:
+        broker.kill()
+        await broker.stop()
+    if server is not None:
+        await asyncio.to_thread(server.stop)
+
+
+async def _first_of(one: Awaitable[object], other: Awaitable[object]) -> None:
+    """Wait until one of them is done; what the other one waits for goes on."""
+
+    async def wait_for(each: Awaitable[object]) -> None:
+        await each
+
+    tasks = [asyncio.create_task(wait_for(each)) for each in (one, other)]
+    _, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()

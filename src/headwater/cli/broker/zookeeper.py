@@ -1,0 +1,95 @@
+"""`headwater zookeeper`: a real ZooKeeper for a laptop, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headwater.process.zookeeper_server import Server
+
+CANNOT_START = 2
+SERVER_ENDED = 1
+
+
+def zookeeper(
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where the servers keep their data.")
+    ] = Path("./zookeeper"),
+    port: Annotated[
+        int, typer.Option(metavar="P", help="Where clients connect; 0 takes a free port.")
+    ] = 2181,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    ensemble: Annotated[
+        int, typer.Option(metavar="N", min=1, max=9, help="Servers, on ports from P on.")
+    ] = 1,
+    tick_time: Annotated[
+        int,
+        typer.Option(metavar="MS", min=10, help="tickTime: half the shortest session granted."),
+    ] = 500,
+) -> None:
+    """Run ZooKeeper, whose jars come with pyspark, until SIGTERM or Ctrl-C. Needs Java 17."""
+    from headwater.common.exceptions import HeadwaterError
+
+    try:
+        code = asyncio.run(_run(directory, host, port, ensemble, tick_time))
+    except HeadwaterError as error:
+        typer.echo(f"headwater: {error}", err=True)
+        code = CANNOT_START
+    raise typer.Exit(code)
+
+
+async def _run(directory: Path, host: str, port: int, count: int, tick_ms: int) -> int:
+    from headwater.process.zookeeper_server import Server, planned
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, ended.set)
+    plans = planned(directory.absolute(), host, port, count)
+    servers: list[Server] = []
+    try:
+        # One by one, so that those before a failure are stopped.
+        for place in range(count):
+            servers += [Server(plans, place, tick_ms=tick_ms)]
+        await _ready_or_ended(servers, ended)
+        if not ended.is_set():
+            addresses = ",".join(plan.address for plan in plans)
+            pids = ",".join(str(server.pid) for server in servers)
+            typer.echo(f"headwater zookeeper ready on {addresses} (pid {pids}, data {directory})")
+        while not ended.is_set():
+            if not all(server.is_running for server in servers):
+                typer.echo("headwater: a ZooKeeper server has ended", err=True)
+                return SERVER_ENDED
+            await _some_time(ended)
+        return 0
+    finally:
+        for server in servers:
+            server.stop()
+
+
+async def _ready_or_ended(servers: list[Server], ended: asyncio.Event) -> None:
+    async def ready() -> None:
+        await asyncio.gather(*(server.ready() for server in servers))
+
+    async def end() -> None:
+        await ended.wait()
+
+    tasks = [asyncio.create_task(ready()), asyncio.create_task(end())]
+    done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for other in others:
+        other.cancel()
+    for task in done:
+        await task
+
+
+async def _some_time(ended: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(0.5):
+            await ended.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,1 @@
+"""`headwater produce`, `consume`, `records` and `perf`."""

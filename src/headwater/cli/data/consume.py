@@ -1,0 +1,307 @@
+"""`headwater consume`: records to standard output, as values, by a format, or as JSON.
+
+What a reader would get wrong: Ctrl-C wakes the consumer up instead of interrupting it. An exception
+in the middle of a poll would drop records that count as read, and the group would pass over them.
+"""
+
+import base64
+import json
+import signal
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.cli.completion import group_names, topic_names
+from headwater.cli.data.command_clients import console_settings
+from headwater.cli.data.line_records import unescaped
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    admin_of,
+    binary_output,
+    expect_partitions,
+    failing_clearly,
+    is_terminal,
+    pairs,
+)
+from headwater.cli.times import timestamp_ms
+
+if TYPE_CHECKING:
+    from headwater.client import Consumer, ConsumerRecord, TopicPartition
+
+_POLL_S = 0.5
+_FIELDS: dict[str, Callable[["ConsumerRecord"], bytes]] = {
+    "%t": lambda record: record.topic.encode(),
+    "%p": lambda record: b"%d" % record.partition,
+    "%o": lambda record: b"%d" % record.offset,
+    "%T": lambda record: b"%d" % record.timestamp,
+    "%%": lambda _: b"%",
+}
+
+
+def consume(
+    topic: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", "-f", help="All that is there.")
+    ] = False,
+    offset: Annotated[
+        int | None,
+        typer.Option(help="Begin there, or at the end if that is before; negative: from the end."),
+    ] = None,
+    from_time: Annotated[
+        str | None, typer.Option(help="Begin with the first record since; ISO 8601 or ms.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="Only this one; repeatable.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            autocompletion=group_names,
+            help="As a member of this group, which says where it begins: not with "
+            "--partition, --offset, --from-time and --exit.",
+        ),
+    ] = None,
+    max_records: Annotated[
+        int | None, typer.Option("--max", "-n", min=1, help="Stop after so many.")
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit", "-e", help="Stop at the end, as it is now; no group does.")
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, help="Stop when nothing comes for so many seconds."),
+    ] = None,
+    null_marker: Annotated[str, typer.Option(help="What is printed for null.")] = "",
+    fmt: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help=r"%t topic, %p partition, %o offset, %T time, %k key, %v value, %h headers.",
+        ),
+    ] = r"%v\n",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", "-s", help="A setting of the consumer, as name=value."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print records. Without --from-beginning, those that come from now on."""
+    from headwater.client import Consumer
+    from headwater.client.consumer.consumer_settings import ConsumerSettings
+
+    if group is not None and (partition or offset is not None or from_time or exit_at_end):
+        raise typer.BadParameter(
+            "--group goes with none of --partition, --offset, --from-time and --exit: its members "
+            "share the partitions, and go on where they were; end it with --max or --timeout"
+        )
+    # An offset beyond the end must not send it back to the beginning.
+    begins_early = offset is None and (from_beginning or from_time is not None)
+    given: dict[str, object] = {
+        "client.id": "headwater-cli",
+        "auto.offset.reset": "earliest" if begins_early else "latest",
+        **({} if group is None else {"group.id": group}),
+        **pairs(setting or [], "--setting"),
+    }
+    settings = console_settings(ConsumerSettings, bootstrap, command_config, given)
+    write = _as_json if as_json else _formatted(fmt, null_marker.encode())
+    output = binary_output()
+    _expect_topic(bootstrap, command_config, topic, partition or [])
+    with failing_clearly(), Consumer(settings) as consumer:
+        if group is not None:
+            consumer.subscribe([topic])
+            ends = None
+        else:
+            ends = _assign(consumer, topic, partition, offset, from_time, exit_at_end=exit_at_end)
+        if is_terminal(sys.stdout) and ends is None:
+            typer.echo("Waiting for records. Ctrl-C ends.", err=True)
+        with (
+            _woken_by_interrupt(consumer),
+            closing(_records(consumer, output, max_records, timeout, ends)) as records,
+        ):
+            for record in records:
+                output.write(write(record))
+        output.flush()
+
+
+@contextmanager
+def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
+    """Let the first Ctrl-C end the next poll; a second one is as rude as ever."""
+    from headwater.client.errors import WokenUp
+
+    before = signal.getsignal(signal.SIGINT)
+
+    def wake(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        consumer.wakeup()
+
+    signal.signal(signal.SIGINT, wake)
+    try:
+        yield
+    except WokenUp:
+        return
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _expect_topic(
+    bootstrap: str, command_config: Path | None, topic: str, numbers: list[int]
+) -> None:
+    """End where there is nothing to wait for. A consumer would wait, or even make the topic."""
+    from headwater.client import TopicPartition
+
+    with admin_of(bootstrap, command_config) as admin:
+        expect_partitions(admin, [TopicPartition(topic, each) for each in numbers or [0]])
+
+
+def _assign(
+    consumer: "Consumer",
+    topic: str,
+    numbers: list[int] | None,
+    offset: int | None,
+    from_time: str | None,
+    *,
+    exit_at_end: bool,
+) -> dict["TopicPartition", int] | None:
+    """Go where it begins. The ends, if that is where it stops."""
+    from headwater.client import TopicPartition
+
+    places = [TopicPartition(topic, each) for each in numbers or consumer.partitions_for(topic)]
+    consumer.assign(places)
+    ends = consumer.end_offsets(places)
+    if offset is not None:
+        first = consumer.beginning_offsets(places)
+        for place in places:
+            wanted = offset if offset >= 0 else max(ends[place] + offset, first[place])
+            if not first[place] <= wanted <= ends[place]:
+                _tell_range(place, wanted, first[place], ends[place])
+            # One beyond the end is left to the broker, who alone knows what is not committed yet.
+            consumer.seek(place, max(wanted, first[place]))
+    elif from_time is not None:
+        found = consumer.offsets_for_times(dict.fromkeys(places, timestamp_ms(from_time)))
+        for place, where in found.items():
+            consumer.seek(place, ends[place] if where is None else where.offset)
+    return ends if exit_at_end else None
+
+
+def _tell_range(place: "TopicPartition", wanted: int, first: int, end: int) -> None:
+    there = f"only {first} to {end - 1}" if end > first else "and no records"
+    begins = first if wanted < first else end
+    line = f"headwater: {place} has no offset {wanted}, {there}; reading from {begins} on"
+    typer.echo(line, err=True)
+
+
+def _records(
+    consumer: "Consumer",
+    output: IO[bytes],
+    limit: int | None,
+    timeout: float | None,
+    ends: dict["TopicPartition", int] | None,
+) -> Generator["ConsumerRecord", None, None]:
+    """Records until an end is reached. What was polled and not printed is not committed either."""
+    count = 0
+    idle_s = 0.0
+    while not _is_at_end(consumer, ends):
+        records = consumer.poll(_POLL_S)
+        idle_s = 0.0 if records else idle_s + _POLL_S
+        for index, record in enumerate(records):
+            try:
+                yield record
+            except GeneratorExit:
+                _give_back(consumer, records[index:])
+                raise
+            count += 1
+            if count == limit:
+                _give_back(consumer, records[index + 1 :])
+                return
+        if not records:
+            output.flush()
+        if timeout is not None and idle_s >= timeout:
+            return
+
+
+def _give_back(consumer: "Consumer", records: Sequence["ConsumerRecord"]) -> None:
+    """A group goes on with these."""
+    from headwater.client import TopicPartition
+
+    for record in reversed(records):
+        consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
+
+
+def _is_at_end(consumer: "Consumer", ends: dict["TopicPartition", int] | None) -> bool:
+    return ends is not None and all(consumer.position(place) >= end for place, end in ends.items())
+
+
+def _formatted(fmt: str, null: bytes) -> Callable[["ConsumerRecord"], bytes]:
+    """A function that puts a record into a format, which is read once."""
+    fields = {**_FIELDS, **_content(null)}
+    text = unescaped(fmt)
+    pieces: list[Callable[[ConsumerRecord], bytes]] = []
+    position = 0
+    while position < len(text):
+        field = fields.get(text[position : position + 2])
+        if field is not None:
+            pieces.append(field)
+            position += 2
+        else:
+            pieces.append(_constant(text[position].encode()))
+            position += 1
+    return lambda record: b"".join(piece(record) for piece in pieces)
+
+
+def _content(null: bytes) -> dict[str, Callable[["ConsumerRecord"], bytes]]:
+    def shown(value: Any) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        if value is None:
+            return null
+        # Of a deserializer, as Kafka's console shows it.
+        return value.encode() if isinstance(value, str) else json.dumps(value, default=str).encode()
+
+    return {
+        "%k": lambda record: shown(record.key),
+        "%v": lambda record: shown(record.value),
+        "%h": lambda record: b",".join(
+            name.encode("utf-8", "surrogateescape") + b"=" + shown(value)
+            for name, value in record.headers
+        ),
+    }
+
+
+def _constant(plain: bytes) -> Callable[["ConsumerRecord"], bytes]:
+    return lambda _: plain
+
+
+def _as_json(record: "ConsumerRecord") -> bytes:
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[name, _text(value)] for name, value in record.headers],
+    }
+    return json.dumps(fields, default=str).encode() + b"\n"
+
+
+def _text(raw: Any) -> object:
+    """Text as it is; bytes that are no UTF-8 in a wrapping that says so."""
+    if not isinstance(raw, bytes):
+        return raw
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}

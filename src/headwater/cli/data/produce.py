@@ -1,0 +1,277 @@
+"""`headwater produce`: lines of files, or of standard input, as records."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.cli.completion import topic_names
+from headwater.cli.data.command_clients import console_settings
+from headwater.cli.data.line_records import Headers, LineFormat, unescaped
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    admin_of,
+    binary_input,
+    expect_partitions,
+    failing_clearly,
+    is_terminal,
+    pairs,
+    tell_done,
+)
+
+if TYPE_CHECKING:
+    from headwater.client import RecordFuture
+
+_STANDARD_INPUT = Path("-")
+
+
+def _some_separator(text: str | None) -> str | None:
+    if text == "":
+        raise typer.BadParameter("an empty text parts nothing")
+    return None if text is None else unescaped(text)
+
+
+def produce(
+    topic: Annotated[
+        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    ],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Files of lines; standard input, if none, or for -.", show_default=False
+        ),
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(
+            "--key-separator",
+            "-K",
+            help="What stands between key and value, in every line.",
+            callback=_some_separator,
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="name=value, for every record.")
+    ] = None,
+    headers_separator: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands behind the headers, name=value,name=value, with which every line "
+            "begins.",
+            callback=_some_separator,
+        ),
+    ] = None,
+    from_json: Annotated[
+        bool,
+        typer.Option(
+            "--from-json",
+            help="Each line is a record with its key, headers and timestamp, as "
+            "`headwater consume --json` prints it.",
+        ),
+    ] = False,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Else the key chooses.")
+    ] = None,
+    null_marker: Annotated[
+        str | None, typer.Option(help="What stands for null, as a key, a value or a header's.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", "-s", help="A setting of the producer, as name=value."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send lines as records. Exits with 1 if a record could not be sent."""
+    from headwater.client.producer.producer_settings import ProducerSettings
+
+    if from_json and (key_separator or headers_separator or null_marker is not None):
+        raise typer.BadParameter(
+            "--from-json goes without --key-separator, --headers-separator and --null-marker"
+        )
+    given = pairs(setting or [], "--setting")
+    null = None if null_marker is None else null_marker.encode()
+    with failing_clearly():
+        lines = LineFormat(
+            key_separator=key_separator,
+            headers_separator=headers_separator,
+            null=null,
+            is_json=from_json,
+            headers=_headers(header or [], null),
+            typed_key=_typed(given, "key.serializer"),
+            typed_value=_typed(given, "value.serializer"),
+        )
+    _expect_partition(bootstrap, command_config, topic, partition)
+    count, failure = _send(
+        console_settings(
+            ProducerSettings,
+            bootstrap,
+            command_config,
+            {
+                "client.id": "headwater-cli",
+                "linger.ms": 5,
+                # A topic or partition that does not exist is waited for as long as this.
+                "max.block.ms": 10_000,
+                **given,
+            },
+        ),
+        topic,
+        partition,
+        lines,
+        files or [_STANDARD_INPUT],
+    )
+    if failure is not None:
+        typer.echo(f"headwater: {failure}", err=True)
+        raise typer.Exit(1)
+    if is_terminal(sys.stderr) and not as_json:
+        typer.echo(f"{count} {'record' if count == 1 else 'records'} sent", err=True)
+    tell_done([{"topic": topic, "records": count}], as_json=as_json)
+
+
+def _send(
+    settings: Mapping[str, object],
+    topic: str,
+    partition: int | None,
+    lines: LineFormat,
+    files: Sequence[Path],
+) -> tuple[int, str | None]:
+    """Send all lines, or all before the first that cannot be. How many, and what went wrong."""
+    from headwater.client import Producer
+    from headwater.client.errors import (
+        InvalidTimestamp,
+        KafkaError,
+        MessageTooLarge,
+        SerializationFailed,
+    )
+
+    failures: list[str] = []
+
+    def sent(future: "RecordFuture") -> None:
+        error = future.exception()
+        if error is not None:
+            failures.append(str(error))
+
+    count = 0
+    # What cannot be sent ends the loop and not the producer, which would give up what it has.
+    with failing_clearly(), Producer(settings) as producer:
+        for where, line in _lines(files):
+            try:
+                record = lines.read(line)
+                future = producer.send(
+                    topic,
+                    record.value,
+                    key=record.key,
+                    partition=partition,
+                    timestamp=record.timestamp,
+                    headers=record.headers,
+                )
+            except (ValueError, MessageTooLarge, SerializationFailed, InvalidTimestamp) as error:
+                failures.append(f"{where}: {error}")
+                break
+            except KafkaError as error:
+                failures.append(str(error))
+                break
+            future.add_done_callback(sent)
+            count += 1
+            if failures:
+                break
+        producer.flush()
+    return count, failures[0] if failures else None
+
+
+def _headers(given: Sequence[str], null: bytes | None) -> Headers:
+    """Each as often as it is given; they are not a mapping."""
+    found: list[tuple[str, bytes | None]] = []
+    for each in given:
+        for name, value in pairs([each], "--header").items():
+            raw = value.encode()
+            found.append((name, None if raw == null else raw))
+    return tuple(found)
+
+
+def _typed(settings: Mapping[str, str], name: str) -> Callable[[bytes], Any]:
+    """What a serializer is given of that which stands in a line."""
+    from headwater.client.serialization.serdes import serializer
+
+    chosen = settings.get(name)
+    if serializer(chosen, name) is None:
+        return bytes
+    return json.loads if chosen == "json" else bytes.decode
+
+
+def _expect_partition(
+    bootstrap: str, command_config: Path | None, topic: str, number: int | None
+) -> None:
+    """End where a producer would wait: without a broker, or with no such partition."""
+    from headwater.client import TopicPartition
+    from headwater.client.errors import UnknownTopicOrPartition
+
+    with admin_of(bootstrap, command_config) as admin:
+        if number is not None:
+            # A topic that is not there may be made by the first record.
+            with suppress(UnknownTopicOrPartition):
+                expect_partitions(admin, [TopicPartition(topic, number)])
+
+
+def _lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+    """Lines without their ends, and where each stands; with a progress bar on a terminal."""
+    sizes = [_size_bytes(file) for file in files if file != _STANDARD_INPUT]
+    with ExitStack() as opened:
+        is_shown = bool(sizes) and is_terminal(sys.stderr)
+        advance = _progress(opened, sum(sizes)) if is_shown else None
+        for file in files:
+            name = "" if len(files) == 1 else f"{file}, "
+            for number, line in enumerate(_lines_of(file, advance), 1):
+                yield f"{name}line {number}", line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _lines_of(file: Path, advance: Callable[[int], None] | None) -> Iterator[bytes]:
+    if file == _STANDARD_INPUT:
+        if is_terminal(sys.stdin):
+            typer.echo("Each line is a record. Ctrl-D ends.", err=True)
+        yield from binary_input()
+        return
+    with _telling(file):
+        source = file.open("rb")
+    with source:
+        for line in source:
+            if advance is not None:
+                advance(len(line))
+            yield line
+
+
+def _size_bytes(file: Path) -> int:
+    """How large a file is; all are looked at before the first line is sent."""
+    with _telling(file):
+        return file.stat().st_size
+
+
+@contextmanager
+def _telling(file: Path) -> Iterator[None]:
+    """A file that cannot be read is a wrong argument."""
+    try:
+        yield
+    except OSError as error:
+        typer.echo(f"headwater: {file}: {error.strerror}", err=True)
+        raise typer.Exit(2) from error
+
+
+def _progress(shown: ExitStack, size_bytes: int) -> Callable[[int], None]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    progress = shown.enter_context(Progress(console=Console(stderr=True)))
+    task = progress.add_task("sent", total=size_bytes)
+
+    def advance(count: int) -> None:
+        progress.advance(task, count)
+
+    return advance

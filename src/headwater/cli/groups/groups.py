@@ -1,0 +1,338 @@
+"""`headwater groups`: list and describe groups with their lag, reset and delete offsets, delete.
+
+What a reader would get wrong: `reset-offsets` changes nothing without `--execute`. It shows where
+the group would go on, so that a slip costs nothing.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.completion import group_names, topic_names
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    admin_of,
+    errors_of,
+    outcomes_of,
+    show,
+    show_found,
+    tell_done,
+)
+
+if TYPE_CHECKING:
+    from headwater.client import Admin, TopicPartition
+    from headwater.client.admin.descriptions import GroupDescription, MemberDescription
+
+app = typer.Typer(no_args_is_help=True, help="Groups of consumers and their offsets.")
+
+Group = Annotated[
+    str, typer.Argument(help="The group's id.", show_default=False, autocompletion=group_names)
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        help="A topic, or some of its partitions as tea:0,2.",
+        autocompletion=topic_names,
+    ),
+]
+
+
+@app.command("list")
+def list_(
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only those in this state, such as Empty.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", help="Only those of this type, such as consumer.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """All groups, with their types and states."""
+    with admin_of(bootstrap, command_config) as admin:
+        groups = admin.list_groups(states=state or [], types=kind or [])
+    rows = [
+        {
+            "group": each.group_id,
+            "type": each.type,
+            "state": each.state,
+            "protocol": each.protocol_type,
+        }
+        for each in groups
+    ]
+    show(rows, as_json=as_json, columns=["group", "type", "state"])
+
+
+@app.command()
+def describe(
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(help="Groups.", show_default=False, autocompletion=group_names),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All groups.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Members, not offsets.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="The groups themselves.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """How far groups are in each partition, and who reads it."""
+    if bool(groups) == every or (members and state):
+        raise typer.BadParameter("give groups or --all, and one of --members and --state at most")
+    with admin_of(bootstrap, command_config) as admin:
+        names = groups or [each.group_id for each in admin.list_groups()]
+        found, errors = outcomes_of(lambda: admin.describe_groups(names))
+        rows: list[dict[str, object]] = []
+        for group in found.values():
+            if members:
+                rows += _member_rows(group)
+            elif state:
+                rows.append(_state_row(group))
+            else:
+                rows += _lags(admin, group)
+    if members:
+        columns = ["member", "instance", "client", "host", "partitions"]
+    elif state:
+        columns = ["type", "state", "assignor", "members"]
+    else:
+        columns = ["topic", "partition", "offset", "end", "lag", "client"]
+    if state or len(names) != 1:
+        columns.insert(0, "group")
+    show_found(rows, errors, as_json=as_json, columns=columns)
+
+
+def _member_rows(group: "GroupDescription") -> list[dict[str, object]]:
+    return [
+        {
+            "group": group.group_id,
+            "member": each.member_id,
+            "instance": each.group_instance_id,
+            "client": each.client_id,
+            "host": each.client_host,
+            "epoch": each.member_epoch,
+            "partitions": len(each.assignment),
+            "assignment": list(map(str, each.assignment)),
+        }
+        for each in group.members
+    ]
+
+
+def _state_row(group: "GroupDescription") -> dict[str, object]:
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "members": len(group.members),
+        "epoch": group.group_epoch,
+    }
+
+
+def _lags(admin: "Admin", group: "GroupDescription") -> list[dict[str, object]]:
+    committed = {
+        place: found.offset for place, found in admin.list_group_offsets(group.group_id).items()
+    }
+    owners = {place: each for each in group.members for place in each.assignment}
+    asked = dict.fromkeys(_led(admin, {*committed, *owners}), -1)
+    ends = {place: found.offset for place, found in admin.list_offsets(asked).items()}
+    return lag_rows(group.group_id, committed, ends, owners)
+
+
+def _led(admin: "Admin", places: "Iterable[TopicPartition]") -> "list[TopicPartition]":
+    """Those with a leader. For the others a client would wait, and show nothing meanwhile."""
+    wanted = sorted(places)
+    topics = sorted({place.topic for place in wanted})
+    described, _ = outcomes_of(lambda: admin.describe_topics(topics) if topics else {})
+    leaders = {
+        (topic.name, each.partition): each.leader_id
+        for topic in described.values()
+        for each in topic.partitions
+    }
+    return [place for place in wanted if leaders.get((place.topic, place.partition), -1) >= 0]
+
+
+def lag_rows(
+    group: str,
+    committed: "Mapping[TopicPartition, int]",
+    ends: "Mapping[TopicPartition, int]",
+    owners: "Mapping[TopicPartition, MemberDescription]",
+) -> list[dict[str, object]]:
+    """A row for each partition. One without a leader has an offset, and no end."""
+    rows: list[dict[str, object]] = []
+    for place in sorted({*committed, *owners}):
+        offset, end, owner = committed.get(place), ends.get(place), owners.get(place)
+        rows.append(
+            {
+                "group": group,
+                "topic": place.topic,
+                "partition": place.partition,
+                "offset": offset,
+                "end": end,
+                "lag": None if offset is None or end is None else max(end - offset, 0),
+                "client": None if owner is None else owner.client_id,
+                "member": None if owner is None else owner.member_id,
+                "host": None if owner is None else owner.client_host,
+            }
+        )
+    return rows
+
+
+@app.command("reset-offsets")
+def reset_offsets(
+    group: Group,
+    topic: Topics = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All that the group has committed.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the beginning.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To where it is; good for --export.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this one.")] = None,
+    to_time: Annotated[
+        str | None,
+        typer.Option("--to-time", "--to-datetime", help="ISO 8601, or milliseconds since 1970."),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", help="So long before now, such as PT6H or P1D.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="From where it is; may be negative.")
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", help="To what a file says: lines of topic,partition,offset."),
+    ] = None,
+    export: Annotated[
+        bool, typer.Option("--export", help="Print lines for --from-file, not a table.")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where a group would go on; with --execute it does. The group must have no members."""
+    from headwater.cli.groups.offset_resets import (
+        ResetRule,
+        as_csv,
+        chosen_places,
+        new_offsets,
+        read_csv,
+    )
+
+    rule = ResetRule(
+        to_earliest=to_earliest, to_latest=to_latest, to_current=to_current, to_offset=to_offset,
+        to_time=to_time, by_duration=by_duration, shift_by=shift_by, from_file=from_file,
+    )  # fmt: skip
+    rule.check()
+    now_ms = time.time_ns() // 1_000_000
+    rule.asked_ms(now_ms)
+    if bool(topic) + all_topics + (from_file is not None) != 1:
+        raise typer.BadParameter("give --topic or --all-topics, but for --from-file, which has all")
+    if export and as_json:
+        raise typer.BadParameter("--export prints lines of CSV, and no JSON")
+    given = {} if from_file is None else read_csv(from_file, group)
+    with admin_of(bootstrap, command_config) as admin:
+        _expect_no_members(admin, group)
+        before = {place: found.offset for place, found in admin.list_group_offsets(group).items()}
+        places = chosen_places(
+            admin, _named(given) or topic or [], every=before if all_topics else ()
+        )
+        wanted = new_offsets(admin, rule, given, places, before, now_ms=now_ms)
+        if execute and wanted:
+            admin.alter_group_offsets(group, dict(wanted))
+    if export:
+        typer.echo(as_csv(wanted), nl=False)
+    else:
+        _show_reset(before, wanted, is_done=execute, as_json=as_json)
+    if not execute:
+        typer.echo("Nothing was changed. With --execute it is.", err=True)
+
+
+def _named(places: "Iterable[TopicPartition]") -> list[str]:
+    return [f"{place.topic}:{place.partition}" for place in places]
+
+
+def _show_reset(
+    before: "Mapping[TopicPartition, int]",
+    wanted: "Mapping[TopicPartition, int]",
+    *,
+    is_done: bool,
+    as_json: bool,
+) -> None:
+    rows: Sequence[dict[str, object]] = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "before": before.get(place),
+            "after": offset,
+            "done": is_done,
+        }
+        for place, offset in sorted(wanted.items())
+    ]
+    show(rows, as_json=as_json, columns=["topic", "partition", "before", "after"])
+
+
+def _expect_no_members(admin: "Admin", group: str) -> None:
+    """End where nothing could be done, and do so without --execute as well."""
+    from headwater.client.errors import GroupIdNotFound
+
+    try:
+        members = admin.describe_groups([group])[group].members
+    except GroupIdNotFound:
+        # Offsets may be committed for a group that is yet to come.
+        return
+    if members:
+        some = "a member" if len(members) == 1 else f"{len(members)} members"
+        typer.echo(f"headwater: {group} has {some}: stop them, then its offsets can move", err=True)
+        raise typer.Exit(1)
+
+
+@app.command("delete-offsets")
+def delete_offsets(
+    group: Group,
+    topic: Topics = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forget where a group is in topics that none of its members reads."""
+    from headwater.cli.groups.offset_resets import chosen_places
+
+    if not topic:
+        raise typer.BadParameter("give --topic")
+    with admin_of(bootstrap, command_config) as admin:
+        places = chosen_places(admin, topic, every=())
+        errors = errors_of(lambda: admin.delete_group_offsets(group, places))
+    rows = [
+        {"topic": place.topic, "partition": place.partition}
+        for place in places
+        if place not in errors
+    ]
+    tell_done(rows, as_json=as_json, errors=errors)
+
+
+@app.command()
+def delete(
+    groups: Annotated[
+        list[str], typer.Argument(help="Groups.", show_default=False, autocompletion=group_names)
+    ],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete groups without members, and their offsets."""
+    with admin_of(bootstrap, command_config) as admin:
+        errors = errors_of(lambda: admin.delete_groups(groups))
+    deleted = [{"group": group} for group in groups if group not in errors]
+    tell_done(deleted, as_json=as_json, errors=errors)

@@ -1,0 +1,1 @@
+"""`headwater acls`, `users` and `quotas`."""

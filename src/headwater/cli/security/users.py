@@ -1,0 +1,184 @@
+"""`headwater users`: who can log in by SCRAM."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    admin_of,
+    failing_clearly,
+    is_terminal,
+    show,
+    tell_done,
+)
+
+if TYPE_CHECKING:
+    from headwater.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+    )
+
+app = typer.Typer(no_args_is_help=True, help="Users that log in by SCRAM.")
+
+_DEFAULT_MECHANISM = "SCRAM-SHA-256"
+_PATIENCE_S = 10.0
+
+Name = Annotated[str, typer.Argument(show_default=False)]
+Mechanism = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mechanism",
+        "-m",
+        help="SCRAM-SHA-256 or SCRAM-SHA-512; may be given twice.",
+        show_default=False,
+    ),
+]
+Password = Annotated[
+    str | None,
+    typer.Option(
+        "--password",
+        help="Seen by others on this machine. Without it, it is asked for, or read from a pipe.",
+        show_default=False,
+    ),
+]
+Iterations = Annotated[int, typer.Option(help="From 4096 to 16384; more are slower to guess.")]
+
+
+@app.command("list")
+def list_(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """All users, with their mechanisms."""
+    with admin_of(bootstrap, command_config) as admin:
+        found = admin.describe_user_scram_credentials()
+    rows = [
+        {"user": user, "mechanism": mechanism, "iterations": iterations}
+        for user, mechanisms in sorted(found.items())
+        for mechanism, iterations in mechanisms.items()
+    ]
+    show(rows, as_json=as_json, columns=["user", "mechanism", "iterations"])
+
+
+@app.command()
+def create(
+    user: Name,
+    mechanism: Mechanism = None,
+    iterations: Iterations = 4096,
+    password: Password = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a user, or give one a new password."""
+    from headwater.client import ScramUpsertion
+
+    chosen = mechanism or [_DEFAULT_MECHANISM]
+    secret = _password(password)
+    with admin_of(bootstrap, command_config) as admin:
+        admin.alter_user_scram_credentials(
+            [
+                ScramUpsertion(user=user, password=secret, mechanism=each, iterations=iterations)
+                for each in chosen
+            ]
+        )
+    tell_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
+
+
+@app.command()
+def delete(
+    user: Name,
+    mechanism: Mechanism = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a user log in no more: by all mechanisms, or by those that are named."""
+    from headwater.client import ScramDeletion
+
+    with admin_of(bootstrap, command_config) as admin:
+        chosen = mechanism or list(admin.describe_user_scram_credentials([user])[user])
+        admin.alter_user_scram_credentials(
+            [ScramDeletion(user=user, mechanism=each) for each in chosen]
+        )
+    tell_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
+
+
+@app.command()
+def bootstrap(
+    user: Name,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The data directory of a broker that stands still.", show_default=False),
+    ] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(help="The ZooKeeper of a cluster, as host:port.", show_default=False),
+    ] = None,
+    mechanism: Mechanism = None,
+    iterations: Iterations = 4096,
+    password: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a first user, before there is a broker that could be asked to."""
+    if (data is None) == (zookeeper is None):
+        raise typer.BadParameter("give one of --data and --zookeeper")
+    chosen = mechanism or [_DEFAULT_MECHANISM]
+    secret = _password(password)
+    with failing_clearly():
+        from headwater.broker.authentication.bootstrap_users import alter_local_users, refused
+        from headwater.metadata_store.zookeeper.scram_user_writer import alter_users_in_zookeeper
+        from headwater.network.system_clock import SystemRandom
+
+        request = _request(user, chosen, iterations, secret)
+        if data is not None:
+            results = alter_local_users(data, request, SystemRandom())
+        else:
+            assert zookeeper is not None
+            results = alter_users_in_zookeeper(zookeeper, request, timeout_s=_PATIENCE_S)
+        lines = refused(results)
+    for line in lines:
+        typer.echo(f"headwater: {line}", err=True)
+    if lines:
+        raise typer.Exit(1)
+    tell_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
+
+
+def _request(
+    user: str, mechanisms: list[str], iterations: int, password: str
+) -> "AlterUserScramCredentialsRequest":
+    from headwater.client.admin.scram_user_calls import ScramUpsertion, upsertion
+    from headwater.network.system_clock import SystemRandom
+    from headwater.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+    )
+
+    rng = SystemRandom()
+    return AlterUserScramCredentialsRequest(
+        upsertions=tuple(
+            upsertion(
+                ScramUpsertion(user=user, password=password, mechanism=each, iterations=iterations),
+                rng,
+            )
+            for each in mechanisms
+        )
+    )
+
+
+def _password(given: str | None) -> str:
+    """As it was given, typed twice, or the first line of a pipe."""
+    if given is not None:
+        return given
+    if is_terminal(sys.stdin):
+        asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        return asked
+    line = sys.stdin.readline().rstrip("\r\n") if sys.stdin is not None else ""
+    if not line:
+        raise typer.BadParameter("there is no password on standard input")
+    return line

@@ -1,0 +1,1 @@
+"""`headwater pipeline`, `connect` and `mirror`."""

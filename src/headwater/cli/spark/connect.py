@@ -1,0 +1,250 @@
+"""`headwater connect`: rows from outside into a topic, and rows of a topic outside, by Spark.
+
+What a reader would get wrong: the checkpoint belongs to one import or export. Another one that
+used it would go on where this one was.
+"""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    admin_of,
+    expect_broker,
+    failing_clearly,
+    pairs,
+    settings_in,
+    show,
+)
+
+if TYPE_CHECKING:
+    from headwater.connect.import_export import AvroValues
+    from headwater.spark.formats.avro.avro_options import RegistryAccess
+
+
+class ValueKind(StrEnum):
+    """How values lie in their records."""
+
+    JSON = "json"
+    AVRO = "avro"
+
+
+app = typer.Typer(no_args_is_help=True, help="Rows from outside into topics, and back.")
+
+Connector = Annotated[str, typer.Argument(help="Its name; see `headwater connect list`.")]
+Topic = Annotated[str, typer.Argument(help="The topic.")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", "-o", help="Of the connector, as name=value.")
+]
+Checkpoint = Annotated[str, typer.Option(help="A folder for this job alone.")]
+Key = Annotated[str | None, typer.Option(help="The column that is the key of records.")]
+Every = Annotated[str | None, typer.Option(help="Go on, every '10 seconds'; else once, and end.")]
+Format = Annotated[ValueKind, typer.Option("--format", help="What values are.")]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry", envvar="HEADWATER_REGISTRY", help="Where the schema registry is, for Avro."
+    ),
+]
+Subject = Annotated[
+    str | None, typer.Option("--subject", help="That of the registry; TOPIC-value if not given.")
+]
+AvroSchema = Annotated[
+    Path | None, typer.Option("--avro-schema", help="A file .avsc, instead of the registry's own.")
+]
+Master = Annotated[str | None, typer.Option(help="Spark's master; this machine if not given.")]
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """The connectors that are installed."""
+    from headwater.connect.connector_registry import SINKS, SOURCES, known
+
+    sources, sinks = known(SOURCES), known(SINKS)
+    rows = [
+        {"connector": name, "import": name in sources, "export": name in sinks}
+        for name in sorted({*sources, *sinks})
+    ]
+    show(rows, as_json=as_json, columns=["connector", "import", "export"])
+
+
+@app.command("import")
+def import_(
+    connector: Connector,
+    topic: Topic,
+    checkpoint: Checkpoint,
+    option: Options = None,
+    key: Key = None,
+    every: Every = None,
+    format_: Format = ValueKind.JSON,
+    registry: Registry = None,
+    subject: Subject = None,
+    avro_schema: AvroSchema = None,
+    master: Master = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring rows into a topic, each once."""
+    options = pairs(option or [], "--option")
+    access = _registry(format_, registry, command_config)
+    avro = _avro(access, subject, avro_schema, topic, is_import=True)
+    running_every = _every(every)
+    _expect_legal(topic)
+    expect_broker(bootstrap, command_config)
+    with failing_clearly():
+        from headwater.connect.connect_job import run_job
+        from headwater.connect.connector_registry import open_source
+        from headwater.connect.import_export import Running, expect_key, import_rows
+
+        # Whatever is wrong is said now, and not a while later by Spark.
+        source = open_source(connector, options)
+        expect_key(key, source.schema().names)
+        source.latest({})
+        running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
+        rows = run_job(
+            lambda spark: import_rows(
+                spark,
+                connector,
+                options,
+                bootstrap_servers=bootstrap,
+                topic=topic,
+                key=key,
+                running=running,
+                avro=avro,
+                settings_file=command_config,
+            ),
+            master,
+        )
+    _tell(rows, as_json=as_json)
+
+
+@app.command("export")
+def export(
+    topic: Topic,
+    connector: Connector,
+    checkpoint: Checkpoint,
+    schema: Annotated[
+        str | None, typer.Option(help="The columns of JSON, as in 'id bigint, name string'.")
+    ] = None,
+    option: Options = None,
+    key: Key = None,
+    every: Every = None,
+    format_: Format = ValueKind.JSON,
+    registry: Registry = None,
+    subject: Subject = None,
+    avro_schema: AvroSchema = None,
+    master: Master = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the rows of a topic outside, each once."""
+    options = pairs(option or [], "--option")
+    if key is not None and connector == "postgresql":
+        # A table whose rows are deleted by a key replaces them by it, too.
+        options.setdefault("key", key)
+    running_every = _every(every)
+    if (schema is None) is (format_ is ValueKind.JSON):
+        said = "is for JSON; Avro has the registry's" if schema else "is needed for JSON"
+        raise typer.BadParameter(said, param_hint="--schema")
+    with admin_of(bootstrap, command_config) as admin:
+        admin.describe_topics([topic])
+    with failing_clearly():
+        from headwater.connect.connect_job import run_job
+        from headwater.connect.connector_registry import open_sink
+        from headwater.connect.import_export import Running, expect_key, export_rows
+        from headwater.pipelines.spec.ddl import read_schema
+
+        open_sink(connector, options)
+        access = _registry(format_, registry, command_config)
+        avro = _avro(access, subject, avro_schema, topic, is_import=False)
+        if schema is not None:
+            expect_key(key, [field.name for field in read_schema(schema)])
+        running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
+        rows = run_job(
+            lambda spark: export_rows(
+                spark,
+                connector,
+                options,
+                bootstrap_servers=bootstrap,
+                topic=topic,
+                schema=schema,
+                key=key,
+                running=running,
+                avro=avro,
+                settings_file=command_config,
+            ),
+            master,
+        )
+    _tell(rows, as_json=as_json)
+
+
+def _registry(
+    kind: ValueKind, url: str | None, command_config: Path | None
+) -> "RegistryAccess | None":
+    """The registry of Avro; None if values are JSON."""
+    if kind is ValueKind.JSON:
+        return None
+    with failing_clearly():
+        from headwater.spark.formats.avro.avro_options import registry_access
+
+        found = registry_access(settings_in(command_config), url)
+    if found is None:
+        raise typer.BadParameter("Avro needs it: http://host:8081", param_hint="--registry")
+    return found
+
+
+def _avro(
+    registry: "RegistryAccess | None",
+    subject: str | None,
+    schema: Path | None,
+    topic: str,
+    *,
+    is_import: bool,
+) -> "AvroValues | None":
+    """What values are, after a look at the registry. None if they are JSON."""
+    if registry is None:
+        return None
+    with failing_clearly():
+        from headwater.connect.import_export import AvroValues
+        from headwater.connect.registry_check import expect_registry
+        from headwater.spark.formats.avro.avro_options import AvroOptions
+
+        try:
+            text = None if schema is None else schema.read_text(encoding="utf-8")
+        except OSError as error:
+            raise typer.BadParameter(str(error.strerror), param_hint="--avro-schema") from None
+        found = AvroOptions(part="value", registry=registry, schema=text, subject=subject)
+        expect_registry(found, topic, is_import=is_import)
+        return AvroValues(registry=registry.url, subject=subject, schema=text)
+
+
+def _every(text: str | None) -> str:
+    """A time as Spark reads it."""
+    from headwater.pipelines.spec.durations import duration_ms
+
+    every_ms = 0 if text is None else duration_ms(text)
+    if every_ms is None:
+        raise typer.BadParameter(f"{text!r} is no time such as '10 seconds'", param_hint="--every")
+    return f"{every_ms} milliseconds"
+
+
+def _expect_legal(topic: str) -> None:
+    from headwater.common.topic_names import why_invalid
+
+    reason = why_invalid(topic)
+    if reason is not None:
+        raise typer.BadParameter(reason, param_hint="TOPIC")
+
+
+def _tell(rows: int, *, as_json: bool) -> None:
+    words = "1 row" if rows == 1 else f"{rows} rows"
+    typer.echo(json.dumps({"rows": rows}) if as_json else words)

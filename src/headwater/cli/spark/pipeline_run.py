@@ -1,0 +1,194 @@
+"""A run of a pipeline at a terminal: Spark started, signals heard, progress shown and written down.
+
+What a reader would get wrong: signals are heard from the beginning. A run that is still starting
+comes to its gentle end when Spark is up.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from headwater.cli.terminal import is_terminal
+from headwater.network.system_clock import SystemClock
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+    from headwater.pipelines.run.query_state import SinkQueryState
+    from headwater.pipelines.run.run_files import RunFile
+    from headwater.pipelines.spec.pipeline_spec import PipelineSpec
+    from headwater.process.stop_signals import StopSignals
+
+_log = logging.getLogger(__name__)
+
+# Whoever looks at a file or a screen does not need it more often.
+_TELL_EVERY_MS: Final = 1_000
+_CLOCK: Final = SystemClock()
+_COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "error")
+
+
+def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
+    """Until its end; the answer is the exit code."""
+    from headwater.pipelines.run.pipeline_run import exit_code
+    from headwater.pipelines.run.run_files import RunFile
+    from headwater.process.stop_signals import StopSignals, aside
+
+    with RunFile(folder, spec.name) as file, StopSignals() as signals:
+        reporter = Reporter(spec, file, as_json=as_json)
+        reporter.tell_state("starting")
+        lives = aside(lambda: _run(spec, reporter, signals))
+        code = exit_code(lives)
+        reporter.tell_state("failed" if code else _how_it_ended(lives))
+    for each in lives:
+        if each.error is not None:
+            typer.echo(f"headwater: {each.name}: {each.error}", err=True)
+    return code
+
+
+def _run(
+    spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals"
+) -> "list[SinkQueryState]":
+    """How the sinks have ended; there are none if somebody had enough before they began."""
+    from headwater.connect.pipeline_connectors import InstalledConnectors
+    from headwater.pipelines.run.pipeline_run import supervisor_of
+    from headwater.pipelines.run.spark_errors import SparkFailed, in_one_line
+    from headwater.spark import session
+    from headwater.spark.spark_session import LOG_LEVEL
+
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    conf = {LOG_LEVEL: "ERROR", **spec.conf}
+    spark = session(spec.master, conf, app_name=f"headwater-{spec.name}")
+    try:
+        if signals.is_asked:
+            return []
+        with in_one_line():
+            supervisor = supervisor_of(
+                spec,
+                spark,
+                connectors=InstalledConnectors(),
+                steady_ms=_CLOCK.steady_ms,
+                tell=reporter.tell,
+            )
+            signals.pass_to(supervisor.ask_to_stop)
+            with reporter:
+                return supervisor.run()
+    except SparkFailed:
+        reporter.tell_state("failed")
+        raise
+    finally:
+        spark.stop()
+
+
+def _how_it_ended(lives: "list[SinkQueryState]") -> str:
+    return (
+        "stopped"
+        if not lives or any(each.state.value == "stopped" for each in lives)
+        else "finished"
+    )
+
+
+class Reporter:
+    """Tells the world how a run goes: in its file, and on standard output."""
+
+    def __init__(self, spec: "PipelineSpec", file: "RunFile", *, as_json: bool) -> None:
+        self._spec = spec
+        self._file = file
+        self._as_json = as_json
+        self._started_ms = time.time_ns() // 1_000_000
+        self._rows: list[dict[str, object]] = []
+        self._printed: list[dict[str, object]] = []
+        self._next_ms = 0
+        self._live: Live | None = None
+
+    def __enter__(self) -> None:
+        if not self._as_json and is_terminal(sys.stdout):
+            from rich.live import Live
+
+            self._live = Live(progress_table(self._rows), refresh_per_second=4)
+            self._live.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._print()
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+            self._live = None
+
+    def tell(self, lives: "list[SinkQueryState]") -> None:
+        rows = [_row(each) for each in lives]
+        changed = [each["state"] for each in rows] != [each["state"] for each in self._rows]
+        self._rows = rows
+        if changed or _CLOCK.steady_ms() >= self._next_ms:
+            self._next_ms = _CLOCK.steady_ms() + _TELL_EVERY_MS
+            try:
+                self.tell_state("running")
+                self._print()
+            except OSError:
+                # A disk that is full, or a reader who has left, must not stop the data.
+                _log.warning("progress cannot be told", exc_info=True)
+
+    def tell_state(self, state: str) -> None:
+        from headwater.pipelines.run.run_files import RunReport
+
+        self._file.tell(
+            RunReport(
+                name=self._spec.name,
+                file=str(self._spec.file),
+                pid=os.getpid(),
+                started_ms=self._started_ms,
+                told_ms=time.time_ns() // 1_000_000,
+                state=state,
+                sinks=[dict(each) for each in self._rows],
+            )
+        )
+
+    def _print(self) -> None:
+        if self._live is not None:
+            self._live.update(progress_table(self._rows))
+            return
+        for row, before in zip(self._rows, self._printed or [{} for _ in self._rows], strict=True):
+            if row != before:
+                told = {"pipeline": self._spec.name, **row}
+                typer.echo(json.dumps(told) if self._as_json else _line(row))
+        self._printed = self._rows
+
+
+def _row(life: "SinkQueryState") -> dict[str, object]:
+    progress = life.progress
+    return {
+        "sink": life.name,
+        "state": life.state.value,
+        "batch": None if progress is None else progress.batch_id,
+        "rows": None if progress is None else progress.rows,
+        "rows_per_second": None if progress is None else progress.rows_per_second,
+        "lag": None if progress is None else progress.lag,
+        "batch_ms": None if progress is None else progress.batch_ms,
+        "dropped_rows": None if progress is None else progress.dropped_rows,
+        "watermark": None if progress is None else progress.watermark,
+        "restarts": life.restarts,
+        "error": life.error,
+    }
+
+
+def _line(row: dict[str, object]) -> str:
+    said = [f"{name} {row[name]}" for name in _COLUMNS[2:] if row[name] is not None]
+    return f"{row['sink']}: {row['state']}" + (f"  {', '.join(said)}" if said else "")
+
+
+def progress_table(rows: list[dict[str, object]]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in _COLUMNS:
+        table.add_column(name.upper().replace("_PER_SECOND", "/S").replace("_", " "))
+    for row in rows:
+        cells = ["-" if row[name] is None else str(row[name]) for name in _COLUMNS]
+        table.add_row(*map(Text, cells))
+    return table

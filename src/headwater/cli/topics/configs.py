@@ -1,0 +1,158 @@
+"""`headwater configs`: read and change configs of topics, brokers, their loggers and groups."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.completion import group_names, topic_names
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    admin_of,
+    pairs,
+    show,
+    tell_done,
+)
+
+if TYPE_CHECKING:
+    from headwater.client import Admin, ConfigResource
+
+app = typer.Typer(no_args_is_help=True, help="Read and change configs.")
+
+Topic = Annotated[
+    str | None, typer.Option("--topic", "-t", help="Of this topic.", autocompletion=topic_names)
+]
+Broker = Annotated[int | None, typer.Option("--broker", help="Of the broker with this id.")]
+Brokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers are set to.")]
+Loggers = Annotated[
+    int | None,
+    typer.Option("--loggers", help="What is logged by the broker with this id; not kept by it."),
+]
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", help="Of this group.", autocompletion=group_names)
+]
+
+
+@app.command()
+def describe(
+    topic: Topic = None,
+    broker: Broker = None,
+    all_brokers: Brokers = False,
+    loggers: Loggers = None,
+    group: Group = None,
+    every: Annotated[bool, typer.Option("--all", help="Defaults too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Configs and where their values come from."""
+    resource = _resource(topic, broker, all_brokers, loggers, group)
+    with admin_of(bootstrap, command_config) as admin, _named(resource):
+        configs = admin.describe_configs([resource])[resource]
+    rows = [
+        {
+            "config": entry.name,
+            "value": entry.value,
+            "source": getattr(entry.source, "name", entry.source),
+            "read_only": entry.is_read_only,
+        }
+        for entry in sorted(configs.values(), key=lambda entry: entry.name)
+        if every or not entry.is_default
+    ]
+    show(rows, as_json=as_json, columns=["config", "value", "source"])
+
+
+@app.command()
+def alter(
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="name=value ...", show_default=False)
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", help="A config that goes back to its default.")
+    ] = None,
+    topic: Topic = None,
+    broker: Broker = None,
+    all_brokers: Brokers = False,
+    loggers: Loggers = None,
+    group: Group = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only ask whether it would do.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change some configs and leave the others."""
+    resource = _resource(topic, broker, all_brokers, loggers, group)
+    changes: dict[str, str | None] = {**pairs(settings or [], "SETTINGS")}
+    changes |= dict.fromkeys(delete or [])
+    if not changes:
+        raise typer.BadParameter("nothing is to be altered")
+    with admin_of(bootstrap, command_config) as admin, _named(resource):
+        if not all_brokers:
+            expect_configs(admin, resource, delete or [])
+        admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)
+    rows = [
+        {"config": name, "value": value, "done": not dry_run} for name, value in changes.items()
+    ]
+    tell_done(rows, as_json=as_json)
+
+
+def expect_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[str]) -> None:
+    """End clearly where a config does not exist: brokers let it be deleted without a word."""
+    if not names:
+        return
+    known = admin.describe_configs([resource])[resource]
+    unknown = [name for name in names if name not in known]
+    for name in unknown:
+        typer.echo(f"headwater: {_words(resource)}: there is no config {name}", err=True)
+    if unknown:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _named(resource: "ConfigResource") -> Iterator[None]:
+    """Errors begin with a name. That of a broker is a number, and that of all brokers empty."""
+    from headwater.client.errors import KafkaError
+
+    try:
+        yield
+    except KafkaError as error:
+        name, text = f"{resource.name}: ", str(error)
+        if not text.startswith(name):
+            raise
+        raise type(error)(f"{_words(resource)}: {text.removeprefix(name)}") from error
+
+
+def _words(resource: "ConfigResource") -> str:
+    if resource.type.name == "TOPIC":
+        return resource.name
+    kind = resource.type.name.lower().replace("_", " ")
+    return f"{kind} {resource.name}" if resource.name else "all brokers"
+
+
+def _resource(
+    topic: str | None,
+    broker: int | None,
+    all_brokers: bool,
+    loggers: int | None,
+    group: str | None,
+) -> "ConfigResource":
+    from headwater.client import ConfigResource
+
+    chosen = [
+        *([ConfigResource.topic(topic)] if topic is not None else []),
+        *([ConfigResource.broker(broker)] if broker is not None else []),
+        *([ConfigResource.broker()] if all_brokers else []),
+        *([ConfigResource.loggers(loggers)] if loggers is not None else []),
+        *([ConfigResource.group(group)] if group is not None else []),
+    ]
+    if len(chosen) != 1:
+        raise typer.BadParameter(
+            "give one of --topic, --broker, --all-brokers, --loggers and --group"
+        )
+    return chosen[0]

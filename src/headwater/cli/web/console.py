@@ -1,0 +1,115 @@
+"""`headwater console`: the web console as a process."""
+
+import asyncio
+import logging
+import signal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from headwater.cli.terminal import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    client_settings,
+    pairs,
+    registry_settings,
+    settings_in,
+)
+from headwater.cli.web.http_options import DoorConfig, Hosts, Listen, http_address_of
+
+if TYPE_CHECKING:
+    from headwater.console.console_process import ConsoleOptions
+
+CANNOT_START: Final = 2
+DEFAULT_LISTEN: Final = "127.0.0.1:8080"
+
+app = typer.Typer(no_args_is_help=True, help="A cluster in a browser.")
+
+
+@app.command()
+def start(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    listen: Listen = None,
+    config: DoorConfig = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", envvar="HEADWATER_REGISTRY", help="A schema registry to show and use."
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="A broker's metrics port; once for each broker."),
+    ] = None,
+    changes: Annotated[
+        bool | None,
+        typer.Option(
+            "--changes/--read-only",
+            help="Whether it may change the cluster; by default if only this machine reaches it.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Hosts = None,
+    command_config: CommandConfig = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(help="How the log on standard error looks: it has a line for each change."),
+    ] = "text",
+) -> None:
+    """Run a web console, until SIGTERM or Ctrl-C."""
+    from headwater.cli.broker.log_format import log_to_standard_error
+    from headwater.common.exceptions import HeadwaterError
+
+    log_to_standard_error(log_format=log_format, level="info")
+    # It would tell of each start and stop, which is said on standard output.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    try:
+        from headwater.client.serialization.schema_registry_settings import URL
+        from headwater.client.settings import shared_settings
+        from headwater.console.console_process import ConsoleOptions
+
+        told = registry_settings(command_config)
+        options = ConsoleOptions(
+            bootstrap=bootstrap,
+            door=http_address_of(settings_in(config), listen, DEFAULT_LISTEN, hosts=host or ()),
+            registry_url=registry or told.get(URL),
+            registry_settings=told,
+            metrics=tuple(metrics or ()),
+            allows_changes=changes,
+            client_settings={
+                # What a file says to producers only is of no use here.
+                **shared_settings(client_settings(bootstrap, command_config)),
+                **pairs(option or [], "--option"),
+            },
+        )
+        asyncio.run(_run(options))
+    except ImportError as error:
+        _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
+    except HeadwaterError as error:
+        _complain(str(error))
+
+
+async def _run(options: "ConsoleOptions") -> None:
+    from headwater.console.console_process import Ready, serve
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, ended.set)
+
+    def announce(ready: Ready) -> None:
+        only = ", read only" if ready.is_read_only else ""
+        line = f"headwater console ready on {ready.url} (brokers {options.bootstrap}{only})"
+        print(line, flush=True)
+
+    await serve(options, ready=announce, ended=ended)
+
+
+def _complain(reason: str) -> None:
+    typer.echo(f"headwater: {reason}", err=True)
+    raise typer.Exit(CANNOT_START)

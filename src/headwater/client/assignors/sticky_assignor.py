@@ -1,0 +1,243 @@
+"""Sticky: as even as can be, and among the even ways the one that moves the least.
+
+Where all members want the same topics, quotas settle it in one pass. Else partitions are moved, one
+by one, from who has two more to who has less, until no move helps.
+
+Where racks matter (KIP-881), even comes first, near second and sticky third: a partition without a
+replica in its owner's rack goes to somebody near who has room, and stays if there is nobody.
+
+The cooperative assignor deals out in the same way, but a partition that changes hands is given to
+nobody at first: its owner must let go of it, and joins again when it has.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from headwater.client.assignors.assignor import (
+    Assignment,
+    Assignor,
+    GroupMember,
+    RebalanceProtocol,
+    partitions_to_assign,
+    ranked,
+)
+from headwater.client.assignors.previous_owners import (
+    previous_owners,
+    write_generation,
+    write_sticky_user_data,
+)
+from headwater.client.assignors.racks import Racks, is_near, racks_matter
+from headwater.common.ids import TopicPartition
+
+
+def assign_sticky(
+    partition_counts: Mapping[str, int],
+    members: Sequence[GroupMember],
+    racks: Racks | None = None,
+) -> Assignment:
+    existing = dict.fromkeys(partitions_to_assign(partition_counts, members))
+    kept = {
+        member_id: [partition for partition in owned if partition in existing]
+        for member_id, owned in previous_owners(members).items()
+    }
+    order = ranked(members)
+    wishes = {
+        frozenset(topic for topic in member.topics if topic in partition_counts)
+        for member in members
+    }
+    where = racks if racks and racks_matter(members, existing, racks) else None
+    if len(wishes) <= 1:
+        return _by_quota(list(existing), order, kept, where)
+    return _by_moves(list(existing), order, kept, where)
+
+
+def assign_cooperatively(
+    partition_counts: Mapping[str, int],
+    members: Sequence[GroupMember],
+    racks: Racks | None = None,
+) -> Assignment:
+    owner_of = {
+        partition: member_id
+        for member_id, owned in previous_owners(members).items()
+        for partition in owned
+    }
+    # What several claim must be let go of by all of them, before anybody gets it.
+    claimed = {partition for member in members for partition in member.owned}
+    return {
+        member_id: [
+            partition
+            for partition in partitions
+            if owner_of.get(partition) == member_id or partition not in claimed
+        ]
+        for member_id, partitions in assign_sticky(partition_counts, members, racks).items()
+    }
+
+
+def _by_quota(
+    partitions: list[TopicPartition],
+    order: list[GroupMember],
+    kept: Assignment,
+    racks: Racks | None,
+) -> Assignment:
+    """Everybody gets the same number, or one more for as many as the rest allows."""
+    if not order:
+        return {}
+    least, more_count = divmod(len(partitions), len(order))
+    assignment: Assignment = {}
+    for member in order:
+        owned = kept[member.member_id]
+        if racks is not None:
+            owned = [each for each in owned if is_near(member, each, racks)]
+        keeps_more = len(owned) > least and more_count > 0
+        more_count -= keeps_more
+        assignment[member.member_id] = owned[: least + keeps_more]
+    taken = {partition for owned in assignment.values() for partition in owned}
+    free = deque(partition for partition in partitions if partition not in taken)
+    if racks is not None:
+        free = _give_near(assignment, free, order, kept, racks, least, more_count)
+    _fill(assignment, free, least)
+    # Who is still at the lower quota may get one of the rest, in order.
+    for owned in assignment.values():
+        if free and len(owned) == least:
+            owned.append(free.popleft())
+    return {member_id: sorted(owned) for member_id, owned in assignment.items()}
+
+
+def _give_near(
+    assignment: Assignment,
+    free: deque[TopicPartition],
+    order: list[GroupMember],
+    kept: Assignment,
+    racks: Racks,
+    least: int,
+    more_count: int,
+) -> deque[TopicPartition]:
+    """First to who is near, then to who had it and is not. What is left then."""
+
+    def give(partition: TopicPartition, takers: list[GroupMember]) -> bool:
+        nonlocal more_count
+        limit = least + (more_count > 0)
+        fitting = [each for each in takers if len(assignment[each.member_id]) < limit]
+        if not fitting:
+            return False
+        owned = min((assignment[each.member_id] for each in fitting), key=len)
+        more_count -= len(owned) == least
+        owned.append(partition)
+        return True
+
+    far: list[TopicPartition] = []
+    for partition in free:
+        near = [each for each in order if each.rack_id and is_near(each, partition, racks)]
+        if not give(partition, near):
+            far.append(partition)
+    owner_of = {partition: each for each in order for partition in kept[each.member_id]}
+    return deque(
+        partition
+        for partition in far
+        if partition not in owner_of or not give(partition, [owner_of[partition]])
+    )
+
+
+def _fill(assignment: Assignment, free: deque[TopicPartition], least: int) -> None:
+    """Round after round, a partition for everybody who has less than the quota."""
+    hungry = [owned for owned in assignment.values() if len(owned) < least]
+    while hungry:
+        for owned in hungry:
+            owned.append(free.popleft())
+        hungry = [owned for owned in hungry if len(owned) < least]
+
+
+def _by_moves(
+    partitions: list[TopicPartition],
+    order: list[GroupMember],
+    kept: Assignment,
+    racks: Racks | None,
+) -> Assignment:
+    """Uneven wishes: keep all, give what is free to who has least, then even out."""
+    takers: dict[str, list[str]] = {}
+    for member in order:
+        for topic in member.topics:
+            takers.setdefault(topic, []).append(member.member_id)
+    owner_of = {partition: member_id for member_id, owned in kept.items() for partition in owned}
+    load = {member.member_id: len(kept[member.member_id]) for member in order}
+    # Those with the fewest takers first: the others can still go elsewhere.
+    free = [partition for partition in partitions if partition not in owner_of]
+    for partition in sorted(free, key=lambda each: (len(takers[each.topic]), each)):
+        member_id = _lightest(takers[partition.topic], load, _near_ids(order, partition, racks))
+        owner_of[partition] = member_id
+        load[member_id] += 1
+    _even_out(owner_of, takers, load)
+    assignment: Assignment = {member.member_id: [] for member in order}
+    for partition in partitions:
+        assignment[owner_of[partition]].append(partition)
+    return assignment
+
+
+def _lightest(takers: list[str], load: dict[str, int], near: frozenset[str]) -> str:
+    return min(takers, key=lambda each: (load[each], each not in near))
+
+
+def _near_ids(
+    order: list[GroupMember], partition: TopicPartition, racks: Racks | None
+) -> frozenset[str]:
+    if racks is None:
+        return frozenset()
+    return frozenset(each.member_id for each in order if is_near(each, partition, racks))
+
+
+def _even_out(
+    owner_of: dict[TopicPartition, str], takers: dict[str, list[str]], load: dict[str, int]
+) -> None:
+    """Each move makes the sum of the squared loads smaller, so this ends."""
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in sorted(owner_of):
+        by_topic.setdefault(partition.topic, []).append(partition)
+    has_moved = True
+    while has_moved:
+        has_moved = False
+        for topic, partitions in by_topic.items():
+            has_moved |= _even_out_topic(partitions, takers[topic], owner_of, load)
+
+
+def _even_out_topic(
+    partitions: list[TopicPartition],
+    takers: list[str],
+    owner_of: dict[TopicPartition, str],
+    load: dict[str, int],
+) -> bool:
+    lightest = [(load[member_id], rank, member_id) for rank, member_id in enumerate(takers)]
+    heapq.heapify(lightest)
+    owned: dict[str, list[TopicPartition]] = {}
+    for partition in reversed(partitions):
+        owned.setdefault(owner_of[partition], []).append(partition)
+    has_moved = False
+    for giver in sorted(owned, key=lambda member_id: (-load[member_id], member_id)):
+        while owned[giver]:
+            least, rank, taker = lightest[0]
+            if least != load[taker]:
+                heapq.heapreplace(lightest, (load[taker], rank, taker))
+                continue
+            if load[giver] < least + 2:
+                break
+            owner_of[owned[giver].pop()] = taker
+            load[giver] -= 1
+            load[taker] += 1
+            has_moved = True
+            heapq.heapreplace(lightest, (load[taker], rank, taker))
+    return has_moved
+
+
+STICKY = Assignor(
+    name="sticky",
+    assign=assign_sticky,
+    assign_near=assign_sticky,
+    user_data=write_sticky_user_data,
+)
+COOPERATIVE_STICKY = Assignor(
+    name="cooperative-sticky",
+    assign=assign_cooperatively,
+    assign_near=assign_cooperatively,
+    protocols=frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER}),
+    user_data=write_generation,
+)

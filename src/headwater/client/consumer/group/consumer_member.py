@@ -1,0 +1,314 @@
+"""A member of a consumer group (KIP-848): one kind of request, the broker decides. Pure.
+
+The broker tells in a heartbeat which partitions are ours. The member lets the application give up
+what it loses and take what it gains, and tells the broker in the next heartbeat, at once, what it
+owns. What a reader would get wrong: partitions come by topic id. A name that is not known yet holds
+the reconciliation up, but not the heartbeats.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from headwater.client.consumer.group.member import (
+    COORDINATOR_GONE,
+    Ask,
+    AssignmentChange,
+    Identity,
+    MemberSettings,
+    Rebalance,
+    RebalanceQueue,
+)
+from headwater.client.error_messages import meaning
+from headwater.client.errors import KafkaError, error_for
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from headwater.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from headwater.protocol.older_versions import Message
+
+_JOIN_EPOCH: Final = 0
+_LEAVE_EPOCH: Final = -1
+_LEAVE_FOR_A_WHILE_EPOCH: Final = -2
+
+
+class ConsumerMember:
+    """See the module. The member id is made by the client, once (KIP-1082)."""
+
+    def __init__(
+        self, settings: MemberSettings, member_id: str, server_assignor: str | None = None
+    ) -> None:
+        self._settings = settings
+        self._member_id = member_id
+        self._server_assignor = server_assignor
+        self._topics: tuple[str, ...] = ()
+        self._regex: str | None = None
+        self._epoch = _JOIN_EPOCH
+        self._queue = RebalanceQueue()
+        self._names: dict[TopicId, str] = {}
+        self._ids: dict[str, TopicId] = {}
+        self._target: frozenset[tuple[TopicId, int]] | None = None
+        self._told: ConsumerGroupHeartbeatRequest | None = None
+        self._sent: ConsumerGroupHeartbeatRequest | None = None
+        self._is_subscribed = False
+        self._is_asleep = False
+        self._is_asking = False
+        self._interval_ms = settings.heartbeat_interval_ms
+        self._polled_ms: int | None = None
+        self._beat_ms = 0
+        self._retry_at_ms = 0
+        self.failure: KafkaError | None = None
+        self.has_lost_coordinator = False
+
+    @property
+    def rebalance(self) -> Rebalance | None:
+        return self._queue.first
+
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]:
+        return self._queue.owned
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._epoch, self._member_id, self._settings.group_instance_id)
+
+    @property
+    def unknown_topic_ids(self) -> frozenset[TopicId]:
+        """Topics of the target whose names are needed before it can be taken."""
+        return frozenset(each for each, _ in self._target or () if each not in self._names)
+
+    # What the consumer tells.
+
+    def subscribe(self, topics: Iterable[str], regex: str | None = None) -> None:
+        """By names, and by a pattern that the broker matches."""
+        wanted = tuple(sorted(topics))
+        if self.failure is not None:
+            self._epoch = _JOIN_EPOCH
+            self._told = None
+            self.failure = None
+        self._is_subscribed = True
+        self._topics, self._regex = wanted, regex
+
+    def forgive(self, now_ms: int) -> None:
+        """The application has heard of the failure; try again, unless another has our place."""
+        if self.failure is not None and self.failure.code is not ErrorCode.FENCED_INSTANCE_ID:
+            self.failure = None
+            self._told = None
+            self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it has left the group because nobody polled."""
+        return self._is_asleep
+
+    def polled(self, now_ms: int) -> None:
+        self._polled_ms = now_ms
+        self._is_asleep = False
+
+    def names_seen(self, names: Mapping[TopicId, str]) -> None:
+        """Metadata has names for topics. One that it could not find has no id."""
+        known = {topic_id: name for topic_id, name in names.items() if topic_id != NO_TOPIC_ID}
+        self._names.update(known)
+        self._ids.update({name: topic_id for topic_id, name in known.items()})
+        self._reconcile()
+
+    def rebalance_done(self) -> None:
+        self._queue.done()
+        self._reconcile()
+
+    # What the shell asks.
+
+    def next_ask(self, now_ms: int) -> Ask | None:
+        if self._is_asking or self.failure is not None or not self._is_subscribed:
+            return None
+        if self._polled_ms is None or now_ms < self._retry_at_ms or self._is_asleep:
+            return None
+        self.has_lost_coordinator = False
+        if now_ms >= self._polled_ms + self._settings.max_poll_interval_ms and self._epoch > 0:
+            ask = self.leave()
+            self._fenced()
+            self._is_asleep = True
+            self._is_asking = True
+            return ask
+        if self._epoch == _JOIN_EPOCH:
+            # What was lost is given up first; else the broker would hear of it as ours.
+            if self.rebalance is not None:
+                return None
+            return self._beat(self._all())
+        news = self._news()
+        if news is not None or now_ms >= self._beat_ms:
+            return self._beat(news or self._plain())
+        return None
+
+    def wake_at_ms(self, now_ms: int) -> int:
+        if self._retry_at_ms > now_ms:
+            return self._retry_at_ms
+        is_waiting = self._polled_ms is None or self._is_asking or self._is_asleep
+        if is_waiting or self.failure is not None or self._epoch == _JOIN_EPOCH:
+            # For the application, or for an answer; whoever has news tells.
+            return now_ms + self._interval_ms
+        assert self._polled_ms is not None
+        return max(
+            min(self._beat_ms, self._polled_ms + self._settings.max_poll_interval_ms), now_ms
+        )
+
+    def leave(self) -> Ask | None:
+        """The last word; a static member says that it will be back."""
+        if self._epoch <= 0:
+            return None
+        is_static = self._settings.group_instance_id is not None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._settings.group_id,
+            member_id=self._member_id,
+            member_epoch=_LEAVE_FOR_A_WHILE_EPOCH if is_static else _LEAVE_EPOCH,
+            instance_id=self._settings.group_instance_id,
+        )
+        self._epoch = _JOIN_EPOCH
+        self._told = None
+        return Ask(request, ConsumerGroupHeartbeatResponse)
+
+    def _beat(self, request: ConsumerGroupHeartbeatRequest) -> Ask:
+        self._is_asking = True
+        self._sent = request
+        return Ask(request, ConsumerGroupHeartbeatResponse)
+
+    def _plain(self) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._settings.group_id,
+            member_id=self._member_id,
+            member_epoch=self._epoch,
+            instance_id=self._settings.group_instance_id,
+        )
+
+    def _all(self) -> ConsumerGroupHeartbeatRequest:
+        """Everything, as the first heartbeat and the one after a failure must say it."""
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._settings.group_id,
+            member_id=self._member_id,
+            member_epoch=self._epoch,
+            instance_id=self._settings.group_instance_id,
+            rack_id=self._settings.rack_id,
+            rebalance_timeout_ms=self._settings.max_poll_interval_ms,
+            subscribed_topic_names=self._topics,
+            subscribed_topic_regex=self._regex,
+            server_assignor=self._server_assignor,
+            topic_partitions=self._owned_by_id(),
+        )
+
+    def _news(self) -> ConsumerGroupHeartbeatRequest | None:
+        """What the broker does not know yet."""
+        told, now = self._told, self._all()
+        if told is None:
+            return now
+        regex = now.subscribed_topic_regex
+        topics_changed = told.subscribed_topic_names != now.subscribed_topic_names
+        regex_changed = told.subscribed_topic_regex != regex
+        owned_changed = told.topic_partitions != now.topic_partitions
+        if not (topics_changed or regex_changed or owned_changed):
+            return None
+        return ConsumerGroupHeartbeatRequest(
+            group_id=now.group_id,
+            member_id=now.member_id,
+            member_epoch=now.member_epoch,
+            instance_id=now.instance_id,
+            subscribed_topic_names=now.subscribed_topic_names if topics_changed else None,
+            # An empty pattern takes the old one back; null would leave it as it is.
+            subscribed_topic_regex=(regex or "") if regex_changed else None,
+            topic_partitions=now.topic_partitions if owned_changed else None,
+        )
+
+    def _owned_by_id(self) -> tuple[TopicPartitions, ...]:
+        by_id: dict[TopicId, list[int]] = {}
+        for topic, partition in self.owned:
+            by_id.setdefault(self._ids[topic], []).append(partition)
+        return tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(numbers))
+            for topic_id, numbers in sorted(by_id.items())
+        )
+
+    # What came of it.
+
+    def answered(self, response: Message, now_ms: int) -> None:
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        self._is_asking = False
+        if self._is_asleep:
+            return
+        if response.error_code is not ErrorCode.NONE:
+            self._refused(response.error_code, response.error_message, now_ms)
+            return
+        self._interval_ms = max(response.heartbeat_interval_ms, 1)
+        self._beat_ms = now_ms + self._interval_ms
+        self._remember_told()
+        self._epoch = response.member_epoch
+        self._member_id = response.member_id or self._member_id
+        if response.assignment is not None:
+            self._target = frozenset(
+                (each.topic_id, partition)
+                for each in response.assignment.topic_partitions
+                for partition in each.partitions
+            )
+            self._reconcile()
+
+    def failed(self, error: KafkaError, now_ms: int) -> None:
+        self._is_asking = False
+        if not error.is_retriable:
+            self.failure = error
+            return
+        # Whether the broker has heard us is unknown, so it is told everything again.
+        self._told = None
+        self.has_lost_coordinator = True
+        self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
+
+    def _remember_told(self) -> None:
+        sent, told = self._sent, self._told
+        assert sent is not None
+        if told is None:
+            self._told = sent
+            return
+        topics, regex = sent.subscribed_topic_names, sent.subscribed_topic_regex
+        owned = sent.topic_partitions
+        self._told = ConsumerGroupHeartbeatRequest(
+            subscribed_topic_names=told.subscribed_topic_names if topics is None else topics,
+            subscribed_topic_regex=(
+                told.subscribed_topic_regex if regex is None else regex or None
+            ),
+            topic_partitions=told.topic_partitions if owned is None else owned,
+        )
+
+    def _refused(self, code: ErrorCode, message: str | None, now_ms: int) -> None:
+        match code:
+            case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
+                self._fenced()
+            case _ if code in COORDINATOR_GONE:
+                self._told = None
+                self.has_lost_coordinator = True
+                self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
+            case _ if code.is_retriable:
+                self._told = None
+                self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
+            case _:
+                text = message or meaning(code)
+                self.failure = error_for(code, f"group {self._settings.group_id}: {text}")
+
+    def _fenced(self) -> None:
+        """The group has gone on without us: begin again, with the same id."""
+        self._epoch = _JOIN_EPOCH
+        self._told = None
+        self._target = None
+        self._queue.lose_all()
+
+    def _reconcile(self) -> None:
+        """One step towards the target, if the application is not busy with another."""
+        if self._target is None or self.rebalance is not None or self.unknown_topic_ids:
+            return
+        target = {
+            TopicPartition(self._names[topic_id], number) for topic_id, number in self._target
+        }
+        owned = set(self.owned)
+        self._target = None
+        if target == owned and self._told is not None and self._told.topic_partitions is not None:
+            return
+        self._queue.put(AssignmentChange.REVOKED, owned - target)
+        self._queue.put(AssignmentChange.ASSIGNED, target - owned)

@@ -1,0 +1,166 @@
+"""What a client knows of a cluster: brokers, topics, leaders. An immutable value.
+
+A new answer gives a new value, so a caller can hold one across awaits and see no half of a change.
+What a reader would get wrong: an answer may be older than what is known, because brokers learn at
+different speeds. A leader with a lower epoch than the known one is therefore not believed, as long
+as the topic still has the same id (KIP-320).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.client.network.bootstrap_addresses import BootstrapAddress
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
+from headwater.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+NO_NODE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerNode:
+    """A broker and where it is reached."""
+
+    node_id: int
+    address: BootstrapAddress
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """One partition. Its leader is `NO_NODE` while there is none."""
+
+    partition: int
+    leader_id: int
+    leader_epoch: int = NO_EPOCH
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    """One topic; `partitions` is in order and without gaps, unless the error says otherwise."""
+
+    name: str
+    topic_id: TopicId = NO_TOPIC_ID
+    is_internal: bool = False
+    partitions: tuple[PartitionView, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetadata:
+    """All that is known at one moment."""
+
+    brokers: Mapping[int, BrokerNode] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    cluster_id: str | None = None
+    controller_id: int = NO_NODE
+
+    def topic_named(self, topic_id: TopicId) -> str | None:
+        """The name of a topic by its id. Walks all topics: for answers, not for records."""
+        for topic in self.topics.values():
+            if topic.topic_id == topic_id:
+                return topic.name
+        return None
+
+    def partition(self, topic: str, partition: int) -> PartitionView | None:
+        view = self.topics.get(topic)
+        if view is None or not 0 <= partition < len(view.partitions):
+            return None
+        return view.partitions[partition]
+
+    def racks_of(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
+        """Where the replicas of topics are; nothing, if no broker says where it is."""
+        racks = {each.node_id: each.rack for each in self.brokers.values() if each.rack}
+        if not racks:
+            return {}
+        return {
+            TopicPartition(name, view.partition): frozenset(
+                racks[node_id] for node_id in view.replicas if node_id in racks
+            )
+            for name in topics
+            if name in self.topics
+            for view in self.topics[name].partitions
+        }
+
+    def merged(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
+        """What is known after an answer. One about all topics forgets those it does not name."""
+        topics = {} if all_topics else dict(self.topics)
+        for answer in response.topics:
+            if answer.name:
+                topics[answer.name] = _topic(answer, self.topics.get(answer.name))
+        brokers = {
+            each.node_id: BrokerNode(
+                node_id=each.node_id, address=BootstrapAddress(each.host, each.port), rack=each.rack
+            )
+            for each in response.brokers
+        }
+        return ClusterMetadata(
+            brokers=brokers,
+            topics=topics,
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
+        )
+
+    def with_leader(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        leader_id: int,
+        leader_epoch: int,
+        node: BrokerNode | None,
+    ) -> "ClusterMetadata":
+        """What is known after a broker named its successor (KIP-951); older news change nothing."""
+        known = self.partition(topic, partition)
+        if known is None or leader_epoch <= known.leader_epoch:
+            return self
+        brokers = {**self.brokers, leader_id: node} if node is not None else self.brokers
+        if leader_id not in brokers:
+            return self
+        view = self.topics[topic]
+        led = replace(known, leader_id=leader_id, leader_epoch=leader_epoch, error=ErrorCode.NONE)
+        partitions = (*view.partitions[:partition], led, *view.partitions[partition + 1 :])
+        topics = {**self.topics, topic: replace(view, partitions=partitions)}
+        return replace(self, brokers=brokers, topics=topics)
+
+    def without(self, topics: frozenset[str]) -> "ClusterMetadata":
+        kept = {name: view for name, view in self.topics.items() if name not in topics}
+        return replace(self, topics=kept)
+
+
+def _topic(answer: MetadataResponseTopic, known: TopicView | None) -> TopicView:
+    assert answer.name is not None
+    is_same = known is not None and known.topic_id == answer.topic_id
+    partitions = []
+    for index, each in enumerate(sorted(answer.partitions, key=lambda one: one.partition_index)):
+        if each.partition_index != index:
+            # A gap would shift every later partition; the rest comes with a later answer.
+            break
+        view = PartitionView(
+            partition=index,
+            leader_id=each.leader_id,
+            leader_epoch=each.leader_epoch,
+            replicas=each.replica_nodes,
+            isr=each.isr_nodes,
+            offline_replicas=each.offline_replicas,
+            error=each.error_code,
+        )
+        if is_same and known is not None and index < len(known.partitions):
+            view = _newer(view, known.partitions[index])
+        partitions.append(view)
+    return TopicView(
+        name=answer.name,
+        topic_id=answer.topic_id,
+        is_internal=answer.is_internal,
+        partitions=tuple(partitions),
+        error=answer.error_code,
+    )
+
+
+def _newer(answer: PartitionView, known: PartitionView) -> PartitionView:
+    is_older = answer.leader_epoch != NO_EPOCH and answer.leader_epoch < known.leader_epoch
+    return known if is_older else answer

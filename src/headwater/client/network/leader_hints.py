@@ -1,0 +1,56 @@
+"""New leaders that brokers name together with a refusal (KIP-951), for all who are refused."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from headwater.client.network.bootstrap_addresses import BootstrapAddress
+from headwater.client.network.cluster_client import ClusterClient
+from headwater.client.network.cluster_metadata import NO_NODE, BrokerNode
+from headwater.common.ids import TopicPartition
+
+
+class NodeEndpoint(Protocol):
+    """Where a broker is, as the answers of several APIs have it."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def rack(self) -> str | None: ...
+
+
+class LeaderHint(NamedTuple):
+    """Who leads a partition from now on, if that is said."""
+
+    partition: TopicPartition
+    leader_id: int
+    leader_epoch: int
+
+
+def learn_leaders(
+    cluster: ClusterClient, named: Iterable[LeaderHint], endpoints: Iterable[NodeEndpoint]
+) -> set[TopicPartition]:
+    """Have the metadata know them; the partitions for which that was news."""
+    nodes = {
+        each.node_id: BrokerNode(
+            node_id=each.node_id, address=BootstrapAddress(each.host, each.port), rack=each.rack
+        )
+        for each in endpoints
+    }
+    return {
+        each.partition
+        for each in named
+        if each.leader_id != NO_NODE
+        and cluster.learn_leader(
+            *each.partition,
+            leader_id=each.leader_id,
+            leader_epoch=each.leader_epoch,
+            node=nodes.get(each.leader_id),
+        )
+    }

@@ -1,0 +1,350 @@
+"""Requests and answers over one connection, each in the highest version that both sides know.
+
+It begins with ApiVersions and, where settings say so, a login, and can be used after that. Like the
+peer below it, it is used up when it is lost; connecting again is `broker_connection`'s business.
+What a reader would get wrong: a request that cannot be said in a version that the broker knows is
+told so later, as any other failure is, and not from within `send`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as struct_error
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from headwater import __version__
+from headwater.client.errors import (
+    InvalidArgument,
+    KafkaError,
+    NetworkException,
+    UnsupportedVersion,
+    from_failure,
+)
+from headwater.client.network.bootstrap_addresses import BootstrapAddress
+from headwater.client.network.node_api_versions import NodeApiVersions, node_api_versions
+from headwater.client.network.oauth_token_cache import OAuthTokenCache
+from headwater.client.settings import ClientSettings, login_of
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import (
+    ConnectionLost,
+    LoginRefused,
+    ProtocolError,
+    UnsupportedInVersion,
+)
+from headwater.common.ports import Clock, Random
+from headwater.network.peer import Peer, PeerSettings, SocketAddress
+from headwater.network.tls.tls_endpoints import ClientTls
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import read, response_class, write
+from headwater.protocol.headers import request_frame, response_body_position
+from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.older_versions import Message
+from headwater.protocol.send_parts import Part
+from headwater.records.batch_header import Buffer
+
+if TYPE_CHECKING:
+    from headwater.security.authentication.oauth_bearer import OAuthBearerCredentials
+    from headwater.security.authentication.sasl_client_authenticator import SaslClientAuthenticator
+    from headwater.security.authentication.sasl_credentials import Credentials
+
+_CORRELATION_LIMIT: Final = 2**31 - 1
+# How soon to look again whether there is room to renew a login.
+_ROOM_S: Final = 0.02
+_ERROR_CODE: Final = Struct(">h")
+
+Then = Callable[[Any], None]
+Otherwise = Callable[[KafkaError], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request with its two ends. Without `then` no answer is expected."""
+
+    message: Message
+    newest: int | None
+    deadline_ms: int
+    then: Then | None
+    otherwise: Otherwise
+
+
+class RequestChannel:
+    """For the loop's thread. `up` is called when it can be used, `down` once, when it is lost."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        rng: Random,
+        settings: ClientSettings,
+        address: BootstrapAddress,
+        *,
+        up: Callable[[], None],
+        down: Callable[[ConnectionLost], None],
+        tls: ClientTls | None = None,
+        tokens: OAuthTokenCache | None = None,
+    ) -> None:
+        """`tokens` are there where settings say that one logs in with a token."""
+        self._tokens = tokens
+        self._loop = loop
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._address = address
+        self._up = up
+        self._down = down
+        self._correlation_id = 0
+        self._peer = Peer(
+            loop,
+            PeerSettings(
+                max_in_flight_requests_per_connection=(
+                    settings.max_in_flight_requests_per_connection
+                ),
+                send_buffer_bytes=settings.send_buffer_bytes,
+                receive_buffer_bytes=settings.receive_buffer_bytes,
+                headwater_answer_max_bytes=settings.headwater_answer_max_bytes,
+            ),
+            up=self._negotiate,
+            down=self._lost,
+            tls=tls,
+            host=address.host,
+        )
+        self._login: SaslClientAuthenticator | None = None
+        self._has_answered = False
+        self._renewal: asyncio.TimerHandle | None = None
+        self.versions: NodeApiVersions | None = None
+        """Known as soon as it can be used."""
+
+    @property
+    def may_send(self) -> bool:
+        return self.versions is not None and self._login is None and self._peer.may_send
+
+    @property
+    def in_flight_count(self) -> int:
+        return self._peer.in_flight_count
+
+    def connect(self, where: SocketAddress) -> None:
+        limit_ms = self._settings.socket_connection_setup_timeout_ms
+        self._peer.connect(where, deadline_ms=self._clock.steady_ms() + limit_ms)
+
+    def send(self, request: Request) -> None:
+        """To be called only when `may_send`."""
+        assert self.versions is not None
+        try:
+            version = self.versions.choose(request.message.api, newest=request.newest)
+            then = None if request.then is None else self._reading(request, version)
+            self._transmit(
+                request.message,
+                version,
+                request.deadline_ms,
+                then,
+                lambda lost: request.otherwise(from_failure(self._explained(lost))),
+            )
+        except (UnsupportedVersion, InvalidArgument) as error:
+            self._loop.call_soon(request.otherwise, error)
+        except UnsupportedInVersion as error:
+            self._loop.call_soon(request.otherwise, UnsupportedVersion(str(error)))
+
+    def keep_answer(self) -> bool:
+        """See `broker_connection`."""
+        return self._peer.keep_frame()
+
+    def sweep(self, now_ms: int) -> None:
+        self._peer.sweep(now_ms)
+
+    def close(self) -> None:
+        self._peer.close()
+
+    # The versions.
+
+    def _negotiate(self) -> None:
+        self._ask_versions(APIS[ApiKey.API_VERSIONS].newest)
+
+    def _ask_versions(self, version: int) -> None:
+        request = ApiVersionsRequest(
+            client_software_name="headwater", client_software_version=__version__
+        )
+
+        def then(frame: memoryview) -> None:
+            self._versions_came(frame, version)
+
+        self._transmit(
+            request,
+            version,
+            self._clock.steady_ms() + self._settings.request_timeout_ms,
+            then,
+            lambda _: None,
+        )
+
+    def _versions_came(self, frame: memoryview, asked: int) -> None:
+        """The answer to the first request. One in a version that is too new comes in version 0."""
+        body = frame[4:]
+        try:
+            (code,) = _ERROR_CODE.unpack_from(body)
+        except struct_error as error:
+            raise ProtocolError("no answer to ApiVersions") from error
+        is_too_new = code == ErrorCode.UNSUPPORTED_VERSION and asked > 0
+        response = read(ApiVersionsResponse, 0 if is_too_new else asked, body)
+        if is_too_new:
+            # Brokers before 2.4 do not say what they would understand; all understand 0.
+            own = node_api_versions(response).highest(ApiKey.API_VERSIONS, newest=asked - 1)
+            self._ask_versions(own or 0)
+            return
+        if response.error_code is not ErrorCode.NONE:
+            raise ProtocolError(f"{response.error_code.name} to ApiVersions")
+        versions = node_api_versions(response)
+        credentials = None if self._tokens is not None else login_of(self._settings)
+        if self._tokens is not None:
+            self._log_in_with_token(self._tokens, versions)
+        elif credentials is None:
+            self.versions = versions
+            self._up()
+        else:
+            self._log_in(cast("Credentials", credentials), versions)
+
+    # The login, and that it is renewed before it ends.
+
+    def _log_in_with_token(self, tokens: OAuthTokenCache, versions: NodeApiVersions) -> None:
+        """Other requests go on while a token is waited for that renews a login."""
+
+        def then(credentials: "OAuthBearerCredentials") -> None:
+            if not self._peer.is_closed:
+                self._log_in(credentials, versions)
+
+        tokens.ask(then, self._peer.close)
+
+    def _log_in(
+        self, credentials: "Credentials | OAuthBearerCredentials", versions: NodeApiVersions
+    ) -> None:
+        """Nothing else is sent meanwhile; what is in flight is answered before.
+
+        A refusal is raised within the peer's callback, and so becomes the reason of its end.
+        """
+        self._login = login = credentials.login(self._rng)
+
+        def say(message: Message, version: int) -> None:
+            shape = response_class(message.api)
+            api = APIS[message.api]
+
+            def heard(frame: memoryview) -> None:
+                body = frame[response_body_position(api, version, frame) :]
+                following = login.heard(read(shape, version, body))
+                if following is None:
+                    self._logged_in(credentials, versions, login)
+                else:
+                    say(following, _login_version(versions, following))
+
+            deadline_ms = self._clock.steady_ms() + self._settings.request_timeout_ms
+            self._transmit(message, version, deadline_ms, heard, lambda _: None)
+
+        def begin() -> None:
+            if self._peer.may_send:
+                self._renewal = None
+                say(login.begin(), login.handshake_version)
+            else:
+                # Others are in flight, as many as may be; none joins them meanwhile.
+                self._renewal = self._loop.call_later(_ROOM_S, begin)
+
+        begin()
+
+    def _logged_in(
+        self,
+        credentials: "Credentials | OAuthBearerCredentials",
+        versions: NodeApiVersions,
+        login: "SaslClientAuthenticator",
+    ) -> None:
+        self._login = None
+        self.versions = versions
+        delay_ms = login.renewal_ms()
+        if delay_ms is not None and self._tokens is not None:
+            self._renewal = self._loop.call_later(
+                delay_ms / 1000, self._log_in_with_token, self._tokens, versions
+            )
+        elif delay_ms is not None:
+            self._renewal = self._loop.call_later(
+                delay_ms / 1000, self._log_in, credentials, versions
+            )
+        self._up()
+
+    def _explained(self, lost: ConnectionLost) -> ConnectionLost:
+        """Who says hello and hangs up at the first request often wants a login before it."""
+        is_login_missing = type(lost) is ConnectionLost and login_of(self._settings) is None
+        if self._has_answered or not is_login_missing:
+            return lost
+        return ConnectionLost(
+            f"{lost} at the first request; if this listener asks for a login, "
+            "set security.protocol and sasl.mechanism"
+        )
+
+    def _lost(self, lost: ConnectionLost) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+        self._down(lost)
+
+    # Saying and hearing.
+
+    def _transmit(
+        self,
+        message: Message,
+        version: int,
+        deadline_ms: int,
+        then: Callable[[memoryview], None] | None,
+        otherwise: Callable[[ConnectionLost], None],
+    ) -> None:
+        body = _written(message, version)
+        self._correlation_id = correlation_id = (self._correlation_id + 1) % _CORRELATION_LIMIT
+        frame = request_frame(
+            APIS[message.api], version, correlation_id, self._settings.client_id, body
+        )
+        parts = _buffers(frame)
+        if then is None:
+            self._peer.tell(parts)
+        else:
+            self._peer.ask(
+                correlation_id, parts, deadline_ms=deadline_ms, then=then, otherwise=otherwise
+            )
+
+    def _reading(self, request: Request, version: int) -> Callable[[memoryview], None]:
+        api = APIS[request.message.api]
+        shape = response_class(api.key)
+        hand_over = request.then
+        assert hand_over is not None
+
+        def then(frame: memoryview) -> None:
+            try:
+                body = frame[response_body_position(api, version, frame) :]
+                answer = read(shape, version, body)
+            except ProtocolError as error:
+                # Taken off the connection's list already, so it must be told here.
+                request.otherwise(NetworkException(f"{self._address} answered garbage: {error}"))
+                raise
+            self._has_answered = True
+            hand_over(answer)
+
+        return then
+
+
+def _login_version(versions: NodeApiVersions, message: Message) -> int:
+    version = versions.highest(message.api)
+    if version is None:
+        raise LoginRefused("the broker is too old: it takes no SaslAuthenticate")
+    return version
+
+
+def _written(message: Message, version: int) -> list[Part]:
+    """What a caller gave may not fit into a field; the connection lives on, and they are told."""
+    try:
+        return write(message, version)
+    except (AttributeError, TypeError, ValueError, struct_error) as error:
+        name = APIS[message.api].name
+        raise InvalidArgument(f"a {name} request cannot say this: {error}") from error
+
+
+def _buffers(parts: list[Part]) -> list[Buffer]:
+    """A client never sends files."""
+    buffers: list[Buffer] = []
+    for part in parts:
+        assert isinstance(part, Buffer)
+        buffers.append(part)
+    return buffers

@@ -1,0 +1,19 @@
+"""Who a producer is to brokers. Light, since commands that never send load it too."""
+
+from typing import Final, NamedTuple
+
+from headwater.common.ids import NO_EPOCH, NO_PRODUCER
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer id and its epoch."""
+
+    producer_id: int = NO_PRODUCER
+    epoch: int = NO_EPOCH
+
+    @property
+    def is_known(self) -> bool:
+        return self.producer_id != NO_PRODUCER
+
+
+NO_IDENTITY: Final = ProducerIdAndEpoch()

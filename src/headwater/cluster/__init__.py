@@ -1,1 +1,0 @@
-"""What exists and who leads: the cluster image, the controller's decisions, the metadata stores."""

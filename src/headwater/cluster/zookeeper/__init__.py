@@ -1,1 +1,0 @@
-"""The cluster's facts in ZooKeeper, in the layout of Kafka 3.x."""

@@ -1,0 +1,5 @@
+"""Settings under Kafka's names: broker, topic, group, listener, SASL, SSL, properties files.
+
+Start with `broker_settings` and `topic_settings`; `setting_types` parses and formats values.
+`topic_synonyms` lists the broker settings that topics inherit.
+"""

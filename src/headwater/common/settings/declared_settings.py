@@ -1,0 +1,78 @@
+"""How a class declares the settings that are its fields.
+
+    num_partitions: int = setting(integer(1), 1, "Partitions of a topic ...")
+
+Field `num_partitions` is Kafka's `num.partitions`. Kind, default, meaning and reach stand in one
+place; `settings_in` gives them back. A field without a declaration is no setting.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headwater.common.settings.setting_types import SettingType, Value
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
+
+
+class UpdateMode(Enum):
+    """How far a change reaches while brokers run."""
+
+    READ_ONLY = "read only"
+    PER_BROKER = "per broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSetting:
+    """What is known of one setting, apart from its value."""
+
+    name: str
+    kind: SettingType[Value | None]
+    default: Value | None
+    reach: UpdateMode
+    doc: str
+    has_effect: bool = True
+
+
+def setting(
+    kind: SettingType[T],
+    default: T,
+    doc: str,
+    reach: UpdateMode = UpdateMode.READ_ONLY,
+    *,
+    has_effect: bool = True,
+) -> T:
+    """Declare a field as a setting.
+
+    `has_effect=False` marks a setting of Kafka's that is checked and stored but changes nothing;
+    a broker that is started with it logs a warning.
+    """
+    return field(
+        default=default,
+        metadata={"kind": kind, "doc": doc, "reach": reach, "has_effect": has_effect},
+    )
+
+
+def declared_fields(cls: "type[DataclassInstance]") -> Mapping[str, Field[Any]]:
+    """The fields that are settings, by Kafka's names and in their order."""
+    return {each.name.replace("_", "."): each for each in fields(cls) if "kind" in each.metadata}
+
+
+def settings_in(cls: "type[DataclassInstance]") -> dict[str, BrokerSetting]:
+    """Every setting that a class declares, by its Kafka name."""
+    return {
+        name: BrokerSetting(
+            name=name,
+            kind=each.metadata["kind"],
+            default=None if each.default is MISSING else each.default,
+            reach=each.metadata["reach"],
+            doc=each.metadata["doc"],
+            has_effect=each.metadata["has_effect"],
+        )
+        for name, each in declared_fields(cls).items()
+    }

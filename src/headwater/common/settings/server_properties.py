@@ -1,0 +1,112 @@
+"""Layer the settings that a broker is started with, and sort them by what becomes of them.
+
+A `server.properties` written for Kafka starts a broker here. As in Kafka, an unknown name is no
+reason not to start: it is reported with the nearest known name, and `--strict` refuses it.
+Settings of Kafka that have no effect are reported too, each with its reason.
+
+Note: two kinds of settings stop the start even so. One that names several KRaft nodes: a node
+that was meant for a cluster and started alone would take records that its cluster never sees. And
+one without which the broker would be less protected than it was asked to be (`why_refused`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.settings.broker_properties import known_setting, why_unknown
+from headwater.common.settings.setting_types import split_list
+from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
+from headwater.common.settings.unsupported_settings import why_refused, why_unsupported
+
+# Several names for one thing: of these the first that is set counts, wherever it is set.
+_ALIASES = (
+    ("node.id", "broker.id"),
+    ("log.dirs", "log.dir"),
+    *(
+        setting.synonyms
+        for name, setting in TOPIC_SETTINGS.items()
+        # The scheduler's interval is a setting of its own, besides being a default of flush.ms.
+        if len(setting.synonyms) > 1 and name != "flush.ms"
+    ),
+)
+_MEMBERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProperties:
+    """The settings to start with, and the reason for each that changes nothing.
+
+    `without_effect` are settings of Kafka's, `unknown` are names that neither side has.
+    """
+
+    texts: Mapping[str, str]
+    without_effect: Mapping[str, str]
+    unknown: Mapping[str, str]
+
+
+def layered(*layers: Mapping[str, str]) -> dict[str, str]:
+    """All texts, of which a later layer's win.
+
+    A layer that sets one of several names for the same thing also takes away the others of the
+    layers below: `log.retention.hours` on the command line wins over `log.retention.ms` in a file.
+    """
+    result: dict[str, str] = {}
+    for layer in layers:
+        for aliases in _ALIASES:
+            if any(name in layer for name in aliases):
+                for name in aliases:
+                    result.pop(name, None)
+        result.update(layer)
+    return result
+
+
+def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
+    """Sort settings by what becomes of them; `InvalidSetting` for one that stops the start."""
+    _refuse_clusters(texts)
+    served: dict[str, str] = {}
+    without_effect: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    for name, text in texts.items():
+        known = known_setting(name)
+        refused = why_refused(name, text)
+        if refused is not None:
+            raise InvalidSetting(refused)
+        if known is not None:
+            # Checked and described like any other, even if nothing obeys it.
+            served[name] = text
+            if not known.has_effect:
+                without_effect[name] = known.doc
+        elif (reason := why_unsupported(name)) is not None:
+            without_effect[name] = reason
+        else:
+            unknown[name] = why_unknown(name)
+    _leave_controllers_out(served, split_list(texts.get("controller.listener.names", "")))
+    return ServerProperties(served, without_effect, unknown)
+
+
+def _refuse_clusters(texts: Mapping[str, str]) -> None:
+    roles = texts.get("process.roles")
+    if roles is not None and sorted(split_list(roles)) != ["broker", "controller"]:
+        raise InvalidSetting(
+            f"process.roles={roles}: a node is broker and controller at once; leave it out"
+        )
+    for name in _MEMBERS:
+        if len(split_list(texts.get(name, ""))) > 1:
+            raise InvalidSetting(
+                f"{name} names several nodes: clusters are not built yet; "
+                "leave it out to start a broker that is alone"
+            )
+
+
+def _leave_controllers_out(texts: dict[str, str], names: tuple[str, ...]) -> None:
+    """Drop the listeners on which a Kafka node talks to controllers."""
+    if not names:
+        return
+    controllers = tuple(f"{name.upper()}://" for name in names)
+    for setting in ("listeners", "advertised.listeners"):
+        entries = split_list(texts.get(setting, ""))
+        kept = [entry for entry in entries if not entry.upper().startswith(controllers)]
+        if len(kept) < len(entries):
+            texts[setting] = ",".join(kept)
+            if not kept:
+                del texts[setting]

@@ -1,0 +1,77 @@
+"""One query of Spark's from its start to its end, as a command runs it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+
+from headwater.common.exceptions import HeadwaterError
+from headwater.network.system_clock import SystemClock
+from headwater.pipelines.run.failure_reason import reason_of, without_class
+from headwater.process.stop_signals import StopSignals, aside
+from headwater.spark.graceful_stop import stop_gracefully
+from headwater.spark.spark_session import LOG_LEVEL, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+Start = Callable[["SparkSession"], "StreamingQuery"]
+
+_NO_OBJECT: Final = "MALFORMED_RECORD_IN_PARSING"
+_CLOCK: Final = SystemClock()
+# No hundred batches, which Spark remembers, end within this time.
+_LOOK_EVERY_S: Final = 1
+
+
+class JobFailed(HeadwaterError):
+    """A query has ended with an error."""
+
+
+def run_job(start: Start, master: str | None) -> int:
+    """Run a query until it has ended, or somebody has had enough; how many rows it has moved."""
+    with StopSignals() as signals:
+        return aside(lambda: _run(start, master, signals))
+
+
+def _run(start: Start, master: str | None, signals: StopSignals) -> int:
+    # Why it failed is told in one line, and not in pages of Java's as well.
+    spark = session(master, {LOG_LEVEL: "FATAL"}, app_name="headwater connect")
+    moved = MovedRows()
+    try:
+        if signals.is_asked:
+            return 0
+        query = start(spark)
+        while not query.awaitTermination(_LOOK_EVERY_S):
+            moved.count(query.recentProgress)
+            if signals.is_asked:
+                stop_gracefully([query], steady_ms=_CLOCK.steady_ms)
+        moved.count(query.recentProgress)
+    except PySparkException as error:
+        if _NO_OBJECT in str(error):
+            reason = "a record's value is no JSON object with the columns of the schema"
+            raise JobFailed(reason) from error
+        raise JobFailed(without_class(reason_of(error))) from error
+    finally:
+        spark.stop()
+    return moved.rows
+
+
+@dataclass(slots=True)
+class MovedRows:
+    """How many rows all batches had. Spark remembers only the last ones."""
+
+    rows: int = 0
+    batch_id: int = -1
+
+    def count(self, recent: "Iterable[Mapping[str, Any]]") -> None:
+        """Those which were not counted before. A trigger without rows is told of with the number
+        of the batch that is still to come.
+        """
+        for each in recent:
+            rows, batch_id = int(each["numInputRows"]), int(each["batchId"])
+            if rows and batch_id > self.batch_id:
+                self.rows += rows
+                self.batch_id = batch_id

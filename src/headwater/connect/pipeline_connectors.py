@@ -1,0 +1,77 @@
+"""Installed connectors as sources and sinks of pipelines, behind the port that pipelines have.
+
+What a reader would get wrong: a pipeline writes through `foreachBatch`, where a connector's rows
+are those of a batch query. So the batch is named to the connector, or a batch that Spark repeats
+would be written twice.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.connect.connector_registry import SINKS, SOURCES, known, open_sink, open_source
+from headwater.pipelines.check.connector_port import (
+    Options,
+    SinkBatch,
+    SinkConnector,
+    SourceConnector,
+)
+from headwater.spark.exceptions import InvalidOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FORMAT = "headwater-connect"
+
+
+class InstalledConnectors:
+    """`headwater.pipelines.check.connector_port.Connectors`, by entry points."""
+
+    def source_names(self) -> list[str]:
+        return list(known(SOURCES))
+
+    def sink_names(self) -> list[str]:
+        return list(known(SINKS))
+
+    def source(self, name: str) -> SourceConnector:
+        if name not in known(SOURCES):
+            raise KeyError(name)
+        return _InstalledSource(name)
+
+    def sink(self, name: str) -> SinkConnector:
+        if name not in known(SINKS):
+            raise KeyError(name)
+        return _InstalledSink(name)
+
+
+class _InstalledSource:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def problems(self, options: Options) -> list[str]:
+        return _problems(lambda: open_source(self._name, options))
+
+    def stream(self, spark: "SparkSession", options: Options) -> "DataFrame":
+        reader = spark.readStream.format(_FORMAT).option("connector", self._name)
+        return reader.options(**options).load()
+
+
+class _InstalledSink:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def problems(self, options: Options) -> list[str]:
+        return _problems(lambda: open_sink(self._name, options))
+
+    def write(self, rows: "DataFrame", options: Options, batch: SinkBatch) -> None:
+        writer = rows.write.format(_FORMAT).mode("append").option("connector", self._name)
+        named = {"queryId": batch.query_id, "batchId": str(batch.batch_id)}
+        writer.options(**options, **named).save()
+
+
+def _problems(open_it: Callable[[], object]) -> list[str]:
+    """A connector names one thing at a time; the next one is named by the next check."""
+    try:
+        open_it()
+    except InvalidOption as refusal:
+        return [str(refusal)]
+    return []

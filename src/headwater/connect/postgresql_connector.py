@@ -1,0 +1,282 @@
+"""Tables of PostgreSQL.
+
+The source reads what is new by one or two columns that only rise: a number, a time, or a time and a
+number. The sink writes rows with or without a key, and notes in the same transaction which part of
+which batch it has written.
+
+What a reader would get wrong: a column that rises does not rise in the order of commits. A row
+whose transaction takes longer than that of a later row would be missed, so rows may be left alone
+until they are `delayMs` old; that needs a column of time. And Spark may run two attempts at one
+part at the same time, so whether it is written cannot just be looked up before.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.connect.connector import Part, Position, Sink, Source, Split
+from headwater.connect.postgresql_client import (
+    PostgresqlConnection,
+    batches_of,
+    connect,
+    identifier,
+    plain_schema,
+    type_of,
+)
+from headwater.spark.exceptions import InvalidOption, WrongColumns
+
+_ROWS_AT_ONCE: Final = 100_000
+_NOTES: Final = "headwater_batches"
+_STAGE: Final = "headwater_stage"
+# Rows with this column, where it is true, are deleted by their key.
+DELETED: Final = "__deleted"
+
+
+class PostgresqlSource(Source):
+    """A table, and what is added to it."""
+
+    option_names: ClassVar[tuple[str, ...]] = (
+        "uri",
+        "table",
+        "columns",
+        "incrementing",
+        "maxRowsPerTrigger",
+        "delayMs",
+    )
+
+    def schema(self) -> pa.Schema:
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(f"SELECT {self._columns()} FROM {self._table()} LIMIT 0")
+            return plain_schema(cursor.fetch_arrow_table().schema)
+
+    def latest(self, start: Position) -> Position:
+        with closing(self._connect()) as connection:
+            kinds = self._kinds(connection)
+            limit = self.options.number("maxRowsPerTrigger", _ROWS_AT_ONCE)
+            found = self._at(connection, kinds, start, f"ASC LIMIT 1 OFFSET {limit - 1}")
+            return found or self._at(connection, kinds, start, "DESC LIMIT 1") or start
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        return [] if start == end else [{"start": start, "end": end}]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        schema = self.schema()
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            kinds = self._kinds(connection)
+            conditions, values = self._after(kinds, split["start"], 1)
+            marks = self._marks(len(values) + 1)
+            conditions.append(f"{self._rising()} <= {marks}")
+            values += _values(kinds, split["end"])
+            cursor.execute(
+                f"SELECT {self._columns()} FROM {self._table()} "
+                f"WHERE {' AND '.join(conditions)} ORDER BY {self._order('ASC')}",
+                _bound(values),
+            )
+            yield from batches_of(cursor.fetch_record_batch(), schema)
+
+    def _at(
+        self, connection: PostgresqlConnection, kinds: pa.Schema, start: Position, which: str
+    ) -> Position | None:
+        """The position of one of the rows after a position."""
+        conditions, values = self._after(kinds, start, 1)
+        if self.options.get("delayMs") is not None:
+            age = f"interval '{self.options.number('delayMs', 1)} milliseconds'"
+            conditions.append(f"{identifier(self._names()[0])} <= now() - {age}")
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        direction, _, rest = which.partition(" ")
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(
+                f"SELECT {self._quoted()} FROM {self._table()} {where} "
+                f"ORDER BY {self._order(direction)} {rest}",
+                _bound(values),
+            )
+            rows = cursor.fetch_arrow_table()
+        if not rows.num_rows:
+            return None
+        texts = [rows.column(number)[0] for number in range(rows.num_columns)]
+        if any(not each.is_valid for each in texts):
+            raise InvalidOption(f"{self._quoted()} must not be null in any row")
+        return {name: _told(each) for name, each in zip(self._names(), texts, strict=True)}
+
+    def _after(
+        self, kinds: pa.Schema, start: Position, first_mark: int
+    ) -> "tuple[list[str], list[pa.Scalar[Any]]]":
+        if not start:
+            return [], []
+        return [f"{self._rising()} > {self._marks(first_mark)}"], _values(kinds, start)
+
+    def _kinds(self, connection: PostgresqlConnection) -> pa.Schema:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(f"SELECT {self._quoted()} FROM {self._table()} LIMIT 0")
+            return plain_schema(cursor.fetch_arrow_table().schema)
+
+    def _names(self) -> tuple[str, ...]:
+        names = self.options.names("incrementing")
+        if not 1 <= len(names) <= 2:
+            raise InvalidOption("incrementing names one or two columns that only rise")
+        return names
+
+    def _quoted(self) -> str:
+        return ", ".join(map(identifier, self._names()))
+
+    def _rising(self) -> str:
+        return f"({self._quoted()})"
+
+    def _order(self, direction: str) -> str:
+        return ", ".join(f"{identifier(name)} {direction}" for name in self._names())
+
+    def _marks(self, first: int) -> str:
+        marks = [f"${first + number}" for number in range(len(self._names()))]
+        return f"({', '.join(marks)})"
+
+    def _columns(self) -> str:
+        names = self.options.names("columns")
+        return ", ".join(map(identifier, names)) if names else "*"
+
+    def _table(self) -> str:
+        return identifier(self.options.required("table"))
+
+    def _connect(self) -> PostgresqlConnection:
+        return connect(self.options.required("uri"))
+
+
+class PostgresqlSink(Sink):
+    """Rows into a table, which is made if it is not there."""
+
+    option_names: ClassVar[tuple[str, ...]] = ("uri", "table", "key")
+
+    def prepare(self, schema: pa.Schema) -> None:
+        key, columns = self.options.names("key"), _content(schema)
+        missing = [name for name in key if name not in columns.names]
+        if missing:
+            raise WrongColumns(f"the key column {missing[0]} is not among {columns.names}")
+        if DELETED in schema.names and not key:
+            raise WrongColumns("rows can only be deleted by a key, and the option key is not given")
+        parts = [f"{identifier(each.name)} {type_of(each)}" for each in columns]
+        if key:
+            parts.append(f"PRIMARY KEY ({_listed(key)})")
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._table()} ({', '.join(parts)})")
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {_NOTES} (query_id TEXT, part BIGINT, "
+                "batch_id BIGINT NOT NULL, PRIMARY KEY (query_id, part))"
+            )
+            connection.commit()
+
+    def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            self._be_missed(cursor)
+            if not self._claims(cursor, part):
+                # Spark takes a task that does not read its input for a broken one.
+                for _ in batches:
+                    pass
+                return 0
+            count = sum(self._write_one(cursor, batch) for batch in batches if batch.num_rows)
+            connection.commit()
+        return count
+
+    def _write_one(self, cursor: Any, batch: pa.RecordBatch) -> int:
+        key = self.options.names("key")
+        rows = last_of_each_key(pa.Table.from_batches([batch]), key)
+        if DELETED in rows.schema.names:
+            # A null is a no: what is not said to be deleted is kept.
+            is_gone = pa.array([bool(each) for each in rows.column(DELETED).to_pylist()])
+            gone = rows.filter(is_gone).select(list(key))
+            rows = rows.filter(pc.invert(is_gone)).drop_columns([DELETED])
+            if gone.num_rows:
+                self._staged(cursor, gone, self._deletion(key))
+        if rows.num_rows:
+            self._staged(cursor, rows, self._insertion(rows.schema.names, key))
+        return batch.num_rows
+
+    def _staged(self, cursor: Any, rows: pa.Table, statement: str) -> None:
+        """Rows go into a table of this session, and from there in one statement."""
+        cursor.execute(f"DROP TABLE IF EXISTS {_STAGE}")
+        cursor.adbc_ingest(_STAGE, rows, mode="create", temporary=True)
+        cursor.execute(statement)
+
+    def _insertion(self, names: Sequence[str], key: Sequence[str]) -> str:
+        columns = _listed(names)
+        statement = f"INSERT INTO {self._table()} ({columns}) SELECT {columns} FROM {_STAGE}"
+        if not key:
+            return statement
+        others = [identifier(name) for name in names if name not in key]
+        changes = ", ".join(f"{name} = excluded.{name}" for name in others)
+        action = f"UPDATE SET {changes}" if changes else "NOTHING"
+        return f"{statement} ON CONFLICT ({_listed(key)}) DO {action}"
+
+    def _deletion(self, key: Sequence[str]) -> str:
+        matches = " AND ".join(
+            f"{_STAGE}.{identifier(name)} = {self._table()}.{identifier(name)}" for name in key
+        )
+        return f"DELETE FROM {self._table()} WHERE EXISTS (SELECT 1 FROM {_STAGE} WHERE {matches})"
+
+    def _be_missed(self, cursor: Any) -> None:
+        """Have the server notice within a minute that this machine is gone, and not after hours:
+        so long another attempt would wait for what it has claimed.
+        """
+        for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
+            cursor.execute(f"SET tcp_keepalives_{setting} = {value}")
+
+    def _claims(self, cursor: Any, part: Part) -> bool:
+        """Whether the part is still to be written. The note comes before the rows: another attempt
+        at the same part then waits for the end of this transaction, and sees what became of it.
+        """
+        cursor.execute(
+            f"INSERT INTO {_NOTES} (query_id, part, batch_id) VALUES ($1, $2, $3) "
+            "ON CONFLICT (query_id, part) DO UPDATE SET batch_id = excluded.batch_id "
+            f"WHERE {_NOTES}.batch_id < excluded.batch_id RETURNING batch_id",
+            (part.query_id, part.partition, part.batch_id),
+        )
+        return cursor.fetchone() is not None
+
+    def _table(self) -> str:
+        return identifier(self.options.required("table"))
+
+    def _connect(self) -> PostgresqlConnection:
+        return connect(self.options.required("uri"))
+
+
+def last_of_each_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Of rows with the same key the last one: a statement can change a row only once."""
+    if not key:
+        return rows
+    numbered = rows.select(list(key)).append_column("__row", pa.array(range(rows.num_rows)))
+    last = numbered.group_by(list(key)).aggregate([("__row", "max")]).column("__row_max")
+    return rows.take(pa.array(sorted(int(each or 0) for each in last.to_pylist()), pa.int64()))
+
+
+def _content(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([each for each in schema if each.name != DELETED])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(identifier, names))
+
+
+def _told(value: "pa.Scalar[Any]") -> Any:
+    """A value as JSON has it; times as text, exact to the last digit."""
+    if pa.types.is_temporal(value.type):
+        return str(value.cast(pa.int64()).as_py())
+    return value.as_py()
+
+
+def _values(kinds: pa.Schema, position: Position) -> "list[pa.Scalar[Any]]":
+    found = []
+    for each in kinds:
+        value = position[each.name]
+        if pa.types.is_temporal(each.type):
+            found.append(pa.scalar(int(value), pa.int64()).cast(each.type))
+        else:
+            found.append(pa.scalar(value, each.type))
+    return found
+
+
+def _bound(values: "Sequence[pa.Scalar[Any]]") -> pa.RecordBatch | None:
+    if not values:
+        return None
+    arrays = [pa.array([each.as_py()], each.type) for each in values]
+    return pa.RecordBatch.from_arrays(arrays, names=[str(n) for n in range(len(arrays))])

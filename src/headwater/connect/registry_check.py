@@ -1,0 +1,15 @@
+"""Looks at the registry before an import or export with Avro starts Spark."""
+
+from headwater.pipelines.check.avro_check import ReachedRegistries, reader_in_reach, why_unwritable
+from headwater.schemas.errors import UnsupportedSchema
+from headwater.spark.formats.avro.avro_options import AvroOptions
+
+
+def expect_registry(options: AvroOptions, topic: str, *, is_import: bool) -> None:
+    """`HeadwaterError` with what is wrong, if something is."""
+    if not is_import:
+        reader_in_reach(options, topic, ReachedRegistries())
+        return
+    reason = why_unwritable(options, topic, ReachedRegistries())
+    if reason is not None:
+        raise UnsupportedSchema(reason)

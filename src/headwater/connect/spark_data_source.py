@@ -1,0 +1,244 @@
+"""`format("headwater-connect")`: every connector as a source or a sink of Spark's queries.
+
+    spark.readStream.format("headwater-connect").option("connector", "files").option("path", ...)
+
+What a reader would get wrong: Spark makes one of these in a Python process of its own for each
+question, and pickles readers and writers to its workers. So they hold names and options, and open
+the connector where they are.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+
+from headwater.connect.connector import Position, Sink, Source, Split
+from headwater.connect.connector_registry import open_sink, open_source
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.arrow_types import arrow_schema
+from headwater.spark.sink.exactly_once import BatchIdentity
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+# Of Spark's own, and of ours for all sinks; the rest is the connector's.
+_COMMON: Final = frozenset({"connector", "checkpointlocation", "queryname", "queryid", "batchid"})
+_BATCH_ID: Final = "streaming.sql.batchId"
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A connector by its name, with its options."""
+
+    name: str
+    options: Mapping[str, str]
+
+    def source(self) -> Source:
+        return open_source(self.name, self.options)
+
+    def sink(self) -> Sink:
+        return open_sink(self.name, self.options)
+
+
+class ConnectSource(DataSource):
+    """What is outside, as tables."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headwater-connect"
+
+    def schema(self) -> "StructType":
+        return from_arrow_schema(self._chosen().source().schema())
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        return ConnectReader(self._chosen(), arrow_schema(schema))
+
+    def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
+        return ConnectStreamReader(self._chosen(), arrow_schema(schema))
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise InvalidOption("a connector cannot overwrite: use mode append")
+        query_id = self.options.get("queryid") or str(uuid.uuid4())
+        batch_id = int(self.options.get("batchid") or 0)
+        chosen = self._chosen()
+        chosen.sink().prepare(arrow_schema(schema))
+        return ConnectWriter(chosen, query_id, batch_id)
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        chosen = self._chosen()
+        chosen.sink().prepare(arrow_schema(schema))
+        return ConnectStreamWriter(chosen)
+
+    def _chosen(self) -> Chosen:
+        name = self.options.get("connector")
+        if name is None:
+            raise InvalidOption("the option connector is missing: which one?")
+        rest = {key: text for key, text in self.options.items() if key not in _COMMON}
+        return Chosen(name, rest)
+
+
+class SplitPartition(InputPartition):
+    """One task."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+        self.split = split
+
+
+class ConnectReader(DataSourceReader):
+    """A batch query: all that is there."""
+
+    def __init__(self, chosen: Chosen, schema: pa.Schema) -> None:
+        self._chosen = chosen
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        source = self._chosen.source()
+        found: list[InputPartition] = []
+        start: Position = {}
+        while (end := source.latest(start)) != start:
+            found += [SplitPartition(each) for each in source.splits(start, end)]
+            start = end
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SplitPartition)
+        return _rows(self._chosen.source().read(partition.split), self._schema)
+
+
+class ConnectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream: batch after batch."""
+
+    def __init__(self, chosen: Chosen, schema: pa.Schema) -> None:
+        self._chosen = chosen
+        self._schema = schema
+        self._source: Source | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002
+        return _ordered(self._here().latest(start))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """How far one could read at most, no connector needs to know."""
+        return None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Sources are bounded by what is there; one that grows meanwhile is read on."""
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [SplitPartition(each) for each in self._here().splits(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SplitPartition)
+        return _rows(self._chosen.source().read(partition.split), self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Positions are Spark's to keep."""
+
+    def stop(self) -> None:
+        self._source = None
+
+    def _here(self) -> Source:
+        if self._source is None:
+            self._source = self._chosen.source()
+        return self._source
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None}
+
+
+@dataclass
+class RowsWritten(WriterCommitMessage):
+    """What a task did."""
+
+    partition: int
+    rows: int
+
+
+class ConnectWriter(DataSourceArrowWriter):
+    """A batch query's rows."""
+
+    def __init__(self, chosen: Chosen, query_id: str, batch_id: int) -> None:
+        self._chosen = chosen
+        self._query_id = query_id
+        self._batch_id = batch_id
+
+    # PySpark's own class of Arrow writers takes other rows than its base, too.
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        partition = _context().partitionId()
+        part = BatchIdentity(query_id=self._query_id, batch_id=self._batch_id, partition=partition)
+        return RowsWritten(partition, self._chosen.sink().write(part, iterator))
+
+
+class ConnectStreamWriter(DataSourceStreamArrowWriter):
+    """A stream's rows."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._chosen = chosen
+
+    # PySpark's own class of Arrow writers takes other rows than its base, too.
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        context = _context()
+        query_id, batch_id = (
+            context.getLocalProperty(_QUERY_ID),
+            context.getLocalProperty(_BATCH_ID),
+        )
+        if query_id is None or batch_id is None:
+            raise InvalidOption("Spark does not tell which batch of which query this is")
+        part = BatchIdentity(
+            query_id=query_id, batch_id=int(batch_id), partition=context.partitionId()
+        )
+        return RowsWritten(part.partition, self._chosen.sink().write(part, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Tasks have committed their own rows."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """What tasks have committed is recognised when the batch is repeated."""
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "a task runs in a worker of Spark"
+    return context
+
+
+def _ordered(position: Position) -> Position:
+    """Spark compares positions as texts, so their order must be the same always."""
+    found: Position = json.loads(json.dumps(position, sort_keys=True))
+    return found
+
+
+def _rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Exactly the columns and types that Spark was told of: only the first batch is checked."""
+    for batch in batches:
+        columns = [batch.column(each.name).cast(each.type) for each in schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,223 @@
+"""What may be done from the console: one function a form, which says what was done.
+
+What a reader would get wrong: none of these asks whether changes are allowed at all, nor where the
+request came from. The door has done that before (`headwater.console.server`).
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headwater.client.admin.descriptions import ConfigResource
+from headwater.common.ids import TopicPartition
+from headwater.console.console_errors import bad_request, not_found
+from headwater.console.context import ConsoleRequest
+from headwater.console.form_fields import whole, whole_int32
+from headwater.console.html import link_to
+from headwater.console.offset_reset_plan import read_plan
+from headwater.console.views.schemas import expect_registry
+from headwater.console.views.topics import known_topic
+from headwater.console.views.transactions import abort
+
+PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "json-schema", "null")
+REGISTERED_FORMATS: Final = ("avro", "json-schema")
+"""Those that need a registry: they take JSON, and the newest schema of the topic."""
+
+_HIGH_WATERMARK: Final = -1
+
+DONE: Final = {
+    "topic-created": "The topic was created.",
+    "topic-deleted": "The topic was deleted.",
+    "partitions-added": "The partitions were added.",
+    "config-set": "The config was set.",
+    "config-reset": "The config is back at its default.",
+    "record-sent": "The record was written.",
+    "records-deleted": "The records were deleted.",
+    "offsets-reset": "The offsets were reset.",
+    "group-deleted": "The group was deleted.",
+    "transaction-aborted": "The transaction was aborted.",
+}
+"""What pages say after a change. A fixed list: no link can make a page say anything else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What was done, and the page that shows it."""
+
+    done: str
+    where: str
+    partition: int | None = None
+    offset: int | None = None
+
+
+async def create_topic(call: ConsoleRequest) -> Done:
+    name = call.field("name")
+    await call.admin.create_topic(
+        name,
+        partitions=_count(call, "partitions"),
+        replication_factor=_count(call, "replicas"),
+        configs=call.named("configs"),
+    )
+    call.console.survey.forget()
+    return Done(done="topic-created", where=link_to("topics", name))
+
+
+async def delete_topic(call: ConsoleRequest) -> Done:
+    name = call.parts[0]
+    call.expect_confirmation(name, "the topic and all of its records shall be deleted")
+    await call.admin.delete_topics([name])
+    call.console.survey.forget()
+    return Done(done="topic-deleted", where=link_to("topics"))
+
+
+async def add_partitions(call: ConsoleRequest) -> Done:
+    name = call.parts[0]
+    partitions = whole_int32(call.field("partitions"), "partitions")
+    await call.admin.create_partitions({name: partitions})
+    call.console.survey.forget()
+    return Done(done="partitions-added", where=link_to("topics", name))
+
+
+async def change_config(call: ConsoleRequest) -> Done:
+    """Set a config of a topic, or with `reset` go back to what holds without it."""
+    name, config = call.parts[0], call.field("name")
+    is_reset = bool(call.fields.get("reset"))
+    value = None if is_reset else call.fields.get("value", "")
+    await call.admin.alter_configs({ConfigResource.topic(name): {config: value}})
+    where = link_to("topics", name, "configs")
+    return Done(done="config-reset" if is_reset else "config-set", where=where)
+
+
+async def produce(call: ConsoleRequest) -> Done:
+    """One record. No key is the key null; a value is null only if its format says so."""
+    topic = call.parts[0]
+    partition = await _partition(call, topic)
+    key_format = call.fields.get("key_format", "") or "text"
+    key = call.fields.get("key", "")
+    sent = await call.console.connections.producer().send_and_wait(
+        topic,
+        await _bytes(
+            call,
+            call.fields.get("value", ""),
+            call.fields.get("value_format", "") or "text",
+            is_key=False,
+        ),
+        key=None if key == "" else await _bytes(call, key, key_format, is_key=True),
+        partition=partition,
+        headers=[(name, value.encode()) for name, value in call.named("headers").items()],
+    )
+    return Done(
+        done="record-sent",
+        where=link_to("topics", topic, "records"),
+        partition=sent.partition,
+        offset=sent.offset,
+    )
+
+
+async def delete_records(call: ConsoleRequest) -> Done:
+    """All that are there now; or those of one partition, or those before an offset."""
+    name = call.parts[0]
+    call.expect_confirmation(name, "these records shall be deleted")
+    known = known_topic(await call.survey(topic=name), name)
+    partition = await _partition(call, name)
+    numbers = [each.partition for each in known.partitions] if partition is None else [partition]
+    offset = call.fields.get("offset", "").strip()
+    before = whole(offset, "offset") if offset else _HIGH_WATERMARK
+    await call.admin.delete_records({TopicPartition(name, each): before for each in numbers})
+    call.console.survey.forget()
+    return Done(done="records-deleted", where=link_to("topics", name))
+
+
+async def reset_offsets(call: ConsoleRequest) -> Done:
+    """Carry out a plan that was shown, offset by offset."""
+    group = call.parts[0]
+    plan = read_plan(call.field("plan"))
+    await call.admin.alter_group_offsets(group, dict(plan))
+    return Done(done="offsets-reset", where=link_to("groups", group))
+
+
+async def delete_group(call: ConsoleRequest) -> Done:
+    group = call.parts[0]
+    call.expect_confirmation(group, "the group and its offsets shall be deleted")
+    await call.admin.delete_groups([group])
+    return Done(done="group-deleted", where=link_to("groups"))
+
+
+async def abort_transaction(call: ConsoleRequest) -> Done:
+    topic = call.field("topic")
+    number = whole(call.field("partition"), "partition")
+    await _expect_partition(call, topic, number)
+    place = TopicPartition(topic, number)
+    producer_id = whole(call.field("producer_id"), "producer_id")
+    call.expect_confirmation(str(producer_id), "its transaction shall be aborted")
+    await abort(call.admin, place, producer_id)
+    return Done(done="transaction-aborted", where=link_to("transactions"))
+
+
+def _count(call: ConsoleRequest, name: str) -> int:
+    """A number, or -1: the broker chooses."""
+    number = whole_int32(call.fields.get(name, ""), name, -1)
+    if number == 0 or number < -1:
+        raise bad_request(f"'{name}' is 1 or more, or empty for what the brokers have as default.")
+    return number
+
+
+async def _partition(call: ConsoleRequest, topic: str) -> int | None:
+    """Where a record shall go; None: by its key.
+
+    Looked up first: a producer would make a topic that is not there, and wait for a partition
+    that may yet be added.
+    """
+    given = call.fields.get("partition", "").strip()
+    number = whole(given, "partition") if given else None
+    await _expect_partition(call, topic, number or 0)
+    return number
+
+
+async def _expect_partition(call: ConsoleRequest, topic: str, number: int) -> None:
+    known = known_topic(await call.survey(topic=topic), topic)
+    if not 0 <= number < len(known.partitions):
+        raise not_found(f"'{topic}' has no partition {number}.")
+
+
+async def _bytes(call: ConsoleRequest, text: str, given_as: str, *, is_key: bool) -> bytes | None:
+    match given_as:
+        case "null":
+            return None
+        case "text":
+            return text.encode()
+        case "json":
+            _json(text)
+            return text.encode()
+        case "hex":
+            try:
+                return bytes.fromhex(text)
+            except ValueError as error:
+                raise bad_request(f"This is no hex: {error}.") from None
+        case "avro" | "json-schema":
+            return await _registered(call, _json(text), given_as, is_key=is_key)
+        case _:
+            raise bad_request(f"'{given_as}' is none of {', '.join(PRODUCE_FORMATS)}.")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"This is no JSON: {error}.") from None
+
+
+async def _registered(call: ConsoleRequest, value: Any, given_as: str, *, is_key: bool) -> bytes:
+    """With the latest schema that the registry has for this topic."""
+    from headwater.client.avro import AvroSerializer
+    from headwater.client.json_schema import JsonSerializer
+
+    registry = expect_registry(call.console.connections.registry)
+    kind = AvroSerializer if given_as == "avro" else JsonSerializer
+
+    def serialize() -> bytes:
+        topic = call.parts[0]
+        return kind(registry, topic=topic, is_key=is_key, use_latest_version=True)(value)
+
+    return await asyncio.to_thread(serialize)

@@ -1,0 +1,44 @@
+"""The stylesheet, the script and the picture of the console, as they come with the package.
+
+Nothing is fetched from elsewhere, and nothing is built: what lies here is what browsers get.
+"""
+
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+
+from starlette.responses import Response
+
+from headwater.console.console_errors import not_found
+from headwater.http_server.request_guard import HEADERS
+
+_TYPES: Final = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+class Assets:
+    """Read once. `version` changes with any of them, and is part of their addresses."""
+
+    def __init__(self) -> None:
+        self._contents = {name: (files(__name__) / name).read_bytes() for name in _TYPES}
+        self.version = sha256(b"".join(self._contents.values())).hexdigest()[:12]
+
+    def answer(self, given: list[str], known: str | None) -> Response:
+        """The asset of a path such as 1a2b/console.css, which browsers may keep for good."""
+        name = given[-1] if len(given) == 2 else ""
+        if name not in self._contents:
+            raise not_found("There is no such asset.")
+        headers = {
+            **HEADERS,
+            "ETag": f'"{self.version}"',
+            "Cache-Control": "public, max-age=31536000, immutable",
+        }
+        if given[0] != self.version:
+            # Of a page from before an update: it gets what there is, but must ask again.
+            headers["Cache-Control"] = "no-cache"
+        if known == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(self._contents[name], media_type=_TYPES[name], headers=headers)

@@ -1,0 +1,72 @@
+"""Why the console does not do what it was asked for: an HTTP status, and one line for a person."""
+
+from headwater.client.errors import (
+    BrokerNotAvailable,
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    GroupIdNotFound,
+    KafkaError,
+    KafkaTimeout,
+    NetworkException,
+    SaslAuthenticationFailed,
+    SerializationFailed,
+    SomeFailed,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
+from headwater.client.network.retries import said_before
+from headwater.client.schema_registry import RegistryUnreachable, SchemaNotFound
+from headwater.common.exceptions import HeadwaterError
+from headwater.http_server.request_guard import Forbidden
+
+_GONE = (UnknownTopicOrPartition, GroupIdNotFound, SchemaNotFound)
+_FORBIDDEN = (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
+_UNREACHABLE = (KafkaTimeout, BrokerNotAvailable, NetworkException)
+
+
+class ConsoleError(HeadwaterError):
+    """Nothing was done. `is_unreachable` if that is because the cluster does not answer."""
+
+    def __init__(self, status: int, message: str, *, is_unreachable: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.is_unreachable = is_unreachable
+
+
+def bad_request(message: str) -> ConsoleError:
+    return ConsoleError(400, message)
+
+
+def not_found(what: str) -> ConsoleError:
+    return ConsoleError(404, what)
+
+
+def error_for(error: HeadwaterError) -> ConsoleError:
+    """What a client raised, as an answer over HTTP."""
+    if isinstance(error, ConsoleError):
+        return error
+    if isinstance(error, Forbidden):
+        return ConsoleError(403, str(error))
+    if isinstance(error, SomeFailed):
+        return error_for(next(iter(error.errors.values())))
+    if isinstance(error, _GONE):
+        return ConsoleError(404, str(error))
+    if isinstance(error, _FORBIDDEN):
+        return ConsoleError(403, str(error))
+    if isinstance(error, RegistryUnreachable):
+        return ConsoleError(502, str(error))
+    if isinstance(error, SerializationFailed):
+        return ConsoleError(400, str(error))
+    if isinstance(error, _UNREACHABLE):
+        return ConsoleError(503, str(said_before(error) or error), is_unreachable=True)
+    if isinstance(error, KafkaError):
+        return ConsoleError(409, str(error))
+    return ConsoleError(400, str(error))

@@ -1,0 +1,88 @@
+"""A console as a process: its clients, its HTTP port, and a clean end."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from headwater.console.assets import Assets
+from headwater.console.connections import Connections
+from headwater.console.context import Console
+from headwater.console.routes import PATHS
+from headwater.console.server import REQUESTS_MAX, application
+from headwater.console.views.cluster_view import FRESH_MS, CachedView, cluster_view
+from headwater.console.views.live_tail import TAILS_MAX, Tails
+from headwater.console.views.record_search import RecordSearches
+from headwater.console.views.throughput import MetricsWatch
+from headwater.http_server.http_port import HttpPort
+from headwater.http_server.http_settings import HttpAddress
+from headwater.http_server.request_guard import is_loopback
+from headwater.network.system_clock import SystemClock, SystemRandom
+
+_CONNECTIONS_MAX: Final = 4 * (REQUESTS_MAX + TAILS_MAX)
+_TOKEN_BYTES: Final = 32
+_STRANGERS: Final = b'{"error": "This console wants user and password."}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleOptions:
+    """What a console is told at its start."""
+
+    bootstrap: str
+    door: HttpAddress
+    registry_url: str | None = None
+    registry_settings: Mapping[str, object] = field(default_factory=dict)
+    metrics: Sequence[str] = ()
+    allows_changes: bool | None = None
+    """None: as long as only this machine reaches it."""
+    client_settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Where a console is, and whether it only reads."""
+
+    url: str
+    is_read_only: bool
+
+
+async def serve(
+    options: ConsoleOptions, *, ready: Callable[[Ready], object], ended: asyncio.Event
+) -> None:
+    """Serve until `ended` is set. Raises `CannotListen`, or `InvalidSetting`."""
+    clock = SystemClock()
+    watch = MetricsWatch(options.metrics, clock)
+    with HttpPort(options.door, refusal=_STRANGERS, kind="application/json") as port:
+        connections = Connections(
+            options.bootstrap,
+            options.client_settings,
+            registry_url=options.registry_url,
+            registry_settings=options.registry_settings,
+        )
+        allows_changes = options.allows_changes
+        if allows_changes is None:
+            allows_changes = is_loopback(port.endpoint.host)
+        console = Console(
+            connections=connections,
+            survey=CachedView(partial(cluster_view, connections.admin), clock, fresh_ms=FRESH_MS),
+            searches=RecordSearches(connections, clock),
+            tails=Tails(connections, clock, ended),
+            watch=watch,
+            clock=clock,
+            token=SystemRandom().bytes(_TOKEN_BYTES).hex(),
+            is_read_only=not allows_changes,
+            hosts=options.door.hosts,
+        )
+        watching = asyncio.create_task(watch.run())
+        try:
+            app = application(console, PATHS, Assets())
+            serving = asyncio.create_task(port.serve(app, ended, connections_max=_CONNECTIONS_MAX))
+            ready(Ready(url=port.url, is_read_only=console.is_read_only))
+            await serving
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+            await connections.close()

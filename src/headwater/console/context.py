@@ -1,0 +1,91 @@
+"""What all requests share, and what one of them asks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headwater.client.aio import Admin
+from headwater.common.ports import Clock
+from headwater.console.connections import Connections
+from headwater.console.console_errors import bad_request
+from headwater.console.form_fields import named_lines, whole
+from headwater.console.views.cluster_view import CachedView, ClusterView
+from headwater.console.views.live_tail import Tails
+from headwater.console.views.paging import PAGE_SIZE
+from headwater.console.views.record_search import RecordSearches
+from headwater.console.views.throughput import MetricsWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """One console: a cluster, and what may be done to it."""
+
+    connections: Connections
+    survey: CachedView[ClusterView]
+    searches: RecordSearches
+    tails: Tails
+    watch: MetricsWatch
+    clock: Clock
+    token: str
+    is_read_only: bool
+    hosts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleRequest:
+    """One request: the names in its path, its query, and the fields of its form or JSON."""
+
+    console: Console
+    parts: Sequence[str]
+    query: Mapping[str, str]
+    fields: Mapping[str, str]
+    objects: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Those fields of JSON that are objects themselves."""
+
+    @property
+    def admin(self) -> Admin:
+        return self.console.connections.admin
+
+    async def survey(self, *, topic: str | None = None) -> ClusterView:
+        """What exists. A topic that is not in what is remembered may have just been made."""
+        found = await self.console.survey.get()
+        if topic is not None and topic not in found.topics:
+            self.console.survey.forget()
+            found = await self.console.survey.get()
+        return found
+
+    def page(self) -> int:
+        return self.number("page", 1)
+
+    def size(self) -> int:
+        return self.number("size", PAGE_SIZE)
+
+    def number(self, name: str, default: int) -> int:
+        return whole(self.query.get(name, ""), name, default)
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """One of several words; the first, if none is given."""
+        given = self.query.get(name) or allowed[0]
+        if given not in allowed:
+            raise bad_request(f"'{given}' is none of {', '.join(allowed)} ({name}).")
+        return given
+
+    def is_set(self, name: str) -> bool:
+        return self.query.get(name, "") in ("1", "true", "on", "yes")
+
+    def field(self, name: str) -> str:
+        """A field that must be there."""
+        given = self.fields.get(name, "").strip()
+        if not given:
+            raise bad_request(f"'{name}' is missing.")
+        return given
+
+    def named(self, name: str) -> dict[str, str]:
+        """Names and values: an object of JSON as it is; of a form, `name=value` a line each."""
+        if name in self.objects:
+            return dict(self.objects[name])
+        return named_lines(self.fields.get(name, ""), name)
+
+    def expect_confirmation(self, name: str, what: str) -> None:
+        """Whoever destroys something types its name."""
+        if self.fields.get("confirm", "") != name:
+            raise bad_request(f"Nothing was done: type '{name}' to confirm that {what}.")

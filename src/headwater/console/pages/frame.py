@@ -1,0 +1,203 @@
+"""The frame of every page, and the page that says what went wrong."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.console.actions import DONE
+from headwater.console.console_errors import ConsoleError
+from headwater.console.html import Child, Html, document, link_to, tag
+from headwater.console.request_guard import TOKEN_FIELD
+
+Crumb = tuple[str, str]
+"""What a step on the way is called, and where it leads."""
+
+_PLACES: Final = (
+    ("Overview", "", "o"),
+    ("Topics", "topics", "t"),
+    ("Groups", "groups", "g"),
+    ("Transactions", "transactions", "x"),
+    ("Schemas", "schemas", "s"),
+)
+_KEYS: Final = (
+    ("/", "search"),
+    ("o t g x s", "go to overview, topics, groups, transactions, schemas"),
+    ("n p", "next page, previous page"),
+    ("?", "this help"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What a page has to know beside its facts."""
+
+    bootstrap: str
+    token: str
+    is_read_only: bool
+    has_registry: bool
+    query: Mapping[str, str]
+    version: str
+    refusal: str | None = None
+    """Why a form of this page was refused, and was not done; it is shown again, with `given`."""
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    def page(
+        self,
+        title: str,
+        *children: Child,
+        place: str,
+        crumbs: Sequence[Crumb] = (),
+        is_live: bool = False,
+    ) -> Html:
+        """A whole document. `is_live` offers to load it anew every few seconds."""
+        return document(
+            tag(
+                "html",
+                self._head(title),
+                self._body(title, children, place, crumbs, is_live),
+                lang="en",
+            ),
+        )
+
+    def form(self, action: str, *children: Child, class_: str | None = None) -> Html:
+        """A form that changes something."""
+        token = tag("input", type="hidden", name=TOKEN_FIELD, value=self.token)
+        return tag("form", token, children, method="post", action=action, class_=class_)
+
+    def typed(self, name: str) -> str:
+        """What somebody typed into a form that was refused, so that nobody types it again."""
+        return self.given.get(name, "")
+
+    def asset(self, name: str) -> str:
+        return link_to("assets", self.version, name)
+
+    def _head(self, title: str) -> Html:
+        return tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("title", f"{title} · Headwater"),
+            tag("link", rel="icon", type="image/svg+xml", href=self.asset("icon.svg")),
+            tag("link", rel="stylesheet", href=self.asset("console.css")),
+            tag("script", src=self.asset("console.js"), defer=True),
+        )
+
+    def _body(
+        self,
+        title: str,
+        children: Child,
+        place: str,
+        crumbs: Sequence[Crumb],
+        is_live: bool,
+    ) -> Html:
+        steps = [tag("a", name, href=where) for name, where in crumbs]
+        live = tag(
+            "label",
+            tag("input", type="checkbox", id="live"),
+            " Live",
+            class_="live needs-script",
+            title="Load this page anew every five seconds",
+        )
+        heading = tag(
+            "header",
+            tag(
+                "nav",
+                [(step, tag("span", "/", aria_hidden="true")) for step in steps],
+                class_="crumbs",
+                aria_label="Where you are",
+            )
+            if steps
+            else None,
+            tag("div", tag("h1", title), live if is_live else None, class_="title"),
+        )
+        return tag(
+            "body",
+            tag("a", "To the content", href="#main", class_="skip"),
+            self._side(place),
+            tag("main", heading, self._notice(), children, id="main", tabindex="-1"),
+            _help(),
+        )
+
+    def _side(self, place: str) -> Html:
+        links = [
+            tag(
+                "a",
+                name,
+                href=f"/{path}",
+                aria_current="page" if path == place else None,
+                data_key=key,
+            )
+            for name, path, key in _PLACES
+            if path != "schemas" or self.has_registry
+        ]
+        mark = tag("img", src=self.asset("icon.svg"), alt="", width=24, height=24)
+        return tag(
+            "aside",
+            tag("a", mark, tag("span", "Headwater"), href="/", class_="brand"),
+            tag("nav", links, aria_label="Pages"),
+            tag(
+                "div",
+                tag("span", self.bootstrap.replace(",", ", "), class_="where", title="The brokers"),
+                tag("span", "read only", class_="badge") if self.is_read_only else None,
+                class_="foot",
+            ),
+        )
+
+    def _notice(self) -> Html | None:
+        if self.refusal is not None:
+            return tag("p", self.refusal, class_="notice bad", role="alert")
+        text = DONE.get(self.query.get("done", ""))
+        return tag("p", text, class_="notice good", role="status") if text else None
+
+
+def failure_page(refusal: ConsoleError, frame: Frame) -> Html:
+    if refusal.is_unreachable:
+        return _unreachable(refusal, frame)
+    title = {403: "Not allowed", 404: "Not found"}.get(refusal.status, "That did not work")
+    return frame.page(
+        title,
+        tag("p", refusal.message, class_="notice bad", role="alert"),
+        tag("p", tag("a", "To the overview", href="/"), class_="actions"),
+        place="none",
+    )
+
+
+def _unreachable(refusal: ConsoleError, frame: Frame) -> Html:
+    return frame.page(
+        "No broker answers",
+        tag("p", refusal.message, class_="notice bad", role="alert"),
+        tag("p", "This console asks ", tag("code", frame.bootstrap), ". What to do:"),
+        tag(
+            "ul",
+            tag(
+                "li", "Is a broker running there? ", tag("code", "headwater start"), " starts one."
+            ),
+            tag(
+                "li",
+                "Is it elsewhere? Start the console with ",
+                tag("code", "--bootstrap HOST:PORT"),
+                ".",
+            ),
+            tag(
+                "li",
+                "Does it want TLS or a password? Give the client settings with ",
+                tag("code", "--command-config FILE"),
+                ".",
+            ),
+        ),
+        tag("p", tag("a", "Try again", href="", class_="button"), class_="actions"),
+        place="none",
+        is_live=True,
+    )
+
+
+def _help() -> Html:
+    rows = [tag("tr", tag("td", tag("kbd", keys)), tag("td", what)) for keys, what in _KEYS]
+    return tag(
+        "dialog",
+        tag("h2", "Keys"),
+        tag("table", rows),
+        tag("form", tag("button", "Close"), method="dialog"),
+        id="keys",
+    )

@@ -1,0 +1,62 @@
+"""The form for a new record."""
+
+from headwater.console.actions import PRODUCE_FORMATS, REGISTERED_FORMATS
+from headwater.console.html import Html, link_to, tag
+from headwater.console.pages.frame import Frame
+from headwater.console.pages.parts import labelled, select, text_input
+
+
+def writing_form(topic: str, frame: Frame) -> Html:
+    formats = [
+        (each, each)
+        for each in PRODUCE_FORMATS
+        if each not in REGISTERED_FORMATS or frame.has_registry
+    ]
+    keys = [each for each in formats if each[0] != "null"]
+    key_format = frame.typed("key_format") or "text"
+    value_format = frame.typed("value_format") or "text"
+    return tag(
+        "details",
+        tag("summary", "Write a record"),
+        frame.form(
+            link_to("topics", topic, "records"),
+            labelled(
+                "Key",
+                text_input("key", frame.typed("key")),
+                select("key_format", keys, key_format, label="The key is"),
+                hint="empty: null",
+            ),
+            labelled(
+                "Value",
+                tag("textarea", frame.typed("value"), name="value", rows=5, spellcheck="false"),
+                select("value_format", formats, value_format, label="The value is"),
+                hint="null deletes the key in a compacted topic"
+                + (
+                    "; avro and json-schema take JSON and the newest schema"
+                    if frame.has_registry
+                    else ""
+                ),
+            ),
+            labelled(
+                "Headers",
+                tag(
+                    "textarea",
+                    frame.typed("headers"),
+                    name="headers",
+                    rows=2,
+                    spellcheck="false",
+                    placeholder="trace=1a2b",
+                ),
+                hint="name=value, a line each",
+            ),
+            labelled(
+                "Partition",
+                text_input("partition", frame.typed("partition"), type="number"),
+                hint="empty: by the key",
+            ),
+            tag("button", "Write", class_="primary"),
+            class_="stack",
+        ),
+        class_="panel",
+        open=frame.refusal is not None,
+    )

@@ -1,0 +1,338 @@
+"""The list of topics, one topic, and its configs."""
+
+from headwater.console.html import Child, Html, link_to, tag
+from headwater.console.pages.frame import Frame
+from headwater.console.pages.overview import config_value
+from headwater.console.pages.parts import (
+    badge,
+    brokers,
+    empty,
+    fact_list,
+    labelled,
+    name_link,
+    number,
+    pager,
+    search_form,
+    section,
+    select,
+    size,
+    table,
+    text_input,
+    typed_confirmation,
+)
+from headwater.console.views.configs import ConfigRow
+from headwater.console.views.topics import TopicDetail, TopicList, TopicRow
+
+
+def topics_page(page_data: TopicList, frame: Frame) -> Html:
+    return frame.page(
+        "Topics",
+        search_form(
+            "/topics",
+            page_data.search,
+            "Search topics",
+            select(
+                "sort",
+                [("name", "by name"), ("partitions", "by partitions"), ("size", "by size")],
+                page_data.sort,
+                label="Order",
+            ),
+            tag(
+                "label",
+                tag(
+                    "input",
+                    type="checkbox",
+                    name="internal",
+                    value="1",
+                    checked=page_data.with_internal,
+                ),
+                " internal ones",
+                class_="check",
+            ),
+        ),
+        _list(page_data, frame),
+        None if frame.is_read_only else _create(page_data, frame),
+        place="topics",
+        is_live=True,
+    )
+
+
+def _list(page_data: TopicList, frame: Frame) -> Child:
+    if not page_data.topics.rows:
+        if page_data.search:
+            return empty(f"No topic has '{page_data.search}' in its name.")
+        return empty("There are no topics yet.")
+    return (
+        table(
+            [
+                ("Topic", ""),
+                ("Partitions", "num"),
+                ("Replicas", "num wide"),
+                ("Records", "num"),
+                ("Size", "num"),
+                ("", "wide"),
+            ],
+            [
+                (
+                    (
+                        name_link(row.name, "topics", row.name),
+                        " ",
+                        badge("internal") if row.is_internal else None,
+                        _state(row),
+                    ),
+                    number(row.partitions),
+                    number(row.replicas),
+                    number(row.records),
+                    size(row.log_bytes),
+                    tag("a", "Records", href=link_to("topics", row.name, "records")),
+                )
+                for row in page_data.topics.rows
+            ],
+            label="Topics",
+        ),
+        pager(page_data.topics, ["topics"], frame.query),
+    )
+
+
+def _state(row: TopicRow) -> Child:
+    if row.offline:
+        return badge(f"{row.offline} offline", "bad")
+    if row.under_replicated:
+        return badge(f"{row.under_replicated} behind", "warn")
+    return None
+
+
+def _create(page_data: TopicList, frame: Frame) -> Html:
+    return tag(
+        "details",
+        tag("summary", "Create a topic"),
+        frame.form(
+            "/topics",
+            labelled("Name", text_input("name", frame.typed("name"), required=True)),
+            labelled(
+                "Partitions",
+                text_input("partitions", frame.typed("partitions"), type="number"),
+                hint="empty: the default",
+            ),
+            labelled(
+                "Replicas",
+                text_input("replicas", frame.typed("replicas"), type="number"),
+                hint=f"empty: the default; at most {page_data.brokers}",
+            ),
+            labelled(
+                "Configs",
+                tag(
+                    "textarea",
+                    frame.typed("configs"),
+                    name="configs",
+                    rows=3,
+                    spellcheck="false",
+                    placeholder="retention.ms=86400000",
+                ),
+                hint="name=value, a line each",
+            ),
+            tag("button", "Create", class_="primary"),
+            class_="stack",
+        ),
+        class_="panel",
+        open=not page_data.all_topics or frame.refusal is not None,
+        # Nobody has opened it, and so it does not keep a live page from being loaded anew.
+        data_open="" if not page_data.all_topics and frame.refusal is None else None,
+    )
+
+
+def tabs(topic: str, current: str) -> Html:
+    pages = (
+        ("Partitions", ()),
+        ("Records", ("records",)),
+        ("Live tail", ("tail",)),
+        ("Groups", ("groups",)),
+        ("Configs", ("configs",)),
+    )
+    return tag(
+        "nav",
+        [
+            tag(
+                "a",
+                name,
+                href=link_to("topics", topic, *rest),
+                aria_current="page" if name == current else None,
+            )
+            for name, rest in pages
+        ],
+        class_="tabs",
+        aria_label="Pages of this topic",
+    )
+
+
+def topic_page(page_data: TopicDetail, frame: Frame) -> Html:
+    row = page_data.topic
+    return frame.page(
+        row.name,
+        tabs(row.name, "Partitions"),
+        fact_list(
+            [
+                ("Partitions", number(row.partitions)),
+                ("Replicas", number(row.replicas)),
+                ("Records", number(row.records)),
+                ("Size, all replicas", size(row.log_bytes)),
+                ("State", _state(row) or badge("online, in sync", "good")),
+                ("Id", tag("code", page_data.topic_id)),
+            ]
+        ),
+        _partitions(page_data),
+        pager(page_data.partitions, ["topics", row.name], frame.query),
+        None if frame.is_read_only or row.is_internal else _changes(page_data, frame),
+        place="topics",
+        crumbs=[("Topics", "/topics")],
+        is_live=True,
+    )
+
+
+def _partitions(page_data: TopicDetail) -> Html:
+    topic = page_data.topic.name
+    return table(
+        [
+            ("Partition", "num"),
+            ("Leader", ""),
+            ("Replicas", "wide"),
+            ("In sync", ""),
+            ("First offset", "num wide"),
+            ("End offset", "num"),
+            ("Records", "num"),
+            ("Size", "num"),
+        ],
+        [
+            (
+                tag(
+                    "a",
+                    row.partition,
+                    href=link_to("topics", topic, "records", query={"partition": row.partition}),
+                    title="Its records",
+                ),
+                badge("none", "bad") if row.leader is None else row.leader,
+                brokers(row.replicas),
+                (brokers(row.isr), " ", badge("behind", "warn"))
+                if row.is_under_replicated
+                else brokers(row.isr),
+                number(row.start),
+                number(row.end),
+                number(row.records),
+                size(row.log_bytes),
+            )
+            for row in page_data.partitions.rows
+        ],
+        label="Partitions",
+    )
+
+
+def _changes(page_data: TopicDetail, frame: Frame) -> Child:
+    name = page_data.topic.name
+    more = tag(
+        "details",
+        tag("summary", "Add partitions"),
+        frame.form(
+            link_to("topics", name, "partitions"),
+            tag(
+                "p",
+                "Records with the same key go to another partition from then on. Partitions "
+                "cannot be taken away again.",
+            ),
+            labelled(
+                "Partitions in all",
+                text_input("partitions", str(page_data.topic.partitions + 1), type="number"),
+            ),
+            tag("button", "Add", class_="primary"),
+            class_="stack",
+        ),
+        class_="panel",
+    )
+    emptied = tag(
+        "details",
+        tag("summary", "Delete records"),
+        frame.form(
+            link_to("topics", name, "records", "delete"),
+            tag(
+                "p",
+                "The topic stays, and its offsets go on from where they are. Groups that have not "
+                "read these records yet will not read them. This cannot be undone.",
+            ),
+            labelled(
+                "Partition", text_input("partition", type="number"), hint="empty: all of them"
+            ),
+            labelled(
+                "Before offset",
+                text_input("offset", type="number"),
+                hint="empty: all that there is",
+            ),
+            typed_confirmation(name, "Delete the records"),
+            class_="stack",
+        ),
+        class_="panel dangerous",
+    )
+    gone = tag(
+        "details",
+        tag("summary", "Delete this topic"),
+        frame.form(
+            link_to("topics", name, "delete"),
+            tag("p", "All of its records are lost, on all brokers. This cannot be undone."),
+            typed_confirmation(name, "Delete the topic"),
+            class_="stack",
+        ),
+        class_="panel dangerous",
+    )
+    return (more, emptied, gone)
+
+
+def configs_page(page_data: TopicDetail, frame: Frame) -> Html:
+    name = page_data.topic.name
+    wanted = frame.typed("name") or frame.query.get("edit", "")
+    edited = "" if frame.is_read_only else wanted
+    rows = [
+        _config_row(name, row, frame, is_edited=row.name == edited) for row in page_data.configs
+    ]
+    return frame.page(
+        name,
+        tabs(name, "Configs"),
+        section(
+            "Configs",
+            table([("Name", ""), ("Value", ""), ("From", "wide"), ("", "")], rows, label="Configs"),
+        ),
+        place="topics",
+        crumbs=[("Topics", "/topics")],
+    )
+
+
+def _config_row(topic: str, row: ConfigRow, frame: Frame, *, is_edited: bool) -> tuple[Child, ...]:
+    named = tag("code", row.name, title=row.documentation, id=row.name)
+    source = tag("span", row.source, class_="quiet" if row.is_default else None)
+    if is_edited:
+        return (named, _edit(topic, row, frame), source, None)
+    may_change = not frame.is_read_only and not row.is_read_only
+    where = link_to("topics", topic, "configs", query={"edit": row.name})
+    change = tag("a", "Change", href=f"{where}#{row.name}", aria_label=f"Change {row.name}")
+    return (named, config_value(row), source, change if may_change else None)
+
+
+def _edit(topic: str, row: ConfigRow, frame: Frame) -> Html:
+    action = link_to("topics", topic, "configs")
+    hidden = tag("input", type="hidden", name="name", value=row.name)
+    back = tag("button", "Back to default", name="reset", value="1", formnovalidate=True)
+    return frame.form(
+        action,
+        hidden,
+        tag(
+            "input",
+            type="text",
+            name="value",
+            value=frame.typed("value") or row.value or "",
+            aria_label=f"Value of {row.name}",
+            autocomplete="off",
+            spellcheck="false",
+            autofocus=True,
+        ),
+        tag("button", "Set", class_="primary"),
+        back if row.is_own else None,
+        tag("a", "Leave it", href=action),
+        class_="row",
+    )

@@ -1,0 +1,154 @@
+"""Every path of the console, with what it reads, how that looks, and what it changes."""
+
+from typing import Final
+
+from headwater.console import actions, page_data
+from headwater.console.pages.groups import group_page, groups_page, reset_page
+from headwater.console.pages.overview import broker_page, overview_page
+from headwater.console.pages.records import record_page, records_page, tail_page
+from headwater.console.pages.schemas import schema_page, subjects_page
+from headwater.console.pages.topic_groups import topic_groups_page
+from headwater.console.pages.topics import configs_page, topic_page, topics_page
+from headwater.console.pages.transactions import transactions_page
+from headwater.console.server import ConsoleRoute
+
+PATHS: Final = (
+    ConsoleRoute(
+        parts=("",),
+        about="Where pages begin; its JSON is /api/overview.",
+        read=page_data.read_overview,
+        view=overview_page,
+    ),
+    ConsoleRoute(
+        parts=("overview",),
+        about="The cluster at a glance.",
+        read=page_data.read_overview,
+        view=overview_page,
+    ),
+    ConsoleRoute(
+        parts=("brokers", None),
+        about="A broker: disks and configs.",
+        read=page_data.read_broker,
+        view=broker_page,
+    ),
+    ConsoleRoute(
+        parts=("topics",),
+        about="A page of the topics; or make one.",
+        read=page_data.read_topics,
+        view=topics_page,
+        change=actions.create_topic,
+        shows_forms=True,
+    ),
+    ConsoleRoute(
+        parts=("topics", None),
+        about="A topic and its partitions.",
+        read=page_data.read_topic,
+        view=topic_page,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "configs"),
+        about="A topic's configs; or change one.",
+        read=page_data.read_topic,
+        view=configs_page,
+        change=actions.change_config,
+        shows_forms=True,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "partitions"),
+        about="Add partitions to a topic.",
+        change=actions.add_partitions,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "delete"),
+        about="Delete a topic.",
+        change=actions.delete_topic,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "records"),
+        about="A page of records; or write one.",
+        read=page_data.read_records,
+        view=records_page,
+        change=actions.produce,
+        shows_forms=True,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "records", None, None),
+        about="The record of a partition and an offset.",
+        read=page_data.read_record,
+        view=record_page,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "records", None, None, "key"),
+        about="The key of a record, as it is stored.",
+        read=page_data.read_raw_key,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "records", None, None, "value"),
+        about="The value of a record, as it is stored.",
+        read=page_data.read_raw_value,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "records", "delete"),
+        about="Delete the records of a topic.",
+        change=actions.delete_records,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "tail"),
+        about="Records from now on, as server-sent events.",
+        read=page_data.read_tail,
+        view=tail_page,
+    ),
+    ConsoleRoute(
+        parts=("topics", None, "groups"),
+        about="The groups that read a topic.",
+        read=page_data.read_topic_groups,
+        view=topic_groups_page,
+    ),
+    ConsoleRoute(
+        parts=("groups",),
+        about="A page of the groups.",
+        read=page_data.read_groups,
+        view=groups_page,
+    ),
+    ConsoleRoute(
+        parts=("groups", None),
+        about="A group: members, offsets, lag.",
+        read=page_data.read_group,
+        view=group_page,
+    ),
+    ConsoleRoute(
+        parts=("groups", None, "reset"),
+        about="What a reset of offsets would do; or carry a plan out.",
+        read=page_data.read_reset,
+        view=reset_page,
+        change=actions.reset_offsets,
+    ),
+    ConsoleRoute(
+        parts=("groups", None, "delete"),
+        about="Delete a group.",
+        change=actions.delete_group,
+    ),
+    ConsoleRoute(
+        parts=("transactions",),
+        about="Transactional ids, and what partitions wait for.",
+        read=page_data.read_transactions,
+        view=transactions_page,
+    ),
+    ConsoleRoute(
+        parts=("transactions", "abort"),
+        about="Abort a transaction that hangs.",
+        change=actions.abort_transaction,
+    ),
+    ConsoleRoute(
+        parts=("schemas",),
+        about="A page of the registry's subjects.",
+        read=page_data.read_subjects,
+        view=subjects_page,
+    ),
+    ConsoleRoute(
+        parts=("schemas", None),
+        about="A schema; the newest, or version=N.",
+        read=page_data.read_schema,
+        view=schema_page,
+    ),
+)

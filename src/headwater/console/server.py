@@ -1,0 +1,342 @@
+"""The console over HTTP: finds the path, checks who asks, and answers with a page or with JSON.
+
+Every page has its facts as JSON under the same path behind `/api`. A form is answered with where to
+look next; the same change as JSON is answered with what was done.
+
+What a reader would get wrong: checks come first and in one place. A handler that is reached may
+read, and one that changes something may do so.
+"""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from headwater.client.errors import KafkaError
+from headwater.common.exceptions import HeadwaterError
+from headwater.console import request_guard
+from headwater.console.actions import Done
+from headwater.console.console_errors import ConsoleError, bad_request, error_for
+from headwater.console.context import Console, ConsoleRequest
+from headwater.console.html import Html
+from headwater.console.pages.frame import Frame, failure_page
+from headwater.console.views.live_tail import TailRequest
+from headwater.console.views.records import RawBytes
+from headwater.http_server.http_requests import (
+    BodyBrokeOff,
+    BodyTooLarge,
+    BodyTooSlow,
+    EveryPath,
+    match_path,
+    path_parts,
+    read_body,
+)
+from headwater.http_server.request_guard import HEADERS, Guard
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from headwater.console.assets import Assets
+
+REQUESTS_MAX: Final = 64
+ANSWER_S_MAX: Final = 45.0
+BODY_BYTES_MAX: Final = 2_000_000
+FIELDS_MAX: Final = 100
+QUERY_CHARS_MAX: Final = 32_000
+
+log = logging.getLogger(__name__)
+
+API: Final = "api"
+_FORM: Final = "application/x-www-form-urlencoded"
+_JSON: Final = "application/json"
+_NO_FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+Read = Callable[[ConsoleRequest], Awaitable[Any]]
+Change = Callable[[ConsoleRequest], Awaitable[Done]]
+View = Callable[[Any, Frame], Html]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleRoute:
+    """A path of the console: what it reads, how that looks, and what a form there changes."""
+
+    parts: tuple[str | None, ...]
+    about: str
+    read: Read | None = None
+    view: View | None = None
+    change: Change | None = None
+    shows_forms: bool = False
+    """Whether the form of the change is on this very page, and shown again if it is refused."""
+
+
+def application(console: Console, paths: Sequence[ConsoleRoute], assets: "Assets") -> Starlette:
+    """An ASGI application."""
+    door = _Server(console, paths, assets)
+    return Starlette(
+        routes=[EveryPath(door.answer)],
+        # Starlette raises the failure again afterwards, so that the log has it.
+        exception_handlers={Exception: door.answer_to_a_failure},
+    )
+
+
+class _Server:
+    def __init__(self, console: Console, paths: Sequence[ConsoleRoute], assets: "Assets") -> None:
+        self._console = console
+        self._paths = paths
+        self._assets = assets
+        self._guard = Guard(service="console", hosts=console.hosts)
+        self._under_way = 0
+
+    async def answer(self, request: Request) -> Response:
+        given = path_parts(request)
+        is_api = given[0] == API
+        try:
+            self._guard.check_host(request.headers.get("host"))
+            if given[0] == "assets" and request.method in ("GET", "HEAD"):
+                return self._assets.answer(given[1:], request.headers.get("if-none-match"))
+            if given == ["healthz"]:
+                return Response("ok\n", media_type="text/plain")
+            self._guard.check_reader(request.headers)
+            response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
+        except HeadwaterError as error:
+            response = self._refused(error_for(error), is_api=is_api)
+        response.headers.update({**HEADERS, "Cache-Control": "no-store"})
+        return response
+
+    async def answer_to_a_failure(self, request: Request, _: Exception) -> Response:
+        """What no handler has foreseen is a fault of the console's; it says no more than that."""
+        refusal = ConsoleError(500, "The console has failed at this. Its log says how.")
+        response = self._refused(refusal, is_api=path_parts(request)[0] == API)
+        response.headers.update({**HEADERS, "Cache-Control": "no-store"})
+        return response
+
+    async def _within_bounds(self, request: Request, given: list[str], is_api: bool) -> Response:
+        if self._under_way >= REQUESTS_MAX:
+            raise ConsoleError(503, "Too many requests are under way. Try again soon.")
+        self._under_way += 1
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                return await self._answered(request, given, is_api)
+        except KafkaError:
+            # Among them is `KafkaTimeout`, which is a `TimeoutError` as well, and says more.
+            raise
+        except TimeoutError:
+            raise ConsoleError(
+                504, "The cluster takes too long to answer this. Try again."
+            ) from None
+        finally:
+            self._under_way -= 1
+
+    async def _answered(self, request: Request, given: list[str], is_api: bool) -> Response:
+        if is_api and not given:
+            return _json_response(self._index())
+        for path in self._paths:
+            parts = match_path(path.parts, given)
+            if parts is None:
+                continue
+            if request.method in ("GET", "HEAD") and path.read is not None:
+                call = self._call(request, parts)
+                return await self._read(call, path, is_api)
+            if request.method == "POST" and path.change is not None:
+                return await self._change(request, parts, path, is_api)
+            raise ConsoleError(405, f"{request.method} is not served here.")
+        raise ConsoleError(404, "There is no such page.")
+
+    def _index(self) -> list[dict[str, str]]:
+        rows = []
+        for path in self._paths:
+            text = "/".join("{name}" if part is None else part for part in path.parts)
+            for method, handler in (("GET", path.read), ("POST", path.change)):
+                if handler is not None:
+                    rows.append({"method": method, "path": f"/{API}/{text}", "about": path.about})
+        return rows
+
+    async def _read(self, call: ConsoleRequest, path: ConsoleRoute, is_api: bool) -> Response:
+        assert path.read is not None
+        page_data = await path.read(call)
+        if isinstance(page_data, TailRequest) and is_api:
+            return _TailResponse(self._console, page_data)
+        if isinstance(page_data, RawBytes):
+            return _download(page_data)
+        if is_api:
+            return _json_response(asdict(page_data))
+        if path.view is None:
+            raise ConsoleError(404, "There is no such page, only JSON of it under /api.")
+        return _page(path.view(page_data, self._frame(call.query)), 200)
+
+    async def _change(
+        self, request: Request, parts: list[str], path: ConsoleRoute, is_api: bool
+    ) -> Response:
+        assert path.change is not None
+        self._guard.check_origin(request.headers)
+        if self._console.is_read_only:
+            raise ConsoleError(
+                403, "This console only reads. Start it with --changes to change things."
+            )
+        call = await self._filled_call(request, parts, is_api=is_api)
+        try:
+            done = await path.change(call)
+        except HeadwaterError as error:
+            if is_api or not path.shows_forms:
+                raise
+            return await self._form_again(call, path, error_for(error))
+        _log_change(request, done)
+        if is_api:
+            return _json_response(asdict(done))
+        return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
+
+    async def _form_again(
+        self, call: ConsoleRequest, path: ConsoleRoute, refusal: ConsoleError
+    ) -> Response:
+        """The page with what was typed: whoever wrote a long value shall not write it twice."""
+        assert path.read is not None
+        assert path.view is not None
+        page_data = await path.read(replace(call, query={}))
+        frame = replace(self._frame(), refusal=refusal.message, given=call.fields)
+        return _page(path.view(page_data, frame), refusal.status)
+
+    async def _filled_call(
+        self, request: Request, parts: list[str], *, is_api: bool
+    ) -> ConsoleRequest:
+        call = self._call(request, parts)
+        raw = await _body(request, is_api=is_api)
+        if is_api:
+            return replace(call, **_from_json(raw))
+        fields = dict(_pairs(raw.decode("latin-1")))
+        request_guard.check_token(fields.pop(request_guard.TOKEN_FIELD, ""), self._console.token)
+        return replace(call, fields=fields)
+
+    def _call(self, request: Request, parts: Sequence[str]) -> ConsoleRequest:
+        text = request.scope["query_string"].decode("latin-1")
+        if len(text) > QUERY_CHARS_MAX:
+            raise ConsoleError(414, "The address is too long.")
+        query = dict(_pairs(text))
+        return ConsoleRequest(console=self._console, parts=parts, query=query, fields={})
+
+    def _frame(self, query: Mapping[str, str] | None = None) -> Frame:
+        connections = self._console.connections
+        return Frame(
+            bootstrap=connections.bootstrap,
+            token=self._console.token,
+            is_read_only=self._console.is_read_only,
+            has_registry=connections.registry is not None,
+            query=query or {},
+            version=self._assets.version,
+        )
+
+    def _refused(self, refusal: ConsoleError, *, is_api: bool) -> Response:
+        if is_api:
+            return _json_response({"error": refusal.message}, refusal.status)
+        return _page(failure_page(refusal, self._frame()), refusal.status)
+
+
+class _TailResponse(StreamingResponse):
+    """Has a place among the tails for as long as somebody listens."""
+
+    def __init__(self, console: Console, wish: TailRequest) -> None:
+        console.tails.take_place()
+        self._tails = console.tails
+        super().__init__(console.tails.events(wish), media_type="text/event-stream")
+
+    async def __call__(self, *given: Any) -> None:
+        try:
+            await super().__call__(*given)
+        finally:
+            self._tails.give_place_back()
+
+
+async def _body(request: Request, *, is_api: bool) -> bytes:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    wanted = _JSON if is_api else _FORM
+    if kind != wanted:
+        # Also what keeps forms of elsewhere from the JSON interface: they cannot say this.
+        raise ConsoleError(415, f"This is sent as {wanted}.")
+    try:
+        return await read_body(request, bytes_max=BODY_BYTES_MAX)
+    except BodyTooLarge as error:
+        raise ConsoleError(413, f"{error}.") from None
+    except BodyTooSlow as error:
+        raise ConsoleError(408, f"{error}.") from None
+    except BodyBrokeOff as error:
+        raise ConsoleError(400, f"{error}.") from None
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError:
+        raise bad_request(f"At most {FIELDS_MAX} fields are read.") from None
+
+
+class _Given(TypedDict):
+    fields: dict[str, str]
+    objects: dict[str, dict[str, str]]
+
+
+def _from_json(raw: bytes) -> _Given:
+    """The fields of a JSON object, whose numbers are texts here, as those of a form are."""
+    try:
+        given = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise bad_request("The body is no JSON.") from None
+    if not isinstance(given, dict):
+        raise bad_request("The body is a JSON object.")
+    fields = {str(name): _text(value) for name, value in given.items() if value is not None}
+    objects = {
+        str(name): {key: _text(each) for key, each in value.items()}
+        for name, value in given.items()
+        if isinstance(value, dict)
+    }
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        # JSON can write halves of surrogate pairs, which nothing else takes.
+        raise bad_request("The body has characters that are none.") from None
+    return {"fields": fields, "objects": objects}
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else ""
+        case str():
+            return value
+        case int() | float():
+            return str(value)
+        case _:
+            return json.dumps(value)
+
+
+def _log_change(request: Request, done: Done) -> None:
+    """Who did what. The path is as it was sent, and so has no character that a log would obey."""
+    who = request.client.host if request.client else "somebody"
+    what = "/".join(path_parts(request))
+    log.info("%s: %s by POST /%s", who, done.done, what)
+
+
+def _page(page: Html, status: int) -> Response:
+    return Response(page.encode("utf-8", "backslashreplace"), status, media_type="text/html")
+
+
+def _download(raw: RawBytes) -> Response:
+    """To be kept and not shown: what strangers wrote is no page, whatever it looks like."""
+    quoted = _NO_FILE_NAME.sub("_", raw.file_name)
+    disposition = f'attachment; filename="{quoted}"'
+    return Response(
+        raw.content,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": disposition},
+    )
+
+
+def _json_response(answer: "DataclassInstance | object", status: int = 200) -> Response:
+    # ASCII only: names that are no UTF-8 have halves of surrogate pairs, which are escaped so.
+    return Response(json.dumps(answer), status, media_type=_JSON)

@@ -1,0 +1,40 @@
+"""Times as people type them, and as pages show them."""
+
+from datetime import UTC, datetime
+
+from headwater.console.console_errors import bad_request
+
+
+def read_time(text: str) -> int:
+    """Milliseconds since 1970, from these or from ISO 8601. A time without a zone is UTC."""
+    given = text.strip()
+    if given.isascii() and given.isdecimal() and len(given) < 16:
+        return int(given)
+    try:
+        moment = datetime.fromisoformat(given)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        # Numbers below zero are Kafka's words for the end and the beginning, and no times.
+        return max(int(moment.timestamp() * 1000), 0)
+    except (ValueError, OverflowError):
+        raise bad_request(
+            f"'{given[:40]}' is no time such as 2026-01-31T12:00 (UTC), nor milliseconds."
+        ) from None
+
+
+def time_text(timestamp_ms: int) -> str:
+    """UTC, to the millisecond; a number that no calendar has is shown as it is."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{timestamp_ms % 1000:03}"
+
+
+def age_text(age_ms: int) -> str:
+    """How long ago, in the unit that says enough."""
+    seconds = age_ms // 1000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

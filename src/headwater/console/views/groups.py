@@ -1,0 +1,226 @@
+"""Groups of consumers: a page of the list, one with its members, and how far it is behind."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client.admin.descriptions import GroupDescription, GroupListing, MemberDescription
+from headwater.client.aio import Admin
+from headwater.client.errors import KafkaError
+from headwater.common.ids import TopicPartition
+from headwater.console.console_errors import bad_request, not_found
+from headwater.console.views.cluster_view import ClusterView, is_offline
+from headwater.console.views.paging import Page, page_of
+
+GROUPS_AT_ONCE: Final = 8
+MEMBERS_SHOWN_MAX: Final = 500
+GROUP_SORTS: Final = ("name", "lag")
+GROUPS_SORTED_MAX: Final = 500
+"""By lag: each of them has to be asked for it."""
+
+_DEAD: Final = "dead"
+_END: Final = -1
+_START: Final = -2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A group in the list. What could not be found out is None, and `complaint` says why."""
+
+    id: str
+    type: str
+    state: str
+    members: int | None = None
+    topics: int | None = None
+    lag: int | None = None
+    complaint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupList:
+    """A page of the groups that a search finds."""
+
+    groups: Page[GroupRow]
+    search: str
+    state: str
+    sort: str
+    states: tuple[str, ...]
+    all_groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRow:
+    """A member, and what it reads."""
+
+    id: str
+    instance: str | None
+    client: str
+    host: str
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRow:
+    """How far a group is in a partition. `end` is None where nobody can be asked."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    start: int | None
+    end: int | None
+    lag: int | None
+    client: str | None
+
+    @property
+    def is_beyond_the_end(self) -> bool:
+        """The log was cut, or made anew: what is written next will not be read."""
+        return self.offset is not None and self.end is not None and self.offset > self.end
+
+    @property
+    def has_missed_records(self) -> bool:
+        """The next ones to read were deleted before the group came to them."""
+        return self.offset is not None and self.start is not None and self.offset < self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDetail:
+    """One group, whole."""
+
+    id: str
+    type: str
+    state: str
+    assignor: str
+    members: tuple[MemberRow, ...]
+    all_members: int
+    lags: Page[LagRow]
+    lag: int
+    topics: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.all_members == 0
+
+
+async def group_list(
+    admin: Admin, survey: ClusterView, *, search: str, state: str, sort: str, page: int, size: int
+) -> GroupList:
+    listed = await admin.list_groups()
+    wanted = [
+        each
+        for each in sorted(listed, key=lambda one: one.group_id)
+        if search.lower() in each.group_id.lower() and state.lower() in ("", each.state.lower())
+    ]
+    gate = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+    async def row(group: GroupListing) -> GroupRow:
+        async with gate:
+            return await _row(admin, survey, group)
+
+    if sort == "lag":
+        if len(wanted) > GROUPS_SORTED_MAX:
+            raise bad_request(
+                f"At most {GROUPS_SORTED_MAX} groups are sorted by lag, and these are "
+                f"{len(wanted)}. Search for fewer."
+            )
+        every = await asyncio.gather(*map(row, wanted))
+        groups = page_of(sorted(every, key=lambda each: -(each.lag or 0)), page=page, size=size)
+    else:
+        found = page_of(wanted, page=page, size=size)
+        rows = await asyncio.gather(*map(row, found.rows))
+        groups = Page(rows=tuple(rows), page=found.page, size=found.size, total=found.total)
+    return GroupList(
+        groups=groups,
+        search=search,
+        state=state,
+        sort=sort,
+        states=tuple(sorted({each.state for each in listed})),
+        all_groups=len(listed),
+    )
+
+
+async def _row(admin: Admin, survey: ClusterView, group: GroupListing) -> GroupRow:
+    """That one group cannot be described does not keep the others from being listed."""
+    try:
+        described = (await admin.describe_groups([group.group_id]))[group.group_id]
+        lags = await group_lags(admin, survey, described)
+    except KafkaError as error:
+        return GroupRow(id=group.group_id, type=group.type, state=group.state, complaint=str(error))
+    return GroupRow(
+        id=group.group_id,
+        type=described.type,
+        state=described.state,
+        members=len(described.members),
+        topics=len({each.topic for each in lags}),
+        lag=sum(each.lag or 0 for each in lags),
+    )
+
+
+async def group_detail(
+    admin: Admin, survey: ClusterView, group_id: str, *, page: int, size: int
+) -> GroupDetail:
+    described = await described_group(admin, group_id)
+    lags = await group_lags(admin, survey, described)
+    return GroupDetail(
+        id=group_id,
+        type=described.type,
+        state=described.state,
+        assignor=described.assignor,
+        members=tuple(map(_member, described.members[:MEMBERS_SHOWN_MAX])),
+        all_members=len(described.members),
+        lags=page_of(lags, page=page, size=size),
+        lag=sum(each.lag or 0 for each in lags),
+        topics=tuple(sorted({each.topic for each in lags})),
+    )
+
+
+async def described_group(admin: Admin, group_id: str) -> GroupDescription:
+    described = (await admin.describe_groups([group_id]))[group_id]
+    if described.state.lower() == _DEAD and not described.members:
+        # Kafka does this: it describes a group that is not there as a dead one.
+        raise not_found(f"There is no group '{group_id}'.")
+    return described
+
+
+async def group_lags(admin: Admin, survey: ClusterView, group: GroupDescription) -> list[LagRow]:
+    """Each partition that the group has an offset in, or that one of its members reads."""
+    committed = await admin.list_group_offsets(group.group_id)
+    readers = {place: each.client_id for each in group.members for place in each.assignment}
+    places = sorted({*committed, *readers})
+    asked = [place for place in places if has_leader(survey, place)]
+    starts = await admin.list_offsets(dict.fromkeys(asked, _START)) if asked else {}
+    ends = await admin.list_offsets(dict.fromkeys(asked, _END)) if asked else {}
+    rows = []
+    for place in places:
+        offset = committed[place].offset if place in committed else None
+        end = ends[place].offset if place in ends else None
+        known = offset is not None and end is not None
+        rows.append(
+            LagRow(
+                topic=place.topic,
+                partition=place.partition,
+                offset=offset,
+                start=starts[place].offset if place in starts else None,
+                end=end,
+                lag=max((end or 0) - (offset or 0), 0) if known else None,
+                client=readers.get(place),
+            )
+        )
+    return rows
+
+
+def has_leader(survey: ClusterView, place: TopicPartition) -> bool:
+    """Whether anybody can be asked for its offsets; a topic may be gone, and its offsets not."""
+    topic = survey.topics.get(place.topic)
+    return topic is not None and any(
+        each.partition == place.partition and not is_offline(each) for each in topic.partitions
+    )
+
+
+def _member(member: MemberDescription) -> MemberRow:
+    return MemberRow(
+        id=member.member_id,
+        instance=member.group_instance_id,
+        client=member.client_id,
+        host=member.client_host,
+        partitions=tuple(map(str, member.assignment)),
+    )

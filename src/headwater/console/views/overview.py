@@ -1,0 +1,181 @@
+"""The cluster at a glance, and its brokers: pure views of a survey."""
+
+from dataclasses import dataclass
+
+from headwater.client.admin.descriptions import FeatureRange
+from headwater.client.network.cluster_metadata import BrokerNode
+from headwater.console.views.cluster_view import ClusterView, is_offline, is_under_replicated
+from headwater.console.views.configs import ConfigRow
+from headwater.console.views.throughput import Rates
+
+TROUBLES_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRow:
+    """A log directory. What its disk has is None where the broker does not tell."""
+
+    path: str
+    log_bytes: int
+    partitions: int
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRow:
+    """A broker, and how much of the cluster it carries."""
+
+    id: int
+    address: str
+    rack: str | None
+    is_controller: bool
+    leaders: int
+    replicas: int
+    log_bytes: int | None
+    """None where it does not tell; `complaint` says why."""
+    complaint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A partition that is not as it should be: offline, or with replicas behind."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    is_offline: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureRow:
+    """A feature, what the brokers can do of it, and at which level it is on (0: off)."""
+
+    name: str
+    finalized: int
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The front page. `troubles` is cut after a hundred, the counts are not."""
+
+    cluster_id: str
+    controller: int | None
+    bootstrap: str
+    console_version: str
+    brokers: tuple[BrokerRow, ...]
+    topics: int
+    partitions: int
+    offline: int
+    under_replicated: int
+    log_bytes: int
+    troubles: tuple[Trouble, ...]
+    features: tuple[FeatureRow, ...]
+    throughput: Rates | None
+    is_read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDetail:
+    """One broker with its disks and its configs."""
+
+    broker: BrokerRow
+    disks: tuple[DiskRow, ...]
+    configs: tuple[ConfigRow, ...]
+
+
+def overview(
+    survey: ClusterView,
+    features: dict[str, FeatureRange],
+    *,
+    bootstrap: str,
+    version: str,
+    throughput: Rates | None,
+    is_read_only: bool,
+) -> Overview:
+    partitions = [
+        (name, each) for name, topic in survey.topics.items() for each in topic.partitions
+    ]
+    troubles = [
+        Trouble(
+            topic=name,
+            partition=each.partition,
+            leader=None if is_offline(each) else each.leader_id,
+            replicas=each.replicas,
+            isr=each.isr,
+            is_offline=is_offline(each),
+        )
+        for name, each in partitions
+        if is_offline(each) or is_under_replicated(each)
+    ]
+    offline = sum(each.is_offline for each in troubles)
+    controller = survey.cluster.controller_id
+    return Overview(
+        cluster_id=survey.cluster.cluster_id,
+        controller=controller if controller >= 0 else None,
+        bootstrap=bootstrap,
+        console_version=version,
+        brokers=broker_rows(survey),
+        topics=len(survey.topics),
+        partitions=len(partitions),
+        offline=offline,
+        under_replicated=len(troubles) - offline,
+        log_bytes=sum(survey.sizes().values()),
+        troubles=tuple(
+            sorted(troubles, key=lambda each: (not each.is_offline, each.topic, each.partition))
+        )[:TROUBLES_MAX],
+        features=tuple(
+            FeatureRow(
+                name=name,
+                finalized=found.finalized,
+                min_version=found.min_version,
+                max_version=found.max_version,
+            )
+            for name, found in sorted(features.items())
+        ),
+        throughput=throughput,
+        is_read_only=is_read_only,
+    )
+
+
+def broker_rows(survey: ClusterView) -> tuple[BrokerRow, ...]:
+    leaders: dict[int, int] = {}
+    replicas: dict[int, int] = {}
+    for topic in survey.topics.values():
+        for partition in topic.partitions:
+            leaders[partition.leader_id] = leaders.get(partition.leader_id, 0) + 1
+            for node_id in partition.replicas:
+                replicas[node_id] = replicas.get(node_id, 0) + 1
+
+    def row(node: BrokerNode) -> BrokerRow:
+        disks = disk_rows(survey, node.node_id)
+        is_told = node.node_id in survey.log_dirs
+        return BrokerRow(
+            id=node.node_id,
+            address=str(node.address),
+            rack=node.rack,
+            is_controller=node.node_id == survey.cluster.controller_id,
+            leaders=leaders.get(node.node_id, 0),
+            replicas=replicas.get(node.node_id, 0),
+            log_bytes=sum(each.log_bytes for each in disks) if is_told else None,
+            complaint=survey.untold.get(node.node_id),
+        )
+
+    return tuple(map(row, survey.cluster.brokers))
+
+
+def disk_rows(survey: ClusterView, node_id: int) -> tuple[DiskRow, ...]:
+    return tuple(
+        DiskRow(
+            path=each.path,
+            log_bytes=sum(replica.size_bytes for replica in each.replicas.values()),
+            partitions=len(each.replicas),
+            total_bytes=each.total_bytes if each.total_bytes >= 0 else None,
+            usable_bytes=each.usable_bytes if each.usable_bytes >= 0 else None,
+        )
+        for each in survey.log_dirs.get(node_id, [])
+    )

@@ -1,0 +1,157 @@
+"""How much goes in and out, from the brokers' metrics ports: counters read every few seconds.
+
+What a reader would get wrong: a broker that was started again counts from zero. A counter that is
+lower than before is therefore taken for all that came since.
+"""
+
+import asyncio
+import http.client
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.ports import Clock
+from headwater.network.endpoint import Endpoint, parse_address
+
+SCRAPE_EVERY_S: Final = 5.0
+POINTS_MAX: Final = 60
+ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
+
+_TIMEOUT_S: Final = 3.0
+_PREFIX: Final = "kafka_server_brokertopicmetrics_"
+_SAMPLE: Final = re.compile(
+    rf"^{_PREFIX}(messagesin|bytesin|bytesout)_total(?:\{{([^}}]*)\}})? ([0-9.eE+-]+)",
+    re.MULTILINE,
+)
+
+
+class Counters(NamedTuple):
+    """What a broker has counted since it was started."""
+
+    records_in: float = 0.0
+    bytes_in: float = 0.0
+    bytes_out: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatePoint:
+    """What all brokers together took and gave, each second, until a moment."""
+
+    at_ms: int
+    records_in: float
+    bytes_in: float
+    bytes_out: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The last minutes, oldest first; and the metrics ports that do not answer."""
+
+    points: tuple[RatePoint, ...]
+    complaints: dict[str, str]
+    addresses: tuple[str, ...]
+
+
+class MetricsWatch:
+    """Reads the metrics of brokers, over and over."""
+
+    def __init__(self, addresses: Sequence[str], clock: Clock) -> None:
+        """`InvalidSetting` if one is no host:port."""
+        self._addresses = {each: _address(each) for each in addresses}
+        self._clock = clock
+        self._points: deque[RatePoint] = deque(maxlen=POINTS_MAX)
+        self._complaints: dict[str, str] = {}
+        self._before: dict[str, Counters] = {}
+        self._before_ms: int | None = None
+
+    @property
+    def rates(self) -> Rates | None:
+        """None if no address was given."""
+        if not self._addresses:
+            return None
+        return Rates(
+            points=tuple(self._points),
+            complaints=dict(self._complaints),
+            addresses=tuple(self._addresses),
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while self._addresses:
+            await self._scrape()
+            await asyncio.sleep(SCRAPE_EVERY_S)
+
+    async def _scrape(self) -> None:
+        found: dict[str, Counters] = {}
+        for name, address in self._addresses.items():
+            try:
+                found[name] = counters_of(await asyncio.to_thread(_metrics_text, address))
+                self._complaints.pop(name, None)
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                reason = error.strerror if isinstance(error, OSError) else None
+                self._complaints[name] = reason or str(error) or type(error).__name__
+        now_ms = self._clock.steady_ms()
+        if self._before_ms is not None:
+            elapsed_s = max(now_ms - self._before_ms, 1) / 1000
+            at_ms = self._clock.now_ms()
+            self._points.append(rate(self._before, found, elapsed_s=elapsed_s, at_ms=at_ms))
+        self._before |= found
+        self._before_ms = now_ms
+
+
+def counters_of(text: str) -> Counters:
+    """The three counters in what a metrics port says.
+
+    An exporter that gives sums beside the topics' own counters would else be counted twice.
+    """
+    topics = dict.fromkeys(("messagesin", "bytesin", "bytesout"), 0.0)
+    sums: dict[str, float] = {}
+    for name, labels, value in _SAMPLE.findall(text):
+        if "topic=" in labels and 'topic=""' not in labels:
+            topics[name] += float(value)
+        else:
+            sums[name] = sums.get(name, 0.0) + float(value)
+    found = {**topics, **sums}
+    return Counters(found["messagesin"], found["bytesin"], found["bytesout"])
+
+
+def rate(
+    before: Mapping[str, Counters],
+    after: Mapping[str, Counters],
+    *,
+    elapsed_s: float,
+    at_ms: int,
+) -> RatePoint:
+    """What came since, each second. A broker that is seen for the first time adds nothing yet."""
+    totals = [0.0, 0.0, 0.0]
+    for name, counters in after.items():
+        if name not in before:
+            continue
+        for index, (old, new) in enumerate(zip(before[name], counters, strict=True)):
+            totals[index] += new - old if new >= old else new
+    records_in, bytes_in, bytes_out = (each / elapsed_s for each in totals)
+    return RatePoint(at_ms=at_ms, records_in=records_in, bytes_in=bytes_in, bytes_out=bytes_out)
+
+
+def _address(text: str) -> Endpoint:
+    address = text.removeprefix("http://").removesuffix("/").removesuffix("/metrics")
+    endpoint = parse_address(address, name="METRICS")
+    if not endpoint.host or not endpoint.port:
+        raise InvalidSetting(f"--metrics {text!r} is not host:port")
+    return endpoint
+
+
+def _metrics_text(address: Endpoint) -> str:
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        raw = response.read(ANSWER_BYTES_MAX)
+        if response.status != 200:
+            raise http.client.HTTPException(f"HTTP {response.status}")
+    finally:
+        connection.close()
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,93 @@
+"""Which groups read a topic, and how far behind they are in it.
+
+What a reader would get wrong: brokers do not know this. Every group is asked for its members and
+for its offsets in the topic, a few at a time, and no more groups than there is a limit for.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client.admin.descriptions import GroupListing
+from headwater.client.aio import Admin
+from headwater.client.errors import KafkaError
+from headwater.common.ids import TopicPartition
+from headwater.console.views.cluster_view import ClusterView
+from headwater.console.views.groups import GROUPS_AT_ONCE
+from headwater.console.views.topics import edges, known_topic
+
+GROUPS_ASKED_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReaderGroup:
+    """A group that has offsets in the topic, or a member that reads it."""
+
+    id: str
+    state: str
+    members: int
+    """Those who read this topic."""
+    partitions: int
+    """In which it has an offset."""
+    lag: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicGroups:
+    """The readers of a topic, the one that is furthest behind first."""
+
+    topic: str
+    readers: tuple[TopicReaderGroup, ...]
+    asked: int
+    all_groups: int
+    untold: int
+    """Groups that could not be asked."""
+
+
+async def topic_groups(admin: Admin, survey: ClusterView, topic: str) -> TopicGroups:
+    known = known_topic(survey, topic)
+    places = [TopicPartition(topic, each.partition) for each in known.partitions]
+    ends = {
+        TopicPartition(topic, number): end
+        for number, (_, end) in (await edges(admin, topic, known.partitions)).items()
+    }
+    listed = sorted(await admin.list_groups(), key=lambda each: each.group_id)
+    gate = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+    async def ask(group: GroupListing) -> TopicReaderGroup | KafkaError | None:
+        async with gate:
+            try:
+                return await _reader(admin, group.group_id, places, ends)
+            except KafkaError as error:
+                return error
+
+    asked = listed[:GROUPS_ASKED_MAX]
+    told = await asyncio.gather(*map(ask, asked))
+    readers = [each for each in told if isinstance(each, TopicReaderGroup)]
+    return TopicGroups(
+        topic=topic,
+        readers=tuple(sorted(readers, key=lambda each: (-each.lag, each.id))),
+        asked=len(asked),
+        all_groups=len(listed),
+        untold=sum(isinstance(each, KafkaError) for each in told),
+    )
+
+
+async def _reader(
+    admin: Admin, group_id: str, places: list[TopicPartition], ends: dict[TopicPartition, int]
+) -> TopicReaderGroup | None:
+    committed = await admin.list_group_offsets(group_id, places)
+    described = (await admin.describe_groups([group_id]))[group_id]
+    wanted = frozenset(places)
+    members = sum(not wanted.isdisjoint(each.assignment) for each in described.members)
+    if not committed and not members:
+        return None
+    return TopicReaderGroup(
+        id=group_id,
+        state=described.state,
+        members=members,
+        partitions=len(committed),
+        lag=sum(
+            max(ends[place] - told.offset, 0) for place, told in committed.items() if place in ends
+        ),
+    )

@@ -1,0 +1,266 @@
+"""Changing configs while brokers run (CF-1): AlterConfigs and IncrementalAlterConfigs.
+
+The first replaces a resource's whole set, the second changes single values of it. Either way the
+set that would result is judged as a whole. A change of a broker's settings must also leave its
+topics with defaults that make sense together.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from headwater.common.config_types import ConfigOperation, ConfigType, ResourceType
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import InvalidSetting, UnknownSetting
+from headwater.common.ids import NodeId
+from headwater.common.settings.broker_properties import known_setting, parse_broker_value
+from headwater.common.settings.declared_settings import UpdateMode
+from headwater.common.settings.group_settings import GROUP_SETTINGS, GroupSettings
+from headwater.common.settings.setting_types import format_value, split_list
+from headwater.common.settings.topic_settings import KINDS
+from headwater.common.topic_names import why_invalid
+from headwater.metadata.changes import ConfigsReplaced, MetadataChange, apply
+from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigResource
+from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.metadata.effective_configs import (
+    StaticConfig,
+    broker_settings_for,
+    topic_defaults_for,
+)
+from headwater.protocol.messages import alter_configs as whole
+from headwater.protocol.messages import incremental_alter_configs as incremental
+
+_SUPPORTED: Final = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP)
+
+Values = dict[str, str]
+
+
+def alter_configs(
+    image: ClusterImage, request: whole.AlterConfigsRequest, static: StaticConfig
+) -> ControllerResult[tuple[whole.AlterConfigsResourceResponse, ...]]:
+    """Each resource gets exactly the configs that are given for it."""
+    outcomes = _decide_each(
+        [(each.resource_type, each.resource_name) for each in request.resources],
+        lambda index, _: _replaced(request.resources[index].configs),
+        image,
+        static,
+    )
+    results = tuple(
+        whole.AlterConfigsResourceResponse(
+            error_code=code,
+            error_message=reason,
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+        )
+        for asked, (code, reason) in zip(request.resources, map(_told, outcomes), strict=True)
+    )
+    return ControllerResult(_changes(outcomes, validate_only=request.validate_only), results)
+
+
+def incremental_alter_configs(
+    image: ClusterImage,
+    request: incremental.IncrementalAlterConfigsRequest,
+    static: StaticConfig,
+) -> ControllerResult[tuple[incremental.AlterConfigsResourceResponse, ...]]:
+    """Each resource gets the changes that are given for it, in one step."""
+    outcomes = _decide_each(
+        [(each.resource_type, each.resource_name) for each in request.resources],
+        lambda index, resource: _changed(image, resource, request.resources[index].configs, static),
+        image,
+        static,
+    )
+    results = tuple(
+        incremental.AlterConfigsResourceResponse(
+            error_code=code,
+            error_message=reason,
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+        )
+        for asked, (code, reason) in zip(request.resources, map(_told, outcomes), strict=True)
+    )
+    return ControllerResult(_changes(outcomes, validate_only=request.validate_only), results)
+
+
+def _told(outcome: ConfigsReplaced | ApiError) -> tuple[ErrorCode, str | None]:
+    """What a client hears of an outcome."""
+    if isinstance(outcome, ApiError):
+        return outcome.code, outcome.reason
+    return ErrorCode.NONE, None
+
+
+def _decide_each(
+    asked: Sequence[tuple[int, str]],
+    new_values: Callable[[int, ConfigResource], Values | ApiError],
+    image: ClusterImage,
+    static: StaticConfig,
+) -> list[ConfigsReplaced | ApiError]:
+    times = Counter(asked)
+    outcomes: list[ConfigsReplaced | ApiError] = []
+    for index, (resource_type, name) in enumerate(asked):
+        if times[resource_type, name] > 1:
+            reason = "a resource may stand in a request only once"
+            outcomes.append(ApiError(ErrorCode.INVALID_REQUEST, reason))
+            continue
+        refusal = _refuse_resource(image, resource_type, name)
+        if refusal:
+            outcomes.append(refusal)
+            continue
+        resource = ConfigResource(ResourceType(resource_type), name)
+        values = new_values(index, resource)
+        outcomes.append(
+            values if isinstance(values, ApiError) else _judged(image, resource, values, static)
+        )
+    return outcomes
+
+
+def _changes(
+    outcomes: Sequence[ConfigsReplaced | ApiError], *, validate_only: bool
+) -> Sequence[MetadataChange]:
+    if validate_only:
+        return ()
+    return [each for each in outcomes if isinstance(each, ConfigsReplaced)]
+
+
+def _refuse_resource(image: ClusterImage, resource_type: int, name: str) -> ApiError | None:
+    if resource_type not in _SUPPORTED:
+        reason = f"resource type {resource_type} has no configs here"
+        return ApiError(ErrorCode.INVALID_REQUEST, reason)
+    if resource_type == ResourceType.TOPIC:
+        if not name:
+            return ApiError(ErrorCode.INVALID_REQUEST, "there are no default configs of all topics")
+        illegal = why_invalid(name)
+        if illegal:
+            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+        if name not in image.topics:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return None
+    if resource_type == ResourceType.GROUP:
+        # It need not be there yet.
+        return None if name else ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
+    if name == ALL_BROKERS:
+        return None
+    if not (name.isascii() and name.isdecimal()):
+        return ApiError(ErrorCode.INVALID_REQUEST, f"a broker's id is a number, and not {name!r}")
+    if NodeId(int(name)) not in image.brokers:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
+    return None
+
+
+def _replaced(configs: Sequence[whole.AlterableConfig]) -> Values | ApiError:
+    refusal = _refuse_twice([config.name for config in configs])
+    nulls = [config.name for config in configs if config.value is None]
+    if refusal or nulls:
+        return refusal or ApiError(ErrorCode.INVALID_REQUEST, f"no value for {', '.join(nulls)}")
+    return {config.name: config.value for config in configs if config.value is not None}
+
+
+def _changed(
+    image: ClusterImage,
+    resource: ConfigResource,
+    configs: Sequence[incremental.AlterableConfig],
+    static: StaticConfig,
+) -> Values | ApiError:
+    refusal = _refuse_twice([config.name for config in configs])
+    if refusal:
+        return refusal
+    values = dict(image.configs_of(*resource))
+    for config in configs:
+        name, value = config.name, config.value
+        if config.config_operation == ConfigOperation.DELETE:
+            values.pop(name, None)
+            continue
+        if value is None:
+            return ApiError(ErrorCode.INVALID_REQUEST, f"no value for {name}")
+        match config.config_operation:
+            case ConfigOperation.SET:
+                values[name] = value
+            case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
+                if _type_of(resource, name) is not ConfigType.LIST:
+                    reason = f"{name} is no list, so nothing can be added or taken away"
+                    return ApiError(ErrorCode.INVALID_CONFIG, reason)
+                before = values.get(name)
+                if before is None:
+                    before = _inherited(image, resource, name, static)
+                is_append = config.config_operation == ConfigOperation.APPEND
+                values[name] = (_appended if is_append else _subtracted)(before, value)
+            case other:
+                reason = f"there is no config operation {other}"
+                return ApiError(ErrorCode.INVALID_REQUEST, reason)
+    return values
+
+
+def _refuse_twice(names: Sequence[str]) -> ApiError | None:
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if not twice:
+        return None
+    return ApiError(ErrorCode.INVALID_REQUEST, f"given more than once: {', '.join(twice)}")
+
+
+def _type_of(resource: ConfigResource, name: str) -> ConfigType | None:
+    if resource.resource_type is ResourceType.TOPIC:
+        return KINDS[name].config_type if name in KINDS else None
+    if resource.resource_type is ResourceType.GROUP:
+        return GROUP_SETTINGS[name].kind.config_type if name in GROUP_SETTINGS else None
+    known = known_setting(name)
+    return known.kind.config_type if known is not None else None
+
+
+def _inherited(
+    image: ClusterImage, resource: ConfigResource, name: str, static: StaticConfig
+) -> str:
+    """The list that is in force when the resource has none of its own."""
+    if resource.resource_type is ResourceType.TOPIC:
+        defaults = topic_defaults_for(image, static)
+        return format_value(getattr(defaults, name.replace(".", "_"))) or ""
+    known = known_setting(name)
+    default = (known and format_value(known.default)) or ""
+    all_brokers = image.configs_of(ResourceType.BROKER, ALL_BROKERS)
+    return all_brokers.get(name) or static.texts.get(name, default)
+
+
+def _appended(before: str, added: str) -> str:
+    return ",".join(dict.fromkeys(split_list(before) + split_list(added)))
+
+
+def _subtracted(before: str, taken: str) -> str:
+    gone = split_list(taken)
+    return ",".join(item for item in split_list(before) if item not in gone)
+
+
+def _judged(
+    image: ClusterImage, resource: ConfigResource, values: Values, static: StaticConfig
+) -> ConfigsReplaced | ApiError:
+    """Whether the whole set can be in force."""
+    change = ConfigsReplaced(resource, values)
+    try:
+        if resource.resource_type is ResourceType.TOPIC:
+            topic_defaults_for(image, static).with_overrides(values)
+        elif resource.resource_type is ResourceType.GROUP:
+            GroupSettings.of(static.settings).with_overrides(values).check(static.settings)
+        else:
+            _check_broker_values(resource, values, image.configs_of(*resource))
+            changed = apply(image, [change], image.version)
+            topic_defaults_for(changed, static)
+            if resource.name in (ALL_BROKERS, str(static.node_id)):
+                # What another broker would say to it, only that one knows.
+                broker_settings_for(changed, static)
+    except UnknownSetting as error:
+        return ApiError(error.code, str(error))
+    except InvalidSetting as error:
+        # Kafka (4.1) calls a bad value of a broker a bad request.
+        is_broker = resource.resource_type is ResourceType.BROKER
+        code = ErrorCode.INVALID_REQUEST if is_broker else error.code
+        return ApiError(code, str(error))
+    return change
+
+
+def _check_broker_values(resource: ConfigResource, values: Values, old: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        parse_broker_value(name, value)
+        known = known_setting(name)
+        assert known is not None, "its value has been read"
+        reach = known.reach
+        if reach is UpdateMode.READ_ONLY and old.get(name) != value:
+            raise InvalidSetting(f"{name} cannot change while a broker runs")
+        if reach is UpdateMode.PER_BROKER and resource.name == ALL_BROKERS:
+            raise InvalidSetting(f"{name} can only be set for one broker at a time")

@@ -1,0 +1,45 @@
+"""Leadership goes back to preferred leaders, once too much of it has gone astray.
+
+A broker that restarts leads nothing until somebody gives its partitions back. The controller looks
+every `leader.imbalance.check.interval.seconds`, and acts for those brokers of whose partitions more
+than `leader.imbalance.per.broker.percentage` are led by others.
+"""
+
+from headwater.common.ids import NodeId, TopicPartition
+from headwater.controller.leader_election import led_by
+from headwater.controller.partition_change_builder import ReplicaEligibility, eligibility
+from headwater.metadata.changes import MetadataChange, PartitionChanged
+from headwater.metadata.cluster_image import ClusterImage, PartitionRegistration
+from headwater.metadata.controller_result import ControllerResult
+
+
+def balance_leaders(image: ClusterImage, *, percentage: int) -> ControllerResult[None]:
+    """Preferred elections where they are due and possible."""
+    preferred: dict[NodeId, int] = {}
+    astray: dict[NodeId, dict[TopicPartition, PartitionRegistration]] = {}
+    for topic in image.topics.values():
+        if topic.is_deleting:
+            continue
+        for number, partition in enumerate(topic.partitions):
+            node_id = partition.replicas[0]
+            preferred[node_id] = preferred.get(node_id, 0) + 1
+            if partition.leader != node_id:
+                name = TopicPartition(topic.name, number)
+                astray.setdefault(node_id, {})[name] = partition
+    changes: list[MetadataChange] = [
+        PartitionChanged(*name, led_by(partition, node_id, partition.isr))
+        for node_id, found in astray.items()
+        if 100 * len(found) > percentage * preferred[node_id]
+        for name, partition in found.items()
+        if _may_lead(image, node_id, name, partition)
+    ]
+    return ControllerResult(changes, None)
+
+
+def _may_lead(
+    image: ClusterImage, node_id: NodeId, name: TopicPartition, partition: PartitionRegistration
+) -> bool:
+    """While a partition moves, its first replica is not settled yet. Kafka does this (3.9)."""
+    is_moving = bool(partition.adding or partition.removing)
+    is_sound = eligibility(image, node_id, name) is ReplicaEligibility.SOUND
+    return node_id in partition.isr and is_sound and not is_moving

@@ -1,0 +1,33 @@
+"""Producer ids, handed to brokers in blocks; the rest of a stopped broker's block is lost."""
+
+from typing import Final
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId
+from headwater.metadata.changes import ProducerIdsAllocated
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.controller_result import ControllerResult
+from headwater.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+
+BLOCK: Final = 1_000
+
+
+def allocate_producer_ids(
+    image: ClusterImage, request: AllocateProducerIdsRequest
+) -> ControllerResult[AllocateProducerIdsResponse]:
+    """A block for a broker that is up, under the epoch of its registration."""
+    broker = image.brokers.get(NodeId(request.broker_id))
+    if broker is None:
+        error = ErrorCode.BROKER_ID_NOT_REGISTERED
+        return ControllerResult((), AllocateProducerIdsResponse(error_code=error))
+    if broker.epoch != request.broker_epoch:
+        error = ErrorCode.STALE_BROKER_EPOCH
+        return ControllerResult((), AllocateProducerIdsResponse(error_code=error))
+    start = image.next_producer_id
+    return ControllerResult(
+        (ProducerIdsAllocated(start + BLOCK),),
+        AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK),
+    )

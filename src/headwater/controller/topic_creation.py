@@ -1,0 +1,236 @@
+"""Creating topics (TO-1, TO-2, TO-6): CreateTopics, topics made on first use, internal topics.
+
+Each topic of a request stands for itself: one that is refused does not hold back the others.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.common.config_types import ResourceType
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.ids import NodeId
+from headwater.common.ports import Random
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.common.topic_names import why_invalid
+from headwater.controller.replica_placer import place, why_bad_assignment
+from headwater.metadata.changes import ConfigsReplaced, MetadataChange, TopicCreated
+from headwater.metadata.cluster_image import (
+    ClusterImage,
+    ConfigResource,
+    PartitionRegistration,
+    TopicImage,
+)
+from headwater.metadata.config_description import topic_entries
+from headwater.metadata.controller_result import (
+    OVER_QUOTA,
+    ApiError,
+    ControllerResult,
+    Spend,
+    unlimited,
+)
+from headwater.metadata.effective_configs import StaticConfig, topic_defaults_for
+from headwater.metadata.internal_topics import CLUSTER_METADATA, colliding_key
+from headwater.metadata.topic_ids import fresh_topic_id
+from headwater.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+
+LARGEST_REQUEST: Final = 10_000
+"""Partitions that one request may make."""
+
+_UNSAID: Final = -1
+
+Results = tuple[CreatableTopicResult, ...]
+
+
+def create_topics(
+    image: ClusterImage,
+    request: CreateTopicsRequest,
+    static: StaticConfig,
+    rng: Random,
+    spend: Spend = unlimited,
+) -> ControllerResult[Results]:
+    """What CreateTopics does and answers. Only validating makes the same checks, and no facts."""
+    maker = _TopicMaker(image, static, rng, unlimited if request.validate_only else spend)
+    asked = Counter(topic.name for topic in request.topics)
+    too_many = sum(_partitions_asked(topic, static) for topic in request.topics) > LARGEST_REQUEST
+    results = []
+    for topic in {each.name: each for each in request.topics}.values():
+        if too_many:
+            reason = f"a request may make {LARGEST_REQUEST} partitions, this one asks for more"
+            outcome: TopicImage | ApiError = ApiError(ErrorCode.POLICY_VIOLATION, reason)
+        elif asked[topic.name] > 1:
+            reason = f"topic {topic.name} stands more than once in the request"
+            outcome = ApiError(ErrorCode.INVALID_REQUEST, reason)
+        else:
+            outcome = maker.make(topic)
+        results.append(maker.result(topic, outcome))
+    return ControllerResult(() if request.validate_only else maker.changes, tuple(results))
+
+
+def new_partition(replicas: Sequence[int]) -> PartitionRegistration:
+    """A partition at its birth: all replicas in sync, the first of them leads."""
+    nodes = tuple(NodeId(node_id) for node_id in replicas)
+    return PartitionRegistration(replicas=nodes, isr=nodes, leader=nodes[0])
+
+
+def _partitions_asked(topic: CreatableTopic, static: StaticConfig) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    if topic.num_partitions == _UNSAID:
+        return static.settings.num_partitions
+    return max(topic.num_partitions, 0)
+
+
+@dataclass(slots=True)
+class _TopicMaker:
+    """Makes the topics of one request, and remembers those that it has made."""
+
+    image: ClusterImage
+    static: StaticConfig
+    rng: Random
+    spend: Spend
+    changes: list[MetadataChange] = field(default_factory=list)
+    _names_by_key: dict[str, str] = field(default_factory=dict)
+    _defaults: TopicSettings | None = None
+    _plain_configs: tuple[CreatableTopicConfigs, ...] | None = None
+
+    def make(self, asked: CreatableTopic) -> TopicImage | ApiError:
+        overrides = {config.name: config.value or "" for config in asked.configs}
+        refusal = self._refuse_name(asked.name) or self._refuse_configs(asked, overrides)
+        if refusal:
+            return refusal
+        replicas = _by_hand(asked, self.image) if asked.assignments else self._placed(asked)
+        if isinstance(replicas, ApiError):
+            return replicas
+        if not self.spend(len(replicas)):
+            return OVER_QUOTA
+        topic = TopicImage(
+            name=asked.name,
+            topic_id=fresh_topic_id(self.image.names_by_id, self.rng),
+            partitions=tuple(map(new_partition, replicas)),
+        )
+        self.changes.append(TopicCreated(topic))
+        if overrides:
+            resource = ConfigResource(ResourceType.TOPIC, topic.name)
+            self.changes.append(ConfigsReplaced(resource, overrides))
+        key = colliding_key(topic.name)
+        if key is not None:
+            self._names_by_key[key] = topic.name
+        return topic
+
+    def result(self, asked: CreatableTopic, outcome: TopicImage | ApiError) -> CreatableTopicResult:
+        if isinstance(outcome, ApiError):
+            return CreatableTopicResult(
+                name=asked.name, error_code=outcome.code, error_message=outcome.reason
+            )
+        return CreatableTopicResult(
+            name=asked.name,
+            topic_id=outcome.topic_id,
+            num_partitions=len(outcome.partitions),
+            replication_factor=len(outcome.partitions[0].replicas),
+            configs=self._configs(asked),
+        )
+
+    def _refuse_name(self, name: str) -> ApiError | None:
+        if name == CLUSTER_METADATA:
+            return ApiError(ErrorCode.INVALID_REQUEST, f"{name} belongs to the controllers")
+        illegal = why_invalid(name)
+        if illegal:
+            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+        if name in self.image.topics:
+            return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists already")
+        key = colliding_key(name)
+        if key is None:
+            return None
+        other = self._names_by_key.get(key) or self.image.names_by_colliding_key.get(key)
+        if other is None:
+            return None
+        reason = f"topic {name} collides with {other}: dots and underscores count as equal"
+        return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+
+    def _refuse_configs(
+        self, asked: CreatableTopic, overrides: Mapping[str, str]
+    ) -> ApiError | None:
+        nulls = [config.name for config in asked.configs if config.value is None]
+        if nulls:
+            return ApiError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(nulls)}")
+        try:
+            self._settings(overrides)
+        except InvalidSetting as error:
+            return ApiError(ErrorCode.INVALID_CONFIG, str(error))
+        return None
+
+    def _placed(self, asked: CreatableTopic) -> list[tuple[NodeId, ...]] | ApiError:
+        settings = self.static.settings
+        count, factor = asked.num_partitions, asked.replication_factor
+        count = settings.num_partitions if count == _UNSAID else count
+        factor = settings.default_replication_factor if factor == _UNSAID else factor
+        brokers = self.image.staying_brokers
+        unplaceable = ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {factor} is not possible, brokers: {len(brokers)}",
+        )
+        # In the order in which Kafka looks (4.1).
+        if factor <= 0:
+            return unplaceable
+        if count <= 0:
+            reason = f"a topic cannot have {count} partitions"
+            return ApiError(ErrorCode.INVALID_PARTITIONS, reason)
+        if factor > len(brokers):
+            return unplaceable
+        return place(brokers, partition_count=count, replication_factor=factor, rng=self.rng)
+
+    def _settings(self, overrides: Mapping[str, str]) -> TopicSettings:
+        if self._defaults is None:
+            self._defaults = topic_defaults_for(self.image, self.static)
+        return self._defaults.with_overrides(overrides) if overrides else self._defaults
+
+    def _configs(self, asked: CreatableTopic) -> tuple[CreatableTopicConfigs, ...]:
+        """Topics without configs of their own share one answer: there may be ten thousand."""
+        if self._plain_configs is None:
+            self._plain_configs = self._entries({})
+        if not asked.configs:
+            return self._plain_configs
+        return self._entries({config.name: config.value or "" for config in asked.configs})
+
+    def _entries(self, overrides: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+        settings = self._settings(overrides)
+        entries = topic_entries(self.image, self.static, overrides=overrides, settings=settings)
+        return tuple(
+            CreatableTopicConfigs(
+                name=entry.name,
+                # As it was given, spaces and all: Kafka does this (4.1).
+                value=overrides.get(entry.name, entry.value),
+                read_only=entry.read_only,
+                config_source=entry.config_source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in entries
+        )
+
+
+def _by_hand(asked: CreatableTopic, image: ClusterImage) -> list[tuple[int, ...]] | ApiError:
+    """The client's own assignment, in the order of the partitions' numbers."""
+    if (asked.num_partitions, asked.replication_factor) != (_UNSAID, _UNSAID):
+        reason = "with an assignment, neither partitions nor replication factor may be given"
+        return ApiError(ErrorCode.INVALID_REQUEST, reason)
+    chosen = {each.partition_index: each.broker_ids for each in asked.assignments}
+    if len(chosen) < len(asked.assignments):
+        reason = "the assignment names a partition twice"
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    if sorted(chosen) != list(range(len(chosen))):
+        reason = "partitions of an assignment are numbered from 0 without a gap"
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    replicas = [chosen[number] for number in range(len(chosen))]
+    for each in replicas:
+        bad = why_bad_assignment(each, image.brokers, len(replicas[0]))
+        if bad:
+            return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad)
+    return replicas

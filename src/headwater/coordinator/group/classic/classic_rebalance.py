@@ -1,0 +1,325 @@
+"""How a classic group gets from one generation to the next.
+
+First all members join, then the leader hands in what each is to have, and the record of it settles
+the generation. Everything between two records is soft: members come and go and generations are
+counted without a word in the log, and a coordinator that dies meanwhile leaves the group as its
+last record has it. So a generation's number may be given out twice, but be settled only once.
+
+Timers are set before a record is ordered, because a write that fails must not leave a group that
+nothing will ever wake.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_TIMESTAMP
+from headwater.coordinator.group.classic import classic_responses as answers
+from headwater.coordinator.group.classic.classic_group_member import (
+    ClassicGroupMember,
+    recorded_member,
+    session_timer,
+)
+from headwater.coordinator.group.classic.classic_group_members import ClassicGroupMembers
+from headwater.coordinator.group.classic.classic_group_state import MAY_FOLLOW, ClassicGroupState
+from headwater.coordinator.group.classic.classic_subscribed_topics import (
+    CONSUMER_PROTOCOL_TYPE,
+    subscribed_topics,
+)
+from headwater.coordinator.group.group import GROUP_TIMER
+from headwater.coordinator.group.wait_deadline import waits_until
+from headwater.coordinator.records.classic_group_records import (
+    GroupMetadataKey,
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from headwater.coordinator.runtime.coordinator_effects import (
+    Append,
+    Asked,
+    CancelTimer,
+    Effect,
+    Reply,
+    SetTimer,
+    TimerKey,
+)
+
+JOIN_TIMER: Final = "join"
+SYNC_TIMER: Final = "sync"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicLimits:
+    """What the broker's settings, and Kafka's constants, allow a classic group."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3_000
+    max_size: int = 2**31 - 1
+    new_member_join_timeout_ms: int = 300_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Opening:
+    """The first rebalance of an empty group, which waits in steps for more members (GR-5)."""
+
+    delay_ms: int
+    remaining_ms: int
+    has_grown: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassicRebalance:
+    group_id: str
+    limits: ClassicLimits
+    roster: ClassicGroupMembers = field(default_factory=ClassicGroupMembers)
+    state: ClassicGroupState = ClassicGroupState.EMPTY
+    state_since_ms: int = NO_TIMESTAMP
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    topics: frozenset[str] | None = None
+    """What its members subscribe to, if they are consumers and that can be read."""
+    opening: Opening | None = None
+    join_timeout_ms: int = 0
+    join_deadline_ms: int = 0
+    sync_deadline_ms: int = 0
+
+    @property
+    def terms(self) -> answers.Terms:
+        return answers.Terms(
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.roster.leader,
+        )
+
+    @property
+    def can_begin(self) -> bool:
+        return ClassicGroupState.PREPARING_REBALANCE in MAY_FOLLOW[self.state]
+
+    def move_to(self, state: ClassicGroupState, now_ms: int) -> None:
+        assert state in MAY_FOLLOW[self.state], f"{self.state} cannot become {state}"
+        self.state = state
+        self.state_since_ms = now_ms
+
+    def begin_or_complete(self, now_ms: int) -> list[Effect]:
+        """Something about the members has changed."""
+        return self.begin(now_ms) if self.can_begin else self.complete_join_if_due(now_ms)
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Ask all members to join again. They hear it with their next heartbeat."""
+        effects = self._send_back_to_join(now_ms)
+        effects.append(CancelTimer(sync_timer(self.group_id)))
+        if self.state is ClassicGroupState.EMPTY:
+            return effects + self._open(now_ms)
+        self.move_to(ClassicGroupState.PREPARING_REBALANCE, now_ms)
+        if self.roster.have_all_joined:
+            return effects + self.complete_join(now_ms)
+        return effects + self._wait_for_joins(now_ms, self.roster.rebalance_timeout_ms)
+
+    def complete_join_if_due(self, now_ms: int) -> list[Effect]:
+        """A first rebalance always waits its time, however many have joined (GR-5)."""
+        if self.state is not ClassicGroupState.PREPARING_REBALANCE or self.opening is not None:
+            return []
+        return self.complete_join(now_ms) if self.roster.have_all_joined else []
+
+    def complete_join(self, now_ms: int) -> list[Effect]:
+        """The join phase is over; dynamic members that have not come back are out (GR-5)."""
+        effects: list[Effect] = [CancelTimer(join_timer(self.group_id))]
+        for member in self.roster.all():
+            if member.joining is None and not member.is_static:
+                effects += self.remove(member)
+        if len(self.roster) and not self.roster.elect_leader():
+            # Only silent static members are left. Their sessions will end, or they come back.
+            return effects + self._wait_for_joins(now_ms, self.roster.rebalance_timeout_ms)
+        self.opening = None
+        self.generation += 1
+        if len(self.roster):
+            return effects + self._ask_for_assignments(now_ms)
+        self.choose(None)
+        self.move_to(ClassicGroupState.EMPTY, now_ms)
+        return [*effects, Append((self.record({}),))]
+
+    def settle(self, assignments: Mapping[str, bytes], now_ms: int) -> list[Effect]:
+        """The leader has spoken: write it down, then tell whoever waits (GR-10).
+
+        The group is stable once the record is replayed. If it cannot be written, the timer of the
+        sync phase, which goes on running, begins another rebalance.
+        """
+        timers: list[Effect] = []
+        replies: list[Effect] = []
+        for member in self.roster.all():
+            if member.syncing is not None:
+                assignment = assignments.get(member.member_id, b"")
+                replies.append(answers.assign(member.syncing, self.terms, assignment))
+                member.syncing = None
+                timers += self.expect(member, now_ms)
+        return [*timers, Append((self.record(assignments),)), *replies]
+
+    def record(self, assignments: Mapping[str, bytes]) -> GroupMetadataRecord:
+        members = tuple(
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(self.protocol) or b"",
+                assignment=assignments.get(member.member_id, b""),
+            )
+            for member in self.roster.all()
+        )
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.roster.leader,
+            current_state_timestamp=self.state_since_ms,
+            members=members,
+        )
+        return GroupMetadataRecord(GroupMetadataKey(group=self.group_id), value)
+
+    def adopt(self, value: GroupMetadataValue) -> None:
+        """Be what the record says, and keep what it does not say of members known already."""
+        known, self.roster = self.roster, ClassicGroupMembers(pending=self.roster.pending)
+        for record in value.members:
+            member = known.get(record.member_id)
+            if member is None:
+                member = recorded_member(record, value.protocol)
+            member.take_record(record, value.protocol)
+            self.roster.add(member)
+        if value.leader in self.roster.members:
+            self.roster.leader = value.leader
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.choose(value.protocol)
+        self.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
+        self.state_since_ms = value.current_state_timestamp
+
+    def choose(self, protocol: str | None) -> None:
+        self.protocol = protocol
+        self.topics = None
+        if self.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            members = self.roster.all()
+            self.topics = subscribed_topics(member.metadata(protocol) or b"" for member in members)
+
+    def expect(
+        self, member: ClassicGroupMember, now_ms: int, timeout_ms: int | None = None
+    ) -> list[Effect]:
+        """It has a whole session from now. A timer that fires before that is set anew then."""
+        member.patience_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.deadline_ms = now_ms + member.patience_ms
+        if member.timer_ms is not None and member.timer_ms <= member.deadline_ms:
+            return []
+        member.timer_ms = member.deadline_ms
+        return [SetTimer(session_timer(self.group_id, member.member_id), member.deadline_ms)]
+
+    def wait_to_join(self, member: ClassicGroupMember, asked: Asked) -> list[Effect]:
+        """A join that is asked again takes the place of the first, which nobody hears any more.
+
+        Kafka never answers the first. We do, with what does least harm.
+        """
+        earlier, member.joining = member.joining, asked
+        return [] if earlier is None else [_superseded_join(earlier, member)]
+
+    def remove(self, member: ClassicGroupMember) -> list[Effect]:
+        """Out, whatever it waits for. It may come back as a newcomer."""
+        self.roster.remove(member.member_id)
+        effects: list[Effect] = [CancelTimer(session_timer(self.group_id, member.member_id))]
+        if member.joining is not None:
+            effects.append(
+                answers.join_error(member.joining, ErrorCode.UNKNOWN_MEMBER_ID, member_id="")
+            )
+        if member.syncing is not None:
+            effects.append(answers.sync_error(member.syncing, ErrorCode.UNKNOWN_MEMBER_ID))
+        return effects
+
+    def on_join_timer(self, now_ms: int) -> list[Effect]:
+        if self.state is not ClassicGroupState.PREPARING_REBALANCE:
+            return []
+        until_ms = waits_until(self.join_deadline_ms, now_ms, self.join_timeout_ms)
+        if until_ms is not None:
+            self.join_deadline_ms = until_ms
+            return [SetTimer(join_timer(self.group_id), until_ms)]
+        opening = self.opening
+        if opening is None or not opening.has_grown or opening.remaining_ms == 0:
+            return self.complete_join(now_ms)
+        delay_ms = min(self.limits.initial_rebalance_delay_ms, opening.remaining_ms)
+        remaining_ms = max(opening.remaining_ms - opening.delay_ms, 0)
+        self.opening = Opening(delay_ms=delay_ms, remaining_ms=remaining_ms)
+        return self._wait_for_joins(now_ms, delay_ms)
+
+    def on_sync_timer(self, now_ms: int) -> list[Effect]:
+        """Who has not asked for its assignment in time is out (GR-10)."""
+        if self.state not in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
+            return []
+        until_ms = waits_until(self.sync_deadline_ms, now_ms, self.roster.rebalance_timeout_ms)
+        if until_ms is not None:
+            self.sync_deadline_ms = until_ms
+            return [SetTimer(sync_timer(self.group_id), until_ms)]
+        owing = [member for member in self.roster.all() if member.owes_sync]
+        if not owing and self.state is ClassicGroupState.STABLE:
+            return []
+        effects = [effect for member in owing for effect in self.remove(member)]
+        return effects + self.begin(now_ms)
+
+    def _open(self, now_ms: int) -> list[Effect]:
+        delay_ms = self.limits.initial_rebalance_delay_ms
+        remaining_ms = max(self.roster.rebalance_timeout_ms - delay_ms, 0)
+        self.opening = Opening(delay_ms=delay_ms, remaining_ms=remaining_ms)
+        self.move_to(ClassicGroupState.PREPARING_REBALANCE, now_ms)
+        return self._wait_for_joins(now_ms, delay_ms)
+
+    def _wait_for_joins(self, now_ms: int, timeout_ms: int) -> list[Effect]:
+        self.join_timeout_ms = timeout_ms
+        self.join_deadline_ms = now_ms + timeout_ms
+        return [SetTimer(join_timer(self.group_id), self.join_deadline_ms)]
+
+    def _ask_for_assignments(self, now_ms: int) -> list[Effect]:
+        self.choose(self.roster.choose_protocol())
+        self.move_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
+        timers: list[Effect] = []
+        replies: list[Effect] = []
+        for member in self.roster.all():
+            if member.joining is not None:
+                replies.append(self.admit(member, member.joining))
+                member.joining = None
+            member.is_new = False
+            member.owes_sync = True
+            timers += self.expect(member, now_ms)
+        self.sync_deadline_ms = now_ms + self.roster.rebalance_timeout_ms
+        return [*timers, SetTimer(sync_timer(self.group_id), self.sync_deadline_ms), *replies]
+
+    def admit(self, member: ClassicGroupMember, asked: Asked) -> Reply:
+        leads = self.roster.leader == member.member_id
+        members = self.roster.all() if leads else ()
+        return answers.admit(asked, member.member_id, self.terms, members=members)
+
+    def _send_back_to_join(self, now_ms: int) -> list[Effect]:
+        """Nothing remains of a generation that was not settled; who waits for it joins again."""
+        effects: list[Effect] = []
+        unsettled = self.state is ClassicGroupState.COMPLETING_REBALANCE
+        for member in self.roster.all():
+            member.owes_sync = False
+            if unsettled:
+                member.assignment = b""
+            if member.syncing is not None:
+                effects.append(answers.sync_error(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS))
+                member.syncing = None
+                effects += self.expect(member, now_ms)
+        return effects
+
+
+def join_timer(group_id: str) -> TimerKey:
+    return (GROUP_TIMER, group_id, JOIN_TIMER)
+
+
+def sync_timer(group_id: str) -> TimerKey:
+    return (GROUP_TIMER, group_id, SYNC_TIMER)
+
+
+def _superseded_join(asked: Asked, member: ClassicGroupMember) -> Reply:
+    return answers.join_error(asked, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)

@@ -1,1 +1,0 @@
-"""Groups of consumers, and the offsets they commit."""

@@ -1,0 +1,116 @@
+"""The shards of one internal topic that this broker hosts.
+
+A broker coordinates whatever falls into the partitions that it leads. What a reader would get
+wrong: a shard that comes here is only queued. `load_some`, called now and then, loads a few at a
+time, but a shard that somebody asks for is loaded at once. An empty log takes no time, so the
+first request of a new group is served.
+"""
+
+from collections.abc import Callable
+from typing import Final, Generic
+
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.runtime.coordinator_context import (
+    CoordinatorContext,
+    CoordinatorServices,
+    Told,
+)
+from headwater.coordinator.runtime.coordinator_log import CoordinatorLog
+from headwater.coordinator.runtime.pending_responses import Answer
+from headwater.protocol.older_versions import Message
+
+_LOADS_AT_ONCE: Final = 2
+
+
+class CoordinatorRuntime(Generic[Told]):
+    """See the module. For the loop's thread only."""
+
+    def __init__(self, tools: CoordinatorServices[Told]) -> None:
+        self._tools = tools
+        self._shards: dict[int, CoordinatorContext[Told]] = {}
+        self._queued: dict[int, None] = {}
+        self._loading = 0
+        self._is_filling = False
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some shards do not serve yet."""
+        return bool(self._queued) or self._loading > 0
+
+    def lead(self, number: int, open_log: Callable[[], CoordinatorLog]) -> None:
+        """This broker leads a partition from now on, or leads it in a new epoch."""
+        self.resign(number)
+        self._shards[number] = CoordinatorContext(
+            number, open_log, self._tools, load_ended=self._load_ended
+        )
+        self._queued[number] = None
+
+    def load_some(self, limit_ms: int) -> None:
+        """Begin to load what is queued, for about so long and not too many at once."""
+        clock = self._tools.clock
+        until_ms = clock.steady_ms() + limit_ms
+        self._is_filling = True
+        try:
+            while self._queued and self._loading < _LOADS_AT_ONCE:
+                self._load(next(iter(self._queued)))
+                if clock.steady_ms() >= until_ms:
+                    return
+        finally:
+            self._is_filling = False
+
+    def resign(self, number: int) -> None:
+        """This broker does not lead a partition any more, or has lost it."""
+        shard = self._shards.pop(number, None)
+        if shard is not None:
+            self._queued.pop(number, None)
+            shard.close()
+
+    def shards(self) -> list[CoordinatorContext[Told]]:
+        """All of them, by number."""
+        return [self._shards[number] for number in sorted(self._shards)]
+
+    def find(self, number: int) -> CoordinatorContext[Told] | None:
+        """A shard that is here; somebody wants it, so it is loaded next if it is not yet."""
+        shard = self._shards.get(number)
+        if number in self._queued:
+            self._load(number)
+        return shard
+
+    def ask(
+        self,
+        number: int,
+        request: Message,
+        *,
+        version: int,
+        client_id: str,
+        client_host: str,
+        answer: Answer,
+    ) -> None:
+        """Have a request decided by a partition's shard; NOT_COORDINATOR if that is elsewhere."""
+        shard = self.find(number)
+        if shard is None:
+            answer(ErrorCode.NOT_COORDINATOR)
+            return
+        shard.ask(
+            request, version=version, client_id=client_id, client_host=client_host, answer=answer
+        )
+
+    def tell(self, event: Told) -> None:
+        """Tell all shards that serve."""
+        for shard in self.shards():
+            shard.tell(event)
+
+    def close(self) -> None:
+        """The broker stops: whoever waits hears it, and nothing is decided any more."""
+        for number in list(self._shards):
+            self.resign(number)
+
+    def _load(self, number: int) -> None:
+        self._queued.pop(number, None)
+        self._loading += 1
+        self._shards[number].load()
+
+    def _load_ended(self) -> None:
+        self._loading -= 1
+        if not self._is_filling:
+            self.load_some(0)

@@ -1,0 +1,153 @@
+"""InitProducerId with a transactional id: who owns it from now on (TX-2, TX-3).
+
+A producer that comes with no id of its own takes over, and whoever wrote under the transactional
+id before is fenced by the higher epoch. One that names the producer id and epoch it has goes on
+after an error (KIP-360), and gets nothing if somebody has taken over in the meantime.
+
+What a reader would get wrong: an ongoing transaction is aborted, but the producer is told to come
+again. The epoch of that abort is nobody's; the next try raises it once more.
+"""
+
+from typing import NamedTuple
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_EPOCH, NO_PRODUCER, ProducerId
+from headwater.coordinator.transaction.transaction_metadata import (
+    FIRST_EPOCH,
+    LAST_USABLE_EPOCH,
+    NeedsProducerId,
+    TransactionMetadata,
+    is_exhausted,
+    known_to_client,
+)
+from headwater.coordinator.transaction.transaction_settings import TransactionSettings
+from headwater.coordinator.transaction.transaction_states import TransactionState
+from headwater.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+FENCED_SINCE_VERSION = 4
+"""Older clients of InitProducerId do not know PRODUCER_FENCED."""
+
+
+class InitProducerIdRequestState(NamedTuple):
+    """What a producer says it has been so far."""
+
+    producer_id: ProducerId
+    epoch: int
+
+
+def refuse_request(
+    request: InitProducerIdRequest, settings: TransactionSettings
+) -> ErrorCode | None:
+    """What is wrong with a request, whatever is known of its transactional id."""
+    has_id, has_epoch = request.producer_id != NO_PRODUCER, request.producer_epoch != NO_EPOCH
+    if has_id != has_epoch or not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if request.enable2_pc:
+        # Kafka does this (4.1) while transaction.two.phase.commit.enable is off.
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if request.keep_prepared_txn:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if not 0 < request.transaction_timeout_ms <= settings.max_timeout_ms:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return None
+
+
+def refusal(version: int, code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        error_code=known_to_client(code, version, fenced_since=FENCED_SINCE_VERSION),
+        producer_id=NO_PRODUCER,
+        producer_epoch=NO_EPOCH,
+    )
+
+
+def claim_of(request: InitProducerIdRequest) -> InitProducerIdRequestState | None:
+    if request.producer_id == NO_PRODUCER:
+        return None
+    return InitProducerIdRequestState(ProducerId(request.producer_id), request.producer_epoch)
+
+
+def init_producer_id(
+    current: TransactionMetadata | None,
+    request: InitProducerIdRequest,
+    fresh: ProducerId | None,
+    *,
+    server_version: int,
+    now_ms: int,
+) -> TransactionMetadata | NeedsProducerId | ErrorCode:
+    """What the transactional id shall be next, or why not.
+
+    If that is an abort, the request is to be answered with CONCURRENT_TRANSACTIONS.
+    """
+    claim, timeout_ms = claim_of(request), request.transaction_timeout_ms
+    if current is None:
+        assert request.transactional_id
+        return _first(request.transactional_id, fresh, timeout_ms=timeout_ms, now_ms=now_ms)
+    if current.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if claim is not None and not _may_be_ours(current, claim):
+        return ErrorCode.PRODUCER_FENCED
+    if current.state is TransactionState.ONGOING:
+        return current.fenced(server_version=server_version, now_ms=now_ms)
+    if claim is None or claim.epoch == current.producer_epoch:
+        last_epoch = NO_EPOCH if claim is None else claim.epoch
+        return _next_epoch(current, last_epoch, fresh, timeout_ms=timeout_ms, now_ms=now_ms)
+    if claim.epoch != current.last_producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if current.producer_epoch > LAST_USABLE_EPOCH:
+        # The epoch kept for fencing was raised against this producer, and is nobody's.
+        return _next_epoch(current, claim.epoch, fresh, timeout_ms=timeout_ms, now_ms=now_ms)
+    # A repeat of a request whose answer got lost. No other producer can have come since, because
+    # that forgets the last epoch.
+    return current.initialised(
+        epoch=current.producer_epoch,
+        last_epoch=current.last_producer_epoch,
+        timeout_ms=timeout_ms,
+        now_ms=now_ms,
+    )
+
+
+def _first(
+    transactional_id: str, fresh: ProducerId | None, *, timeout_ms: int, now_ms: int
+) -> TransactionMetadata | NeedsProducerId:
+    """An id that nobody knows, or nobody knows any more; what its producer claims is past."""
+    if fresh is None:
+        return NeedsProducerId()
+    return TransactionMetadata(
+        transactional_id=transactional_id,
+        producer_id=fresh,
+        producer_epoch=FIRST_EPOCH,
+        timeout_ms=timeout_ms,
+        state=TransactionState.EMPTY,
+        last_update_ms=now_ms,
+        previous_producer_id=fresh,
+    )
+
+
+def _may_be_ours(current: TransactionMetadata, claim: InitProducerIdRequestState) -> bool:
+    """The present producer id, or the one before whose epochs ran out."""
+    if claim.producer_id == current.producer_id:
+        return True
+    return claim.producer_id == current.previous_producer_id and is_exhausted(claim.epoch)
+
+
+def _next_epoch(
+    current: TransactionMetadata,
+    last_epoch: int,
+    fresh: ProducerId | None,
+    *,
+    timeout_ms: int,
+    now_ms: int,
+) -> TransactionMetadata | NeedsProducerId:
+    if not current.is_exhausted:
+        return current.initialised(
+            epoch=current.producer_epoch + 1,
+            last_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+        )
+    if fresh is None:
+        return NeedsProducerId()
+    return current.rotated(fresh, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)

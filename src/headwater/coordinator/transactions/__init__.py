@@ -1,1 +1,0 @@
-"""Transactions: who may write under a transactional id, and how what it wrote ends."""

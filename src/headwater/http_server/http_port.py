@@ -1,0 +1,87 @@
+"""An HTTP port, with TLS and logins if it has them: bound first, served later, ended when told.
+
+What a reader would get wrong: the port is bound when it is made, so that a taken one is told at
+once, but nobody is answered before `serve`.
+"""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
+
+import uvicorn
+
+from headwater.http_server.basic_authentication import LoginRequired
+from headwater.http_server.http_settings import HttpAddress
+from headwater.network.acceptor import listening_socket
+from headwater.network.endpoint import parse_address
+from headwater.network.network_settings import NetworkSettings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+_GRACE_S: Final = 5
+
+
+class HttpPort:
+    """A context: at its end the port is free again. Raises `CannotListen`."""
+
+    def __init__(self, door: HttpAddress, *, refusal: bytes, kind: str) -> None:
+        """`refusal` is what strangers are told where a login is asked for; `kind` its type."""
+        self._door = door
+        self._refusal = refusal
+        self._kind = kind
+        endpoint = parse_address(door.listen, name="HTTP")
+        self._listener = listening_socket(endpoint, NetworkSettings(), both_families=True)
+        self.endpoint = replace(endpoint, port=self._listener.getsockname()[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+
+    @property
+    def url(self) -> str:
+        return f"{self._door.scheme}://{self.endpoint.address}"
+
+    async def serve(
+        self, application: "ASGIApp", ended: asyncio.Event, *, connections_max: int
+    ) -> None:
+        """Answer until `ended` is set, and then those who are waiting, for a few seconds."""
+        door = self._door
+        if door.users is not None:
+            application = LoginRequired(
+                application, door.users, realm=door.realm, refusal=self._refusal, kind=self._kind
+            )
+        config = uvicorn.Config(
+            application,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            limit_concurrency=connections_max,
+            timeout_graceful_shutdown=_GRACE_S,
+            server_header=False,
+            ws="none",
+        )
+        # Loaded now, because it would make a context of its own, and not of our settings.
+        config.load()
+        config.ssl = door.context
+        server = _Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+        waiting = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            server.should_exit = True
+            await serving
+
+
+class _Server(uvicorn.Server):
+    """Signals are for whoever runs the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield

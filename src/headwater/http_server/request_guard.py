@@ -1,0 +1,109 @@
+"""Keep pages of other sites away from the HTTP ports: pure checks of a request's headers.
+
+A port on localhost or in a private network is within reach of every page that a user there has
+open. What stops those pages:
+
+- The name that was asked for (`Host`) is an address, localhost, a name without a dot, or one that
+  was allowed. A page whose own name is made to point to 127.0.0.1 (DNS rebinding) still sends that
+  name, and names on the web have a dot.
+- A request that changes something comes from a page of the same origin (`Origin`), or from a
+  program.
+- A request that another site makes in the background is refused (`Sec-Fetch-Site`).
+
+Note: a program such as curl sends no `Origin`, and is served. Browsers always send one with a
+request that could change something.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from headwater.common.exceptions import HeadwaterError
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Not no-referrer: browsers would then send `Origin: null` with our own forms.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+ANY_HOST: Final = "*"
+
+
+class Forbidden(HeadwaterError):
+    """The request is not from a place that may make it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The checks of one port."""
+
+    service: str
+    """What the port is called in messages."""
+    hosts: frozenset[str] = frozenset()
+    """Names that it is reached by, in lower case; `*.example` are all below one, `*` is any."""
+
+    def check_host(self, host: str | None) -> None:
+        """Refuse names that were not given to this port."""
+        name = _host_name(host or "")
+        if self._is_ours(name):
+            return
+        raise Forbidden(
+            f"This {self.service} is not known by the name '{name}'. If that is its name, start it "
+            f"with --host {name}; otherwise use its address."
+        )
+
+    def check_reader(self, headers: Mapping[str, str]) -> None:
+        """Refuse what another site loads in the background; it may still link here."""
+        site = headers.get("sec-fetch-site", "none")
+        if site not in ("same-origin", "none") and headers.get("sec-fetch-mode") != "navigate":
+            raise Forbidden(f"Another site asked for this. Open the {self.service} itself.")
+
+    def check_origin(self, headers: Mapping[str, str]) -> None:
+        """Refuse a change that a page of another site asks for."""
+        origin = headers.get("origin")
+        site = headers.get("sec-fetch-site", "same-origin")
+        is_ours = origin is None or origin.partition("://")[2] == headers.get("host")
+        if not is_ours or site not in ("same-origin", "none"):
+            raise Forbidden(f"Changes are made from the {self.service}'s own pages only.")
+
+    def _is_ours(self, name: str) -> bool:
+        if name.endswith(".localhost") or _is_address(name):
+            return True
+        if name and "." not in name:
+            return True
+        _, _, parent = name.partition(".")
+        parents = [f"*.{parent}"]
+        while "." in parent:
+            _, _, parent = parent.partition(".")
+            parents.append(f"*.{parent}")
+        return not self.hosts.isdisjoint((name, ANY_HOST, *parents))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    return _is_address(host) and ip_address(host).is_loopback
+
+
+def _host_name(host: str) -> str:
+    if host.startswith("["):
+        name, _, rest = host[1:].partition("]")
+        return name if not rest or rest.startswith(":") else host
+    return host.partition(":")[0].lower().rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,185 @@
+"""Users of SCRAM: what may be kept of their passwords, and what is told of it (KIP-554).
+
+Credentials are configs of users, whose quotas stand beside them and are left alone. What a reader
+would get wrong: a user is changed as a whole or not at all; one wrong mechanism spoils the other.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from headwater.common.config_types import ResourceType
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import InvalidSetting
+from headwater.metadata.changes import ConfigsReplaced, MetadataChange
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.config_entities import entity_of, user_resource
+from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.protocol.messages import alter_user_scram_credentials as alter
+from headwater.protocol.messages import describe_user_scram_credentials as describe
+from headwater.security.authentication.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+    read_credential,
+)
+from headwater.security.quotas.quota_entities import DEFAULT
+
+_NO_NAME: Final = ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+_NO_MECHANISM: Final = ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+_FEW: Final = ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+_MANY: Final = ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+_NO_SALT: Final = ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Neither salt nor password are there")
+_TWICE: Final = ApiError(
+    ErrorCode.DUPLICATE_RESOURCE,
+    "A user credential cannot be altered twice in the same request",
+)
+_NOBODY: Final = ApiError(
+    ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+)
+
+Alteration = alter.ScramCredentialDeletion | alter.ScramCredentialUpsertion
+
+
+def credential(image: ClusterImage, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+    """What is kept of somebody's password; None for nobody, and for what cannot be read."""
+    text = image.configs.get(user_resource(user), {}).get(mechanism.mechanism_name)
+    if text is None:
+        return None
+    try:
+        return read_credential(text)
+    except InvalidSetting:
+        return None
+
+
+def users(image: ClusterImage) -> Iterator[tuple[str, Mapping[ScramMechanism, ScramCredential]]]:
+    """All who have credentials."""
+    for resource in image.configs:
+        entity = entity_of(resource) if resource.resource_type is ResourceType.USER else None
+        if entity is None or entity.client_id is not None or entity.user in (None, DEFAULT):
+            continue
+        assert entity.user is not None
+        kept = _kept(image, entity.user)
+        if kept:
+            yield entity.user, kept
+
+
+def describe_users(
+    image: ClusterImage, asked: Sequence[describe.UserName] | None
+) -> tuple[describe.DescribeUserScramCredentialsResult, ...]:
+    """What there is, without a word of what is secret; nobody in particular means everybody."""
+    if not asked:
+        return tuple(_description(user, kept) for user, kept in sorted(users(image)))
+    times = Counter(each.name for each in asked)
+    return tuple(
+        _twice(name) if count > 1 else _description(name, _kept(image, name))
+        for name, count in times.items()
+    )
+
+
+def alter_users(
+    image: ClusterImage, request: alter.AlterUserScramCredentialsRequest
+) -> ControllerResult[tuple[alter.AlterUserScramCredentialsResult, ...]]:
+    """Each user is changed as a whole or not at all."""
+    alterations: dict[str, list[Alteration]] = {}
+    for each in _wanted(request):
+        alterations.setdefault(each.name, []).append(each)
+    changes: list[MetadataChange] = []
+    results = []
+    for name, wanted in alterations.items():
+        refusal = _refuse(image, name, wanted)
+        if refusal is None:
+            changes.append(_changed(image, name, wanted))
+            results.append(alter.AlterUserScramCredentialsResult(user=name))
+        else:
+            results.append(_refused(name, refusal))
+    return ControllerResult(changes, tuple(results))
+
+
+def reject_all(
+    request: alter.AlterUserScramCredentialsRequest, refusal: ApiError
+) -> tuple[alter.AlterUserScramCredentialsResult, ...]:
+    """The same for everybody who was named."""
+    names = dict.fromkeys(each.name for each in _wanted(request))
+    return tuple(_refused(name, refusal) for name in names)
+
+
+def _wanted(request: alter.AlterUserScramCredentialsRequest) -> list[Alteration]:
+    return [*request.deletions, *request.upsertions]
+
+
+def _kept(image: ClusterImage, user: str) -> dict[ScramMechanism, ScramCredential]:
+    found = ((each, credential(image, each, user)) for each in ScramMechanism)
+    return {mechanism: kept for mechanism, kept in found if kept is not None}
+
+
+def _description(
+    user: str, kept: Mapping[ScramMechanism, ScramCredential]
+) -> describe.DescribeUserScramCredentialsResult:
+    if not kept:
+        return describe.DescribeUserScramCredentialsResult(
+            user=user,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {user}",
+        )
+    infos = tuple(
+        describe.CredentialInfo(mechanism=mechanism, iterations=each.iterations)
+        for mechanism, each in kept.items()
+    )
+    return describe.DescribeUserScramCredentialsResult(user=user, credential_infos=infos)
+
+
+def _twice(user: str) -> describe.DescribeUserScramCredentialsResult:
+    return describe.DescribeUserScramCredentialsResult(
+        user=user,
+        error_code=ErrorCode.DUPLICATE_RESOURCE,
+        error_message="Cannot describe SCRAM credentials for the same user twice "
+        f"in a single request: {user}",
+    )
+
+
+def _refused(user: str, refusal: ApiError) -> alter.AlterUserScramCredentialsResult:
+    return alter.AlterUserScramCredentialsResult(
+        user=user, error_code=refusal.code, error_message=refusal.reason
+    )
+
+
+def _refuse(image: ClusterImage, name: str, wanted: Sequence[Alteration]) -> ApiError | None:
+    if not name:
+        return _NO_NAME
+    if max(Counter(each.mechanism for each in wanted).values()) > 1:
+        return _TWICE
+    return next(filter(None, (_refuse_one(image, each) for each in wanted)), None)
+
+
+def _refuse_one(image: ClusterImage, wanted: Alteration) -> ApiError | None:
+    if wanted.mechanism not in list(ScramMechanism):
+        return _NO_MECHANISM
+    if isinstance(wanted, alter.ScramCredentialDeletion):
+        kept = credential(image, ScramMechanism(wanted.mechanism), wanted.name)
+        return _NOBODY if kept is None else None
+    if wanted.iterations < MIN_ITERATIONS:
+        return _FEW
+    if wanted.iterations > MAX_ITERATIONS:
+        return _MANY
+    return None if wanted.salt and wanted.salted_password else _NO_SALT
+
+
+def _changed(image: ClusterImage, name: str, wanted: Sequence[Alteration]) -> ConfigsReplaced:
+    resource = user_resource(name)
+    values = dict(image.configs.get(resource, {}))
+    for each in wanted:
+        mechanism = ScramMechanism(each.mechanism)
+        if isinstance(each, alter.ScramCredentialDeletion):
+            values.pop(mechanism.mechanism_name, None)
+        else:
+            kept = credential_of(
+                mechanism,
+                bytes(each.salted_password),
+                salt=bytes(each.salt),
+                iterations=each.iterations,
+            )
+            values[mechanism.mechanism_name] = str(kept)
+    return ConfigsReplaced(resource, values)

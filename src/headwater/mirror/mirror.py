@@ -1,0 +1,363 @@
+"""A mirror from start to end: follows topics, has Spark copy, follows groups, and tells.
+
+    Mirror(options, SparkTasks(session()), tell=print).run()
+
+It works in rounds. Each looks how far the originals are, has Spark run a task for each slot that
+has something to copy, and takes from the answers where the next round begins. What a reader would
+get wrong: the positions kept here are only hints. Tasks ask the notes in the target cluster, and
+those decide; so a mirror that was killed, or runs twice by mistake, does no harm.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.client import Admin, Producer, TopicPartition
+from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.client.errors import KafkaError
+from headwater.common.exceptions import HeadwaterError
+from headwater.mirror.checkpoint_store import CheckpointStore, create_checkpoint_topic, write_paths
+from headwater.mirror.checkpoints import checkpoint_group, checkpoint_of
+from headwater.mirror.copy_task import CopyTask, TasksFailed, end_former_tasks
+from headwater.mirror.group_offset_sync import GroupOffsetSync
+from headwater.mirror.mirror_options import MirrorOptions
+from headwater.mirror.offset_map import MirrorOffsetMap, Run, latest
+from headwater.mirror.task_assignment import Copied, CopyRange, by_task
+from headwater.mirror.topic_naming import goes_in_circles, path_of_copy
+from headwater.mirror.topic_sync import TopicPair, TopicSync
+from headwater.spark.source.topic_offsets import EARLIEST, LATEST
+
+_BACKOFF_MAX_S: Final = 30.0
+_FAILURES_MAX: Final = 10
+
+Event = dict[str, object]
+Tell = Callable[[Event], None]
+RunTasks = Callable[[list[CopyTask]], list[Copied]]
+"""Has all tasks run, and gives what they did. `TasksFailed` if one did not succeed."""
+
+
+class WouldGoInCircles(HeadwaterError):
+    """Copies would be copied back to where they came from, under their own names."""
+
+
+@dataclass(slots=True)
+class MirrorCounts:
+    """What was done since the start."""
+
+    records: int = 0
+    size_bytes: int = 0
+    lost: int = 0
+    rounds: int = 0
+    lag: int = 0
+    groups: int = 0
+
+
+@dataclass(slots=True)
+class _Clusters:
+    """The clients of the driver."""
+
+    source: Admin
+    target: Admin
+    originals: OffsetRangeReader
+    copies: OffsetRangeReader
+    producer: Producer
+    source_id: str
+    target_id: str
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known from the last refresh, and how far each partition is."""
+
+    pairs: dict[str, TopicPair] = field(default_factory=dict)
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    last_runs: dict[TopicPartition, Run | None] = field(default_factory=dict)
+    claimed: set[str] = field(default_factory=set)
+    circular: set[str] = field(default_factory=set)
+    pair_of: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+class Mirror:
+    """One mirror. `tell` gets what happens, as JSON would have it."""
+
+    def __init__(
+        self,
+        options: MirrorOptions,
+        run_tasks: RunTasks,
+        *,
+        tell: Tell = lambda _: None,
+        steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    ) -> None:
+        self._options = options
+        self._run_tasks = run_tasks
+        self._tell = tell
+        self._steady_ms = steady_ms
+        self._stopping = threading.Event()
+        self._state = _State()
+        self.counts = MirrorCounts()
+
+    def stop(self) -> None:
+        """End after the present round. For any thread, and for signal handlers."""
+        self._stopping.set()
+
+    def run(self, *, once: bool = False) -> MirrorCounts:
+        """Copy until stopped, or, if `once`, all that is there now."""
+        with ExitStack() as stack:
+            clusters = self._connect(stack)
+            work = _Work(self._options, clusters, self._state, self.counts, self._tell)
+            work.refresh(is_first=True)
+            limit = work.ends() if once else None
+            refreshed_ms = self._steady_ms()
+            failures = 0
+            while not self._stopping.is_set():
+                try:
+                    if self._steady_ms() - refreshed_ms >= self._options.refresh_ms:
+                        work.refresh()
+                        refreshed_ms = self._steady_ms()
+                    tasks = work.tasks(limit)
+                    if tasks:
+                        work.note(self._run_tasks(tasks))
+                    elif once:
+                        break
+                    else:
+                        self._stopping.wait(self._options.idle_ms / 1000)
+                    failures = 0
+                except (KafkaError, TasksFailed) as error:
+                    failures += 1
+                    if failures >= _FAILURES_MAX:
+                        raise
+                    self._tell({"event": "failure", "attempt": failures, "reason": str(error)})
+                    self._stopping.wait(min(2.0 ** (failures - 1), _BACKOFF_MAX_S))
+            work.follow_groups()
+        return self.counts
+
+    def _connect(self, stack: ExitStack) -> _Clusters:
+        options = self._options
+        source = stack.enter_context(Admin(options.source_admin()))
+        target = stack.enter_context(Admin(options.target_admin()))
+        clusters = _Clusters(
+            source=source,
+            target=target,
+            originals=stack.enter_context(OffsetRangeReader(options.reading())),
+            copies=stack.enter_context(OffsetRangeReader(options.at_target())),
+            producer=stack.enter_context(Producer(options.target_admin())),
+            source_id=source.describe_cluster().cluster_id,
+            target_id=target.describe_cluster().cluster_id,
+        )
+        if clusters.source_id == clusters.target_id and not options.naming.prefix:
+            raise WouldGoInCircles(
+                "source and target are the same cluster: topics would be copied onto themselves"
+            )
+        create_checkpoint_topic(target, options.replication_factor)
+        if options.is_exactly_once:
+            end_former_tasks(clusters.source_id, target, options.writing())
+        return clusters
+
+
+class _Work:
+    """The parts of a round, but for Spark's."""
+
+    def __init__(
+        self,
+        options: MirrorOptions,
+        clusters: _Clusters,
+        state: _State,
+        counts: MirrorCounts,
+        tell: Tell,
+    ) -> None:
+        self._options = options
+        self._clusters = clusters
+        self._state = state
+        self._counts = counts
+        self._tell = tell
+        self._here = CheckpointStore(clusters.copies)
+        self._there = CheckpointStore(clusters.originals)
+        self._topics = TopicSync(
+            source=clusters.source,
+            target=clusters.target,
+            wanted=options.wanted,
+            naming=options.naming,
+            replication_factor=options.replication_factor,
+        )
+        self._groups = (
+            None
+            if options.groups is None
+            else GroupOffsetSync(clusters.source, clusters.target, options.groups)
+        )
+
+    def refresh(self, *, is_first: bool = False) -> None:
+        """Follow topics, their settings, and groups."""
+        originals = self._topics.originals()
+        self._here.refresh()
+        chosen = self._without_circles(list(originals), is_first=is_first)
+        pairs = self._topics.follow({name: originals[name] for name in chosen})
+        for name in sorted(pairs.keys() - self._state.pairs.keys()):
+            self._tell({"event": "topic", "topic": name, "copy": pairs[name].target.name})
+        self._state.pairs = pairs
+        if is_first and not originals:
+            self._tell({"event": "no topic"})
+        for copy, changes in self._topics.follow_settings(pairs).items():
+            self._tell({"event": "settings", "copy": copy, "changes": changes})
+        self._find_positions()
+        self.follow_groups()
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """How far the originals are now."""
+        wanted = dict.fromkeys(self._state.positions, LATEST)
+        return {
+            each: found.offset for each, found in self._clusters.originals.offsets(wanted).items()
+        }
+
+    def tasks(self, limit: Mapping[TopicPartition, int] | None) -> list[CopyTask]:
+        """What is there to be copied, up to a limit if there is one."""
+        positions = self._state.positions
+        # A topic may have been deleted since the limit was set.
+        ends = (
+            self.ends()
+            if limit is None
+            else {each: end for each, end in limit.items() if each in positions}
+        )
+        self._counts.lag = sum(max(end - positions[each], 0) for each, end in ends.items())
+        ranges = [
+            CopyRange(
+                source=each,
+                target=TopicPartition(self._options.naming.of_copy(each.topic), each.partition),
+                start=positions[each],
+                end=end,
+                pair=self._state.pair_of[each],
+                last_run=self._state.last_runs[each],
+            )
+            for each, end in sorted(ends.items())
+            if positions[each] < end
+        ]
+        options = self._options
+        return [
+            CopyTask(
+                source_cluster=self._clusters.source_id,
+                slot=slot,
+                ranges=parts,
+                source=options.reading(),
+                target=options.at_target(),
+                producer=options.writing(),
+                is_exactly_once=options.is_exactly_once,
+                chunk_bytes=options.chunk_bytes,
+                slice_ms=options.slice_ms,
+            )
+            for slot, parts in by_task(ranges).items()
+        ]
+
+    def note(self, copied: Iterable[Copied]) -> None:
+        """What a round has done."""
+        counts = self._counts
+        counts.rounds += 1
+        state = self._state
+        for each in copied:
+            before = state.positions[each.source]
+            state.positions[each.source] = max(each.position, before)
+            state.last_runs[each.source] = latest([state.last_runs[each.source], each.last_run])
+            counts.lag = max(counts.lag - max(each.position - before, 0), 0)
+            counts.records += each.records
+            counts.size_bytes += each.size_bytes
+            counts.lost += each.lost
+            if each.lost:
+                self._tell({"event": "lost", "partition": str(each.source), "offsets": each.lost})
+        self._tell(
+            {
+                "event": "progress",
+                "records": counts.records,
+                "bytes": counts.size_bytes,
+                "lag": counts.lag,
+                "topics": len(state.pairs),
+                "rounds": counts.rounds,
+            }
+        )
+
+    def follow_groups(self) -> None:
+        if self._groups is None or not self._state.pairs:
+            return
+        self._here.refresh()
+        for group, offsets in self._groups.follow(self._map_of).items():
+            self._counts.groups += 1
+            places = {str(each): offset for each, offset in offsets.items()}
+            self._tell({"event": "group", "group": group, "offsets": places})
+
+    def _map_of(self, original: TopicPartition) -> tuple[TopicPartition, MirrorOffsetMap] | None:
+        pair = self._state.pair_of.get(original)
+        if pair is None:
+            return None
+        copy = TopicPartition(self._options.naming.of_copy(original.topic), original.partition)
+        found = self._here.view.offsets(self._clusters.source_id, copy, pair)
+        return None if found is None else (copy, found)
+
+    def _without_circles(self, topics: list[str], *, is_first: bool) -> list[str]:
+        """The topics that were not in the target before. Each is claimed first and judged then:
+        of two mirrors that begin at the same time in opposite directions one sees the other.
+        """
+        state, ids = self._state, self._clusters
+        origins = self._there.refresh().paths
+        new = [topic for topic in topics if topic not in state.claimed | state.circular]
+        paths = {
+            self._options.naming.of_copy(topic): path_of_copy(origins.get(topic, ()), ids.source_id)
+            for topic in new
+            if not goes_in_circles(origins.get(topic, ()), ids.target_id)
+        }
+        known = self._here.view.paths
+        write_paths(
+            ids.producer, {name: path for name, path in paths.items() if known.get(name) != path}
+        )
+        state.claimed.update(new)
+        origins = self._there.refresh().paths
+        for topic in topics:
+            if goes_in_circles(origins.get(topic, ()), ids.target_id):
+                self._leave_out(topic, is_first=is_first)
+        return [topic for topic in topics if topic not in state.circular]
+
+    def _leave_out(self, topic: str, *, is_first: bool) -> None:
+        if is_first and not self._options.naming.prefix:
+            raise WouldGoInCircles(
+                f"{topic} has come from the target cluster, and would be copied back onto itself; "
+                "leave it out, or have copies named with a prefix"
+            )
+        if topic not in self._state.circular:
+            self._state.circular.add(topic)
+            reason = "has come from the target cluster"
+            self._tell({"event": "left out", "topic": topic, "reason": reason})
+
+    def _find_positions(self) -> None:
+        """Where partitions begin that were not seen before."""
+        state = self._state
+        found: dict[TopicPartition, tuple[TopicPartition, str]] = {}
+        for name, pair in state.pairs.items():
+            for number in range(len(pair.source.partitions)):
+                copy = TopicPartition(pair.target.name, number)
+                found[TopicPartition(name, number)] = (copy, pair.ids)
+        state.positions = {each: at for each, at in state.positions.items() if each in found}
+        state.last_runs = {each: run for each, run in state.last_runs.items() if each in found}
+        new = [each for each, (_, ids) in found.items() if state.pair_of.get(each) != ids]
+        if new:
+            self._look_up(new, found)
+        # Only now: a look that failed has to be taken again.
+        state.pair_of = {each: ids for each, (_, ids) in found.items()}
+
+    def _look_up(
+        self, new: list[TopicPartition], found: Mapping[TopicPartition, tuple[TopicPartition, str]]
+    ) -> None:
+        state = self._state
+        clusters = self._clusters
+        notes = clusters.copies.committed(
+            checkpoint_group(clusters.source_id), [found[each][0] for each in new]
+        )
+        earliest = clusters.originals.offsets(dict.fromkeys(new, EARLIEST))
+        for each in new:
+            copy, ids = found[each]
+            note = checkpoint_of(notes.get(copy), ids)
+            known = self._here.view.offsets(clusters.source_id, copy, ids)
+            last = state.last_runs[each] = None if known is None else known.last
+            state.positions[each] = max(
+                earliest[each].offset,
+                -1 if note is None else note.position,
+                -1 if last is None else last.source_end,
+            )

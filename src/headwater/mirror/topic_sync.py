@@ -1,0 +1,157 @@
+"""Keeps the copies' topics like the originals: new ones, more partitions, other settings.
+
+What changes are needed is decided from two descriptions; `TopicSync` carries them out. What a
+reader would get wrong: settings that only make sense where the topic is are left alone, and so is
+the type of timestamps. A copy under append time would show when it was copied.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client import Admin, ConfigResource, NewTopic
+from headwater.client.admin.descriptions import ConfigEntry, TopicDescription
+from headwater.client.errors import SomeFailed, TopicAlreadyExists, UnknownTopicOrPartition
+from headwater.common.config_types import ConfigSource
+from headwater.mirror.topic_naming import Naming, TopicFilter
+
+# Kafka's mirror leaves out the same.
+LEFT_OUT: Final = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPair:
+    """An original and its copy."""
+
+    source: TopicDescription
+    target: TopicDescription
+
+    @property
+    def ids(self) -> str:
+        return f"{self.source.topic_id}/{self.target.topic_id}"
+
+
+@dataclass(slots=True)
+class TopicSync:
+    """Carries out what is needed. Both clients are somebody else's to close."""
+
+    source: Admin
+    target: Admin
+    wanted: TopicFilter
+    naming: Naming
+    replication_factor: int = -1
+
+    def originals(self) -> dict[str, TopicDescription]:
+        """The topics that are to be copied, as they are now."""
+        names = [name for name in self.source.list_topics() if self.wanted.has(name)]
+        return _described(self.source, [each for each in names if self.naming.is_possible(each)])
+
+    def follow(self, originals: Mapping[str, TopicDescription]) -> dict[str, TopicPair]:
+        """Make and grow the topics of the copies. The answer has all, by the originals' names."""
+        names = {name: self.naming.of_copy(name) for name in originals}
+        there = set(self.target.list_topics())
+        missing = [name for name in originals if names[name] not in there]
+        if missing:
+            settings = self._settings_of(self.source, missing)
+            self._make(
+                [
+                    NewTopic(
+                        name=names[name],
+                        partitions=len(originals[name].partitions),
+                        replication_factor=self.replication_factor,
+                        configs=settings[name],
+                    )
+                    for name in missing
+                ]
+            )
+        copies = _described(self.target, names.values())
+        grown = {
+            names[name]: len(original.partitions)
+            for name, original in originals.items()
+            if names[name] in copies
+            and len(copies[names[name]].partitions) < len(original.partitions)
+        }
+        if grown:
+            self.target.create_partitions(grown)
+            copies |= _described(self.target, grown)
+        return {
+            name: TopicPair(source=original, target=copies[names[name]])
+            for name, original in originals.items()
+            if names[name] in copies
+        }
+
+    def follow_settings(self, pairs: Mapping[str, TopicPair]) -> dict[str, dict[str, str | None]]:
+        """Bring the settings of copies in line; the answer has what was changed, by their names."""
+        if not pairs:
+            return {}
+        originals = self._settings_of(self.source, list(pairs))
+        copies = self._settings_of(self.target, [pair.target.name for pair in pairs.values()])
+        changed = {}
+        for name, pair in pairs.items():
+            changes = setting_changes(originals[name], copies[pair.target.name])
+            if changes:
+                changed[pair.target.name] = changes
+        if changed:
+            self.target.alter_configs(
+                {ConfigResource.topic(name): changes for name, changes in changed.items()}
+            )
+        return changed
+
+    def _make(self, topics: list[NewTopic]) -> None:
+        try:
+            self.target.create_topics(topics)
+        except TopicAlreadyExists:
+            return
+        except SomeFailed as error:
+            others = [
+                each for each in error.errors.values() if not isinstance(each, TopicAlreadyExists)
+            ]
+            if others:
+                raise others[0] from error
+
+    @staticmethod
+    def _settings_of(admin: Admin, topics: list[str]) -> dict[str, dict[str, str]]:
+        resources = [ConfigResource.topic(name) for name in topics]
+        described = admin.describe_configs(resources)
+        return {each.name: followed(entries) for each, entries in described.items()}
+
+
+def followed(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    """The settings that were made for a topic itself, as far as they are followed."""
+    return {
+        name: entry.value
+        for name, entry in entries.items()
+        if entry.source == ConfigSource.TOPIC_CONFIG
+        and entry.value is not None
+        and name not in LEFT_OUT
+    }
+
+
+def setting_changes(original: Mapping[str, str], copy: Mapping[str, str]) -> dict[str, str | None]:
+    """What makes the settings of a copy those of the original; None goes back to the default."""
+    changes: dict[str, str | None] = {
+        name: value for name, value in original.items() if copy.get(name) != value
+    }
+    return changes | {name: None for name in copy if name not in original}
+
+
+def _described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """Topics that are there; one that was deleted just now is left out."""
+    chosen = list(names)
+    if not chosen:
+        return {}
+    try:
+        return admin.describe_topics(chosen)
+    except SomeFailed as error:
+        return {str(name): found for name, found in error.results.items()}
+    except UnknownTopicOrPartition:
+        return {}

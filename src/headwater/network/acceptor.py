@@ -1,0 +1,197 @@
+"""One listening socket: binds, accepts, hands over.
+
+What a reader would get wrong: running out of descriptors must not end in a busy loop. A connection
+that cannot be accepted stays in the backlog, and the socket stays readable. So each listener keeps
+one descriptor in reserve: it is given up for a moment to take the connection and close it, and the
+listener then rests until the next sweep.
+"""
+
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+from headwater.common.exceptions import CannotListen
+from headwater.network.endpoint import Endpoint
+from headwater.network.event_loop import Loop
+from headwater.network.limits.connection_quotas import plain_address
+from headwater.network.network_settings import NetworkSettings
+
+_ACCEPTS_PER_TURN = 32
+
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+_NO_MEMORY = (errno.ENOBUFS, errno.ENOMEM)
+
+_log = logging.getLogger(__name__)
+
+# Takes a connected socket with the peer's address and port; it owns the socket from then on.
+Welcome = Callable[[socket.socket, str, int], None]
+
+
+class Acceptor:
+    """Accepts between `start` and `close`, unless it rests."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        listening: socket.socket,
+        loop: Loop,
+        *,
+        may_accept: Callable[[], bool],
+        welcome: Welcome,
+    ) -> None:
+        self._socket = listening
+        self._fd = listening.fileno()
+        self._loop = loop
+        self._may_accept = may_accept
+        self._welcome = welcome
+        self._reserve: int | None = _reserve()
+        self._is_accepting = False
+        self.is_resting = False
+        self.is_closed = False
+        host, port = listening.getsockname()[:2]
+        # The real port, and the address of a name; an empty host stays what it was.
+        self.endpoint = Endpoint(name=endpoint.name, host=host if endpoint.host else "", port=port)
+
+    def start(self) -> None:
+        if not (self._is_accepting or self.is_closed):
+            self._is_accepting = True
+            self.is_resting = False
+            self._loop.add_reader(self._fd, self._on_acceptable)
+
+    def sweep(self) -> None:
+        """Time has passed: go on after a rest."""
+        if self.is_resting:
+            if self._reserve is None:
+                self._reserve = _reserve()
+            self.start()
+
+    def close(self) -> None:
+        """May be called again."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._loop.remove_reader(self._fd)
+        self._socket.close()
+        if self._reserve is not None:
+            os.close(self._reserve)
+
+    def _rest(self) -> None:
+        self.is_resting = True
+        self._is_accepting = False
+        self._loop.remove_reader(self._fd)
+
+    def _on_acceptable(self) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            if self.is_closed:
+                return
+            if not self._may_accept():
+                self._rest()
+                return
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _NO_DESCRIPTOR or error.errno in _NO_MEMORY:
+                    self._shed(error)
+                    return
+                # The peer gave up while it waited, or its network did: Linux tells it here.
+                _log.debug("%s: a connection failed before it was accepted: %s", self, error)
+                continue
+            self._welcome(accepted, plain_address(address[0]), address[1])
+
+    def _shed(self, error: OSError) -> None:
+        """Turn the first one away, so that it does not hang, and rest."""
+        if self._reserve is not None and error.errno in _NO_DESCRIPTOR:
+            os.close(self._reserve)
+            try:
+                self._socket.accept()[0].close()
+            except (BlockingIOError, InterruptedError):
+                # Linux wants a free descriptor even to say that nobody waits.
+                return
+            except OSError as again:
+                _log.debug("%s: nor could one be turned away: %s", self, again)
+            finally:
+                self._reserve = _reserve()
+        _log.warning("%s: accepts nobody for now: %s", self, error)
+        self._rest()
+
+    def __str__(self) -> str:
+        return str(self.endpoint)
+
+
+def listening_socket(
+    endpoint: Endpoint, settings: NetworkSettings, *, both_families: bool
+) -> socket.socket:
+    """Bind and listen. Resolves a host name, and so may block: for the start of a process.
+
+    `both_families` lets an IPv6 address for all interfaces take IPv4 as well.
+    """
+    try:
+        if not endpoint.host:
+            return _on_all_interfaces(endpoint, settings, both_families=both_families)
+        found = socket.getaddrinfo(
+            endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
+        return _bind(family, address, settings, both_families=both_families)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+
+
+def _on_all_interfaces(
+    endpoint: Endpoint, settings: NetworkSettings, *, both_families: bool
+) -> socket.socket:
+    try:
+        address = ("::", endpoint.port)
+        return _bind(socket.AF_INET6, address, settings, both_families=both_families)
+    except OSError as error:
+        if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+            raise
+        # A machine without IPv6.
+        return _bind(socket.AF_INET, ("0.0.0.0", endpoint.port), settings, both_families=False)
+
+
+def _bind(
+    family: int, address: tuple[object, ...], settings: NetworkSettings, *, both_families: bool
+) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setblocking(False)
+        # A restarted broker must not wait for the old connections to be forgotten.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both_families)
+        if settings.socket_receive_buffer_bytes >= 0:
+            # Set before it listens: the window that a peer is told of depends on it.
+            listening.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_receive_buffer_bytes
+            )
+        listening.bind(address)
+        listening.listen(settings.socket_listen_backlog_size)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def set_options(connected: socket.socket, settings: NetworkSettings) -> None:
+    """The options of an accepted or an outgoing connection."""
+    connected.setblocking(False)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if settings.socket_send_buffer_bytes >= 0:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.socket_send_buffer_bytes)
+    if settings.socket_receive_buffer_bytes >= 0:
+        connected.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_receive_buffer_bytes
+        )
+
+
+def _reserve() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None

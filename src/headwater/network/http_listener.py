@@ -1,0 +1,229 @@
+"""A small HTTP port for whoever watches the broker, on the broker's own loop.
+
+One request per connection, and only GET. What a reader would get wrong: an answer is made while
+it is sent, one piece per turn of the loop. The metrics of ten thousand partitions are megabytes of
+text, and made in one go they would hold up every client. So an answer is an iterator of pieces, and
+leaves in HTTP's chunks, whose end tells the reader that nothing was cut off.
+
+Nothing here knows the time: whoever runs the port calls `sweep` about once a second, and without
+it nobody slow is cut off.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from headwater.common.exceptions import ConnectionLost
+from headwater.network.acceptor import Acceptor, listening_socket
+from headwater.network.endpoint import Endpoint
+from headwater.network.event_loop import Loop
+from headwater.network.limits.idle_expiry import CoarseClock
+from headwater.network.network_settings import NetworkSettings
+from headwater.network.transport_layer import PlaintextTransportLayer
+
+CONNECTIONS_MAX = 16
+HEAD_BYTES_MAX = 8_192
+PATIENCE_MS = 10_000
+
+_END_OF_HEAD = b"\r\n\r\n"
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found"}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpResponse:
+    """What a GET is answered with; no piece may be empty."""
+
+    content_type: str
+    pieces: Iterator[bytes]
+    status: int = 200
+
+
+# Takes the path that is asked for, without its query; None says that there is nothing there.
+Answering = Callable[[str], HttpResponse | None]
+
+
+class HttpListener:
+    """Binds when it is made, serves between `start` and `close`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        endpoint: Endpoint,
+        answering: Answering,
+        *,
+        now_ms: int,
+    ) -> None:
+        self._loop = loop
+        self._answering = answering
+        self._clock = CoarseClock(now_ms)
+        self._connections: dict[_HttpConnection, None] = {}
+        listening = listening_socket(endpoint, NetworkSettings(), both_families=True)
+        self._listener = Acceptor(
+            endpoint,
+            listening,
+            loop,
+            may_accept=lambda: len(self._connections) < CONNECTIONS_MAX,
+            welcome=self._welcome,
+        )
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it listens, with the real port."""
+        return self._listener.endpoint
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def start(self) -> None:
+        self._listener.start()
+
+    def sweep(self, now_ms: int) -> None:
+        """Time has passed: cut off who is too slow, and accept again after a rest."""
+        self._clock.now_ms = now_ms
+        for connection in list(self._connections):
+            if now_ms >= connection.deadline_ms:
+                connection.close()
+        self._listener.sweep()
+
+    def close(self) -> None:
+        """End everything now. May be called again."""
+        self._listener.close()
+        for connection in list(self._connections):
+            connection.close()
+
+    def _welcome(self, accepted: socket.socket, _host: str, _port: int) -> None:
+        connection = _HttpConnection(
+            PlaintextTransportLayer(accepted),
+            self._loop,
+            self._answering,
+            deadline_ms=self._clock.now_ms + PATIENCE_MS,
+            departed=lambda gone: self._connections.pop(gone, None),
+        )
+        self._connections[connection] = None
+
+
+class _HttpConnection:
+    """Reads the head of one request, sends its answer, and is gone."""
+
+    __slots__ = (
+        "_answering",
+        "_channel",
+        "_departed",
+        "_fd",
+        "_head",
+        "_is_closed",
+        "_loop",
+        "_pieces",
+        "_unsent",
+        "deadline_ms",
+    )
+
+    def __init__(
+        self,
+        channel: PlaintextTransportLayer,
+        loop: Loop,
+        answering: Answering,
+        *,
+        deadline_ms: int,
+        departed: "Callable[[_HttpConnection], object]",
+    ) -> None:
+        self.deadline_ms = deadline_ms
+        self._channel = channel
+        self._fd = channel.fileno()
+        self._loop = loop
+        self._answering = answering
+        self._departed = departed
+        self._head = bytearray()
+        self._unsent = memoryview(b"")
+        self._pieces: Iterator[bytes] = iter(())
+        self._is_closed = False
+        loop.add_reader(self._fd, lambda: self._guard(self._read))
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        self._channel.close()
+        self._departed(self)
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """The top of the shell: whatever goes wrong ends this connection and no other."""
+        try:
+            step()
+        except ConnectionLost as lost:
+            _log.debug("a watcher is gone: %s", lost)
+            self.close()
+        except BaseException:
+            # A mistake of ours, which the loop logs.
+            self.close()
+            raise
+
+    def _read(self) -> None:
+        room = memoryview(bytearray(HEAD_BYTES_MAX - len(self._head)))
+        count = self._channel.receive_into(room)
+        if count is None:
+            return
+        if count == 0:
+            self.close()
+            return
+        self._head += room[:count]
+        if _END_OF_HEAD in self._head:
+            self._answer()
+        elif len(self._head) >= HEAD_BYTES_MAX:
+            self.close()
+
+    def _answer(self) -> None:
+        self._loop.remove_reader(self._fd)
+        answer, may_chunk = self._find_answer()
+        self._pieces = _chunks(answer.pieces) if may_chunk else answer.pieces
+        self._unsent = memoryview(_head_of(answer, may_chunk=may_chunk))
+        self._loop.add_writer(self._fd, lambda: self._guard(self._write))
+
+    def _find_answer(self) -> tuple[HttpResponse, bool]:
+        line = bytes(self._head).partition(b"\r\n")[0].decode("latin-1")
+        words = line.split(" ")
+        if len(words) != 3 or words[2] not in ("HTTP/1.0", "HTTP/1.1"):
+            return _plain(400, "this is no request of HTTP/1.1"), False
+        method, target, version = words
+        found = self._answering(target.partition("?")[0]) if method == "GET" else None
+        return found or _plain(404, "there is nothing here"), version == "HTTP/1.1"
+
+    def _write(self) -> None:
+        """Send one piece, or what is left of it; the loop calls again when there is room."""
+        if not self._unsent:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self.close()
+                return
+            self._unsent = memoryview(piece)
+        sent = self._channel.send([self._unsent], more=False)
+        if sent is not None:
+            self._unsent = self._unsent[sent:]
+
+
+def _plain(status: int, text: str) -> HttpResponse:
+    pieces = iter([f"{text}\n".encode()])
+    return HttpResponse(status=status, content_type="text/plain; charset=utf-8", pieces=pieces)
+
+
+def _head_of(answer: HttpResponse, *, may_chunk: bool) -> bytes:
+    lines = [
+        f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}",
+        f"Content-Type: {answer.content_type}",
+        "Connection: close",
+        *(["Transfer-Encoding: chunked"] if may_chunk else []),
+    ]
+    return ("\r\n".join(lines)).encode() + _END_OF_HEAD
+
+
+def _chunks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        yield b"%x\r\n%b\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"

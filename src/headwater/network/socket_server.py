@@ -1,0 +1,265 @@
+"""The sockets of a broker: all listeners, all connections, their limits and their end.
+
+What a reader would get wrong: nothing here knows the time. Whoever runs the server calls `sweep`
+about once a second; without it no idle connection is closed, no muted one speaks again, and a
+listener that rests never wakes.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from headwater.common.principal import Principal, Requester
+from headwater.network.acceptor import Acceptor, listening_socket, set_options
+from headwater.network.closing import ClosingConnections
+from headwater.network.connection import Connection, ConnectionContext
+from headwater.network.endpoint import Endpoint
+from headwater.network.event_loop import crowd_on
+from headwater.network.limits.closed_connection_log import Complaints
+from headwater.network.limits.connection_quotas import ConnectionQuotas
+from headwater.network.limits.connection_throttle import ConnectionQuota, ThrottledConnections
+from headwater.network.limits.fair_queue import FairQueue
+from headwater.network.limits.idle_expiry import CoarseClock, IdleExpiryManager
+from headwater.network.limits.inflight_bytes import STEPWISE_BYTES_MAX, ByteLimit, InflightBytes
+from headwater.network.network_settings import NetworkSettings
+from headwater.network.request_service import ClientAddress, Guard, Service
+from headwater.network.response_batching import ResponseBatching
+from headwater.network.tls.pending_handshakes import PendingHandshakes
+from headwater.network.tls.tls_channel import TlsTransportLayer
+from headwater.network.tls.tls_endpoints import ListenerTls
+from headwater.network.tls.tls_handshake import TlsWatch
+from headwater.network.transport_layer import PlaintextTransportLayer, TransportLayer
+
+_FAREWELL_MS: Final = 500
+
+_log = logging.getLogger(__name__)
+
+
+class SocketServer:
+    """Binds, then accepts, then stops; each once."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: NetworkSettings,
+        service: Service,
+        *,
+        now_ms: int,
+        tls: Mapping[str, ListenerTls] | None = None,
+        guards: Mapping[str, Guard] | None = None,
+        protected: str | None = None,
+    ) -> None:
+        """`tls` has the listeners that speak it, `guards` those where peers are let in first.
+
+        `protected` is a listener that limits of all listeners together leave open.
+        """
+        self._tls = tls or {}
+        self._guards = guards or {}
+        self._loop = loop
+        self._settings = settings
+        self._clock = CoarseClock(now_ms)
+        self._connection_quotas = ConnectionQuotas(settings, protected=protected)
+        self._connection_quotas.refill(now_ms)
+        self._idle: IdleExpiryManager[Connection] = IdleExpiryManager(
+            settings.connections_max_idle_ms
+        )
+        self._attentive: dict[Connection, None] = {}
+        self._connections: dict[Connection, None] = {}
+        self._listeners: list[Acceptor] = []
+        self._emptied: asyncio.Event = asyncio.Event()
+        self._all_parted: asyncio.Event = asyncio.Event()
+        # None as long as no address has one.
+        self.connection_quota: ConnectionQuota | None = None
+        self.throttled_connections = ThrottledConnections()
+        self._complaints = Complaints()
+        self._closing_connections = ClosingConnections(
+            loop, self._clock, close=self._close, emptied=self._all_parted.set
+        )
+        self._handshakes = PendingHandshakes(
+            loop,
+            timeout_ms=settings.headwater_tls_handshake_timeout_ms,
+            agreed=self._agreed,
+            departed=lambda gone: self._connection_quotas.depart(gone.listener, gone.peer_host),
+        )
+        self.inflight_bytes = InflightBytes(
+            overlapping_requests=ByteLimit(loop, settings.queued_max_requests),
+            buffer_bytes=ByteLimit(loop, settings.queued_max_request_bytes),
+            stepwise_bytes=ByteLimit(loop, STEPWISE_BYTES_MAX),
+        )
+        self._surroundings = ConnectionContext(
+            loop=loop,
+            settings=settings,
+            service=service,
+            inflight_bytes=self.inflight_bytes,
+            clock=self._clock,
+            attentive=self._attentive,
+            departed=self._departed,
+            is_crowded=crowd_on(loop),
+            response_batching=ResponseBatching(loop),
+            fair_queue=FairQueue(loop),
+            complaints=self._complaints,
+            close=self._close,
+            part=self._closing_connections.part,
+        )
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Where it listens, with the real ports."""
+        return [listener.endpoint for listener in self._listeners]
+
+    @property
+    def connections(self) -> Sequence[Connection]:
+        return list(self._connections)
+
+    @property
+    def failed_handshakes(self) -> Mapping[str, int]:
+        """How many could not agree on TLS with us, by listener."""
+        return self._handshakes.failed_counts
+
+    def bind(self, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+        """Listen on all of them or none; the answer has the real ports.
+
+        Peers can connect from now on, and wait in the backlog until `start`.
+        """
+        try:
+            for endpoint in endpoints:
+                self._listeners.append(self._listener(endpoint, endpoints))
+        except BaseException:
+            self._close_listeners()
+            raise
+        return list(self.endpoints)
+
+    def configure(self, settings: NetworkSettings) -> None:
+        """Take new limits on who may connect; nobody who is connected is cut off."""
+        self._connection_quotas.configure(settings)
+
+    def start(self) -> None:
+        for listener in self._listeners:
+            listener.start()
+
+    def sweep(self, now_ms: int) -> None:
+        """Time has passed."""
+        for connection in list(self._attentive):
+            connection.sweep(now_ms)
+        self._clock.now_ms = now_ms
+        self._connection_quotas.refill(now_ms)
+        self._handshakes.sweep(now_ms)
+        self._closing_connections.sweep(now_ms)
+        self.throttled_connections.sweep(now_ms)
+        self._complaints.sweep()
+        for listener in self._listeners:
+            listener.sweep()
+        for connection in self._idle.expired(now_ms):
+            if connection.is_idle:
+                _log.info("%s: closed, because it was idle", connection.address)
+                connection.close()
+
+    async def stop(self, *, drain_ms: int) -> None:
+        """Accept no more, take no more requests, send what is owed or will be within the time."""
+        self._close_listeners()
+        self._handshakes.close()
+        self.throttled_connections.close()
+        for connection in list(self._connections):
+            connection.leave()
+        self._emptied.clear()
+        if self._connections:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), drain_ms / 1_000)
+        if self._connections:
+            _log.warning("%d connections were cut at the end", len(self._connections))
+        for connection in list(self._connections):
+            connection.close()
+        await self._see_off(min(drain_ms, _FAREWELL_MS))
+
+    async def _see_off(self, patience_ms: int) -> None:
+        """Let peers read what was sent last. Those that do not hang up are idle, or asleep."""
+        self._all_parted.clear()
+        if self._closing_connections:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_parted.wait(), patience_ms / 1_000)
+        self._closing_connections.close()
+
+    def _close(self, channel: TransportLayer, address: ClientAddress) -> None:
+        """Close what was admitted, and count its peer out."""
+        channel.close()
+        self._connection_quotas.depart(address.listener, address.peer_host)
+
+    def _departed(self, connection: Connection) -> None:
+        del self._connections[connection]
+        self._idle.remove(connection)
+        if not self._connections:
+            self._emptied.set()
+
+    def _listener(self, endpoint: Endpoint, all_endpoints: Sequence[Endpoint]) -> Acceptor:
+        shares_port = any(
+            other is not endpoint and other.port == endpoint.port != 0 for other in all_endpoints
+        )
+        listening = listening_socket(endpoint, self._settings, both_families=not shares_port)
+        name = endpoint.name
+        return Acceptor(
+            endpoint,
+            listening,
+            self._loop,
+            may_accept=lambda: self._connection_quotas.may_accept(name),
+            welcome=lambda accepted, host, port: self._welcome(
+                accepted, ClientAddress(listener=name, peer_host=host, peer_port=port)
+            ),
+        )
+
+    def _welcome(self, accepted: socket.socket, address: ClientAddress) -> None:
+        if self.connection_quota is not None:
+            now_ms = self._clock.now_ms
+            throttle_ms = self.connection_quota.throttle_ms(address.peer_host, now_ms)
+            if throttle_ms > 0:
+                _log.info("%s: kept waiting by its connection_creation_rate", address)
+                self.throttled_connections.add(accepted, now_ms + throttle_ms)
+                return
+        refusal = self._connection_quotas.admit(address.listener, address.peer_host)
+        if refusal is not None:
+            _log.info("%s: refused by %s", address, refusal)
+            accepted.close()
+            return
+        tls = self._tls.get(address.listener)
+        try:
+            set_options(accepted, self._settings)
+            if tls is None:
+                self._serve(PlaintextTransportLayer(accepted), address, self._surroundings)
+            else:
+                self._handshakes.begin(accepted, tls, address, self._clock.now_ms)
+        except OSError as error:
+            # The peer may have reset it already, or the loop can watch no more of them.
+            _log.info("%s: could not be served: %s", address, error)
+            self._connection_quotas.depart(address.listener, address.peer_host)
+            accepted.close()
+
+    def _serve(
+        self, channel: TransportLayer, address: ClientAddress, surroundings: ConnectionContext
+    ) -> Connection:
+        connection = Connection(channel, address, surroundings)
+        guard = self._guards.get(address.listener)
+        if guard is not None:
+            guard(connection)
+        self._connections[connection] = None
+        self._idle.add(connection)
+        return connection
+
+    def _agreed(
+        self, channel: TlsTransportLayer, address: ClientAddress, principal: Principal
+    ) -> None:
+        """TLS is agreed on, so the peer is served."""
+        watched = replace(self._surroundings, loop=TlsWatch(self._loop, channel))
+        try:
+            connection = self._serve(channel, address, watched)
+        except OSError as error:
+            _log.info("%s: could not be served: %s", address, error)
+            self._close(channel, address)
+            return
+        connection.requester = Requester(principal, address.peer_host)
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()

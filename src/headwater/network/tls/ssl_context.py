@@ -1,0 +1,139 @@
+"""OpenSSL's contexts from Kafka's settings: a listener's, and a client's.
+
+What a reader would get wrong: Python has its keys loaded from files only, so one that came from a
+PKCS12 store or out of a setting goes through a file that is in memory and has no name; no secret is
+ever written to a disk.
+"""
+
+import os
+import ssl
+from typing import Final
+
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.settings.ssl_settings import ListenerSslSettings, SslSettings
+from headwater.network.tls.key_stores import OwnKey, own_key, trusted_certificates
+
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CIPHERS_OF_13: Final = (
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_GCM_SHA256",
+)
+_CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+def listener_context(settings: ListenerSslSettings) -> ssl.SSLContext:
+    """For those who connect to us. `InvalidSetting` says what is wrong."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _limit(context, settings)
+    key = own_key(settings)
+    if key is None:
+        raise InvalidSetting(
+            "TLS needs a key and a certificate: set ssl.keystore.location to a PEM or PKCS12 file"
+        )
+    _load(context, key)
+    context.verify_mode = _CLIENT_AUTH[settings.ssl_client_auth]
+    trusted = trusted_certificates(settings)
+    if trusted is not None:
+        _trust(context, trusted)
+    elif context.verify_mode is not ssl.CERT_NONE:
+        raise InvalidSetting(
+            f"ssl.client.auth={settings.ssl_client_auth} needs those whose clients are trusted: "
+            "set ssl.truststore.location"
+        )
+    return context
+
+
+def client_context(settings: SslSettings) -> ssl.SSLContext:
+    """For those to whom we connect. `InvalidSetting` says what is wrong."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _limit(context, settings)
+    context.check_hostname = settings.ssl_endpoint_identification_algorithm == "https"
+    key = own_key(settings)
+    if key is not None:
+        _load(context, key)
+    trusted = trusted_certificates(settings)
+    if trusted is None:
+        context.load_default_certs()
+    else:
+        _trust(context, trusted)
+    return context
+
+
+def _limit(context: ssl.SSLContext, settings: SslSettings) -> None:
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    versions = [_VERSIONS[each] for each in settings.ssl_enabled_protocols]
+    ciphers = settings.ssl_cipher_suites
+    if ciphers:
+        versions = _limit_ciphers(context, ciphers, versions)
+    context.minimum_version = min(versions)
+    context.maximum_version = max(versions)
+
+
+def _limit_ciphers(
+    context: ssl.SSLContext, ciphers: tuple[str, ...], versions: list[ssl.TLSVersion]
+) -> list[ssl.TLSVersion]:
+    """Which versions are left. Those of 1.3 have ciphers of their own."""
+    of_13 = [each for each in ciphers if each in _CIPHERS_OF_13]
+    others = [each for each in ciphers if each not in _CIPHERS_OF_13]
+    if of_13 and len(of_13) < len(_CIPHERS_OF_13) and ssl.TLSVersion.TLSv1_3 in versions:
+        raise InvalidSetting(
+            "ssl.cipher.suites: the ciphers of TLS 1.3 are all in or all out; name all of "
+            f"{', '.join(_CIPHERS_OF_13)}, or none of them"
+        )
+    if others:
+        try:
+            context.set_ciphers(":".join(map(openssl_name, others)))
+        except ssl.SSLError as error:
+            raise InvalidSetting(f"ssl.cipher.suites: none of {others} is known here") from error
+    wanted = {ssl.TLSVersion.TLSv1_2: others, ssl.TLSVersion.TLSv1_3: of_13}
+    left = [version for version in versions if wanted[version]]
+    if not left:
+        raise InvalidSetting("ssl.cipher.suites has no cipher of a version that may be spoken")
+    return left
+
+
+def openssl_name(cipher: str) -> str:
+    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` as OpenSSL calls it; its own names stay."""
+    if not cipher.startswith("TLS_"):
+        return cipher
+    name = cipher.removeprefix("TLS_").replace("_WITH_", "_").replace("_", "-")
+    name = name.replace("AES-128", "AES128").replace("AES-256", "AES256").replace("-CBC-", "-")
+    if name.startswith("RSA-"):
+        name = name.removeprefix("RSA-")
+    return name.removesuffix("-SHA256") if name.endswith("CHACHA20-POLY1305-SHA256") else name
+
+
+def _load(context: ssl.SSLContext, key: OwnKey) -> None:
+    fd = os.memfd_create("key", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(fd), "wb") as file:
+            file.write(key.pem)
+        # Without a password OpenSSL would ask for one at the terminal.
+        secret = key.password.reveal() if key.password is not None else ""
+        context.load_cert_chain(f"/proc/self/fd/{fd}", password=secret)
+    except ssl.SSLError as error:
+        raise InvalidSetting(
+            f"the own key cannot be used: {_reason(error)}; it may need another "
+            "ssl.key.password, or belong to another certificate"
+        ) from error
+    finally:
+        os.close(fd)
+
+
+def _trust(context: ssl.SSLContext, pem: str) -> None:
+    # As in Java, whoever is in the store is trusted, be they an authority or not.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        # Around the certificates there may be remarks in any language, which Python refuses.
+        context.load_verify_locations(cadata=pem.encode("ascii", "replace").decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidSetting(f"there is no certificate in the trust store: {error}") from error
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).replace("_", " ").lower()

@@ -1,0 +1,300 @@
+"""A channel with TLS in it: what a connection sends and receives is encrypted on the way.
+
+Bytes go through memory on both sides of OpenSSL, so that one call of the system takes or brings
+many TLS records. What a reader would get wrong:
+
+- Decrypted bytes may wait in here when the socket has none, and no selector knows of them. Whoever
+  watches the channel does it through `headwater.network.tls.tls_handshake`.
+- Bytes count as sent when their encrypted form has left. What was offered and encrypted, but did
+  not leave, must be offered again first; it is then not encrypted twice. A queue does just that.
+- The descriptor may be readable though nothing can be received yet: half a TLS record has come.
+"""
+
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, cast
+
+from headwater.common.exceptions import ConnectionLost, TlsRefused
+from headwater.records.batch_header import Buffer
+
+# Four TLS records. More at once was slower, because it no longer stays in the processor's cache.
+_PIECE_BYTES: Final = 65_536
+SCRATCH_BYTES: Final = 131_072
+"""How much is taken from a socket at once: eight TLS records."""
+
+# What OpenSSL itself may have to say while we only receive: alerts to a peer that wants to
+# renegotiate. Whoever makes it say more than this and does not listen is cut off.
+_UNHEARD_BYTES_MAX: Final = 65_536
+
+_NOTHING: Final = memoryview(b"")
+
+
+class TlsTransportLayer:
+    """`TransportLayer` over a socket and one end of a TLS session."""
+
+    __slots__ = (
+        "_fd",
+        "_has_received",
+        "_incoming",
+        "_is_broken",
+        "_is_shaken",
+        "_outgoing",
+        "_owed_bytes",
+        "_scratch",
+        "_socket",
+        "_tls",
+        "_unsent",
+        "has_undelivered",
+    )
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        context: ssl.SSLContext,
+        scratch: memoryview,
+        *,
+        server_name: str | None = None,
+    ) -> None:
+        """`server_name` is for the client's end. The scratch may be shared within a thread."""
+        connected.setblocking(False)
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._scratch = scratch
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=server_name is None,
+            server_hostname=server_name,
+        )
+        self._unsent = _NOTHING
+        self._owed_bytes = 0
+        self._is_shaken = False
+        self._is_broken = False
+        self._has_received = False
+        self.has_undelivered = False
+        """Whether more might be received at once, whatever the socket says."""
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether encrypted bytes wait for the socket."""
+        return bool(self._unsent)
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """What the peer has shown and we have found good, as DER."""
+        return self._tls.getpeercert(binary_form=True)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def shake(self) -> bool:
+        """Go on with the handshake as far as it goes; whether it is over and all of it sent.
+
+        `TlsRefused` when one end does not like the other, `ConnectionLost` when it hung up.
+        """
+        while not self._is_shaken:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                if not self._flush() or not self._fill():
+                    return False
+            except ssl.SSLEOFError as error:
+                self._is_broken = True
+                raise ConnectionLost("the peer hung up during the handshake of TLS") from error
+            except ssl.SSLError as error:
+                raise self._refused(error) from error
+            else:
+                self._is_shaken = True
+                # The peer's first request may have come with the end of its handshake.
+                self.has_undelivered = self._incoming.pending > 0
+        return self._flush()
+
+    def receive_into(self, room: memoryview) -> int | None:
+        total = 0
+        self.has_undelivered = False
+        while total < len(room):
+            try:
+                # Into a buffer it reads a number of bytes, whatever its declaration says.
+                count = cast("int", self._tls.read(len(room) - total, room[total:]))
+            except ssl.SSLWantReadError:
+                if total:
+                    break
+                if not self._fill():
+                    self._answer_quietly()
+                    return None
+                continue
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                # Kafka's frames say how long they are, so an end without ceremony hides nothing.
+                count = 0
+            except ssl.SSLError as error:
+                raise self._broken(error) from error
+            if not count:
+                self.has_undelivered = total > 0
+                break
+            total += count
+            self._has_received = True
+            if not (self._tls.pending() or self._incoming.pending):
+                return total
+        else:
+            self.has_undelivered = True
+        return total
+
+    def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
+        del more  # Each call makes TLS records of its own, which leave at once.
+        if self._owed_bytes:
+            return self._send_owed()
+        total = 0
+        for piece in _pieces(buffers):
+            if not self._send_piece(piece):
+                break
+            total += len(piece)
+        return total or None
+
+    def send_file(self, descriptor: int, position: int, length: int) -> int | None:
+        if self._owed_bytes:
+            return self._send_owed()
+        total = 0
+        while total < length:
+            room = self._scratch[: min(_PIECE_BYTES, length - total)]
+            try:
+                count = os.preadv(descriptor, [room], position + total)
+            except OSError as error:
+                raise ConnectionLost(f"reading what is to be sent failed: {error}") from error
+            if not count:
+                return total
+            if not self._send_piece(room[:count]):
+                break
+            total += count
+        return total or None
+
+    def end_sending(self) -> None:
+        self._say_goodbye()
+        self._flush()
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise ConnectionLost(f"ending failed: {error}") from error
+
+    def close(self) -> None:
+        with suppress(ConnectionLost):
+            if not self._unsent:
+                self._say_goodbye()
+                self._flush()
+        self._socket.close()
+
+    # The two directions.
+
+    def _fill(self) -> bool:
+        """Take encrypted bytes from the socket; False when there are none."""
+        try:
+            count = self._socket.recv_into(self._scratch)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            self._is_broken = True
+            raise ConnectionLost(f"receiving failed: {error}") from error
+        if count:
+            self._incoming.write(self._scratch[:count])
+        else:
+            self._incoming.write_eof()
+        return True
+
+    def _flush(self) -> bool:
+        """Send what is encrypted; whether all of it has left."""
+        while self._unsent or self._outgoing.pending:
+            if not self._unsent:
+                self._unsent = memoryview(self._outgoing.read())
+            try:
+                sent = self._socket.send(self._unsent)
+            except (BlockingIOError, InterruptedError):
+                return False
+            except OSError as error:
+                self._is_broken = True
+                raise ConnectionLost(f"sending failed: {error}") from error
+            self._unsent = self._unsent[sent:] if sent < len(self._unsent) else _NOTHING
+        return True
+
+    def _send_piece(self, piece: Buffer) -> bool:
+        """Encrypt and send; False when the socket is full, and then it is owed."""
+        try:
+            self._tls.write(piece)
+        except ssl.SSLError as error:
+            raise self._broken(error) from error
+        if self._flush():
+            return True
+        self._owed_bytes = len(piece)
+        return False
+
+    def _send_owed(self) -> int | None:
+        if not self._flush():
+            return None
+        owed, self._owed_bytes = self._owed_bytes, 0
+        return owed
+
+    def _answer_quietly(self) -> None:
+        """Send what OpenSSL has to say by itself, behind what was sent before."""
+        if not self._flush() and self._outgoing.pending > _UNHEARD_BYTES_MAX:
+            raise ConnectionLost("the peer does not read what it makes us say")
+
+    def _say_goodbye(self) -> None:
+        if self._is_shaken and not self._is_broken:
+            # It would wait for the peer's goodbye, which nobody needs: "want read" is the rule.
+            with suppress(ssl.SSLError):
+                self._tls.unwrap()
+
+    # Failures.
+
+    def _refused(self, error: ssl.SSLError) -> TlsRefused:
+        self._is_broken = True
+        # The peer is told why, if it still listens.
+        with suppress(ConnectionLost):
+            self._flush()
+        return TlsRefused(f"no TLS: {why(error)}")
+
+    def _broken(self, error: ssl.SSLError) -> ConnectionLost:
+        """With TLS 1.3 a server looks at a client's certificate when the client is done already."""
+        if not self._has_received:
+            return self._refused(error)
+        self._is_broken = True
+        return ConnectionLost(f"TLS failed: {why(error)}")
+
+
+def why(error: ssl.SSLError) -> str:
+    """OpenSSL's reason in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the other side is not trusted: {error.verify_message}"
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if reason in ("wrong version number", "http request", "unsupported protocol"):
+        return f"{reason}; does the other side speak TLS here?"
+    return reason
+
+
+def why_no_tls(error: Exception) -> str | None:
+    """The reason of an error in words, if it is one of TLS."""
+    return why(error) if isinstance(error, ssl.SSLError) else None
+
+
+def _pieces(buffers: Sequence[Buffer]) -> list[Buffer]:
+    """The same bytes in pieces that are not too large, small ones together in one."""
+    if len(buffers) == 1 and len(buffers[0]) <= _PIECE_BYTES:
+        return [buffers[0]]
+    pieces: list[Buffer] = []
+    small: list[Buffer] = []
+    small_bytes = 0
+    for buffer in buffers:
+        view = memoryview(buffer)
+        for start in range(0, len(view), _PIECE_BYTES):
+            part = view[start : start + _PIECE_BYTES]
+            if small_bytes + len(part) > _PIECE_BYTES:
+                pieces.append(b"".join(small) if len(small) > 1 else small[0])
+                small, small_bytes = [], 0
+            small.append(part)
+            small_bytes += len(part)
+    if small:
+        pieces.append(b"".join(small) if len(small) > 1 else small[0])
+    return pieces

@@ -1,0 +1,102 @@
+"""What a connection does with its socket, as a port: receive, send, send a file, end, close.
+
+The seam where TLS stands, in `tls_channel`; a connection knows nothing of what is
+below it. What a reader would get wrong: "not now" and "the end" are different answers. `None` means
+that the call would have blocked; a receive of 0 bytes means that the peer will send no more. Every
+failure of the socket is `ConnectionLost`, never `OSError`.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+from headwater.common.exceptions import ConnectionLost
+from headwater.records.batch_header import Buffer
+
+# What a file system says that cannot feed sendfile.
+_NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+
+# How much is read at once where sendfile does not serve.
+_COPY_BYTES = 65_536
+
+
+class TransportLayer(Protocol):
+    """One non-blocking stream of bytes in each direction."""
+
+    def fileno(self) -> int:
+        """The descriptor that the loop watches."""
+
+    def receive_into(self, room: memoryview) -> int | None:
+        """How many bytes came; 0 at the end of the stream, None when there are none yet."""
+
+    def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
+        """How many bytes went; None when none would. `more` says that others follow at once."""
+
+    def send_file(self, descriptor: int, position: int, length: int) -> int | None:
+        """Like `send`, from a file; 0 when the file ends at `position`."""
+
+    def end_sending(self) -> None:
+        """Tell the peer that nothing more will come; it may still be received from."""
+
+    def close(self) -> None:
+        """Close the stream; to be called once."""
+
+
+class PlaintextTransportLayer:
+    """A socket without encryption."""
+
+    __slots__ = ("_fd", "_socket")
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._fd = connected.fileno()
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def receive_into(self, room: memoryview) -> int | None:
+        try:
+            return self._socket.recv_into(room)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError as error:
+            raise ConnectionLost(f"receiving failed: {error}") from error
+
+    def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
+        try:
+            if len(buffers) == 1 and not more:
+                return self._socket.send(buffers[0])
+            return self._socket.sendmsg(buffers, (), socket.MSG_MORE if more else 0)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError as error:
+            raise ConnectionLost(f"sending failed: {error}") from error
+
+    def send_file(self, descriptor: int, position: int, length: int) -> int | None:
+        try:
+            return os.sendfile(self._fd, descriptor, position, length)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError as error:
+            if error.errno in _NO_SENDFILE:
+                return self._copy_file(descriptor, position, length)
+            raise ConnectionLost(f"sending a file failed: {error}") from error
+
+    def _copy_file(self, descriptor: int, position: int, length: int) -> int | None:
+        try:
+            content = os.pread(descriptor, min(length, _COPY_BYTES), position)
+        except OSError as error:
+            raise ConnectionLost(f"reading what is to be sent failed: {error}") from error
+        return self.send([content], more=False) if content else 0
+
+    def end_sending(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise ConnectionLost(f"ending failed: {error}") from error
+
+    def close(self) -> None:
+        self._socket.close()

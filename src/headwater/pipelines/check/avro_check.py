@@ -1,0 +1,139 @@
+"""What can be found wrong with the Avro of a pipeline, some of it by asking the registry.
+
+What a reader would get wrong: a schema that is made from the columns of a sink is not known here.
+Whether the registry takes it is found when the sink is started, before its first row.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from headwater.common.exceptions import HeadwaterError
+from headwater.pipelines.run.avro_options import source_avro, with_schema
+from headwater.pipelines.spec.document import Place
+from headwater.pipelines.spec.pipeline_spec import PipelineSpec, SinkSpec, SourceSpec
+from headwater.pipelines.spec.source_reader import clashes
+from headwater.schemas.avro.resolved_schema import Record, Schema, parse_schema
+from headwater.schemas.errors import UnsupportedSchema
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.avro.avro_options import AvroOptions, RegistryAccess
+from headwater.spark.formats.avro.reader_schema import missing_subject, newest
+from headwater.spark.formats.avro.registry_cache import RetryingRegistry
+from headwater.spark.formats.avro.schema_resolution import resolve
+
+# A check is for people who wait.
+_PATIENCE_S: Final = 3.0
+
+Complaint = tuple[Place, str]
+
+
+class Registries(Protocol):
+    """Where registries are reached."""
+
+    def at(self, access: RegistryAccess) -> RetryingRegistry:
+        """A registry, which is to be closed."""
+
+
+class ReachedRegistries:
+    """Over the network, and without trying again."""
+
+    def at(self, access: RegistryAccess) -> RetryingRegistry:
+        return RetryingRegistry(access, pauses_s=(), timeout_s=_PATIENCE_S)
+
+
+def of_source(
+    source: SourceSpec, spec: PipelineSpec, topic: str | None, registries: Registries | None
+) -> tuple[SourceSpec, list[Complaint]]:
+    """The source, with its columns as far as they are known, and what is wrong with its Avro."""
+    place = (*source.place, "decode")
+    found: list[Complaint] = []
+    try:
+        parts = source_avro(source, spec)
+    except InvalidOption as error:
+        return source, [(place, f"{source.name}: {error}")]
+    for part, options in parts.items():
+        try:
+            schema = reader_in_reach(options, topic, registries)
+            if schema is not None:
+                source = with_schema(source, part, schema)
+        except HeadwaterError as error:
+            found.append(((*place, part), f"{source.name}: {error}"))
+    if parts:
+        found += [(place, text) for text in clashes(source.key, source.value)]
+    return source, found
+
+
+def reader_in_reach(
+    options: AvroOptions, topic: str | None, registries: Registries | None
+) -> Schema | None:
+    """The schema that is read with. None if nobody may be asked for it."""
+    given = None if options.schema is None else parse_schema(options.schema)
+    subject = _subject(options, topic, given)
+    if registries is None:
+        return given
+    registry = registries.at(options.registry)
+    try:
+        if given is None:
+            return newest(registry, subject or options.subject_of(topic, None))
+        latest = None if subject is None else registry.latest(subject)
+        if latest is not None:
+            _refuse_unreadable(registry.parsed(latest), given, str(subject))
+        return given
+    finally:
+        registry.close()
+
+
+def _subject(options: AvroOptions, topic: str | None, given: Schema | None) -> str | None:
+    """None where it is not known, and need not be."""
+    try:
+        return options.subject_of(topic, given.name if isinstance(given, Record) else None)
+    except InvalidOption:
+        if given is None:
+            raise
+        return None
+
+
+def _refuse_unreadable(writer: Schema, reader: Schema, subject: str) -> None:
+    try:
+        resolve(writer, reader)
+    except UnsupportedSchema as error:
+        raise UnsupportedSchema(
+            f"what {subject} has cannot be read with this schema: {error}"
+        ) from None
+
+
+def of_sink(
+    sink: SinkSpec, topic: str | None, avro: dict[str, AvroOptions], registries: Registries | None
+) -> Iterator[Complaint]:
+    """What is wrong with the Avro of a sink, whose options were read already."""
+    place = (*sink.place, "encode")
+    if "key" in avro and sink.record.key is None:
+        yield (*place, "key"), "a key is encoded, and there is none: set key"
+    for part, options in avro.items():
+        try:
+            reason = why_unwritable(options, topic, registries)
+        except HeadwaterError as error:
+            reason = str(error)
+        if reason is not None:
+            yield (*place, part), f"{sink.name}: {reason}"
+
+
+def why_unwritable(
+    options: AvroOptions, topic: str | None, registries: Registries | None
+) -> str | None:
+    given = None if options.schema is None else parse_schema(options.schema)
+    subject = _subject(options, topic, given)
+    if registries is None or subject is None:
+        return None
+    registry = registries.at(options.registry)
+    try:
+        if options.use_latest or options.schema is None:
+            is_missing = registry.latest(subject) is None
+            return missing_subject(subject) if options.use_latest and is_missing else None
+        if not options.auto_register:
+            known = registry.look_up(subject, options.schema)
+            return f"the subject {subject} has not this schema" if known is None else None
+        reasons = registry.complaints(subject, options.schema)
+        told = "; ".join(reasons)
+        return f"the schema is incompatible with {subject}: {told}" if reasons else None
+    finally:
+        registry.close()

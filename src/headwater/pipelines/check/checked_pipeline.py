@@ -1,0 +1,55 @@
+"""A pipeline's file, read and checked: what `check`, `run` and tests begin with."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from headwater.pipelines.check.avro_check import Registries
+from headwater.pipelines.check.connector_port import Connectors
+from headwater.pipelines.check.pipeline_check import Grammar, Topics, check_pipeline
+from headwater.pipelines.spec.document import Document, InvalidPipeline, PipelineProblem
+from headwater.pipelines.spec.load_document import load_document
+from headwater.pipelines.spec.pipeline_reader import read_pipeline
+from headwater.pipelines.spec.pipeline_spec import PipelineSpec, Trigger
+
+
+def read_file(
+    file: Path, *, bootstrap: str | None = None, settings: Path | None = None
+) -> tuple[Document, PipelineSpec, list[PipelineProblem]]:
+    """`bootstrap` and `settings` win over the file's. `InvalidPipeline` if it cannot be read."""
+    document = load_document(file)
+    spec, problems = read_pipeline(document)
+    if bootstrap is not None:
+        spec = replace(spec, bootstrap=bootstrap)
+    if settings is not None:
+        spec = replace(spec, settings=settings.resolve())
+    return document, spec, problems
+
+
+def checked(
+    file: Path,
+    *,
+    bootstrap: str | None,
+    connectors: Connectors,
+    grammar: Grammar | None,
+    topics: Topics | None,
+    registries: Registries | None = None,
+    settings: Path | None = None,
+) -> PipelineSpec:
+    """The pipeline of a file. `InvalidPipeline` with all that is wrong with it."""
+    document, spec, problems = read_file(file, bootstrap=bootstrap, settings=settings)
+    problems += check_pipeline(
+        document,
+        spec,
+        connectors=connectors,
+        grammar=grammar,
+        topics=topics,
+        registries=registries,
+    )
+    if problems:
+        raise InvalidPipeline(sorted(problems, key=lambda each: each.line))
+    return spec
+
+
+def only_once(spec: PipelineSpec) -> PipelineSpec:
+    """The same pipeline, which ends when all that is there now is written."""
+    return replace(spec, sinks=tuple(replace(each, trigger=Trigger()) for each in spec.sinks))

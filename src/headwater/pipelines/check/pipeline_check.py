@@ -1,0 +1,308 @@
+"""All that can be found wrong with a pipeline before Spark is started.
+
+Some of it needs others: Spark's grammar for SQL, brokers for topics. They come as ports, and where
+one is not there, its questions are not asked. What a reader would get wrong: a check that finds
+nothing is no promise. Whether a column exists is known when Spark has planned the query.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from headwater.common.exceptions import HeadwaterError
+from headwater.pipelines.check import avro_check, step_graph
+from headwater.pipelines.check.avro_check import Registries
+from headwater.pipelines.check.connector_port import Connectors
+from headwater.pipelines.check.topic_options import topic_options
+from headwater.pipelines.run.avro_options import sink_avro
+from headwater.pipelines.spec.document import Document, PipelineProblem, Place
+from headwater.pipelines.spec.pipeline_spec import (
+    HEADWATER,
+    Mode,
+    PipelineSpec,
+    PythonStep,
+    SinkSpec,
+    SourceSpec,
+    StepSpec,
+)
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
+from headwater.spark.source.source_options import SourceOptions, read_source_options
+
+_TIMES: Final = ("timestamp", "timestamp_ntz")
+# Whether a file format can write anything but new rows: none can.
+_APPEND_ONLY: Final = frozenset({"parquet", "orc", "json", "csv", "text", "xml", "avro"})
+_QUERIES: Final = ("select", "with", "from", "values", "table", "(")
+
+Complaint = tuple[Place, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlError:
+    """Where a text stops being SQL; lines count from 1."""
+
+    line: int
+    text: str
+
+
+class Grammar(Protocol):
+    """Spark's grammar."""
+
+    def query(self, sql: str) -> SqlError | None: ...
+
+    def expression(self, sql: str) -> SqlError | None: ...
+
+
+class Topics(Protocol):
+    """What brokers know."""
+
+    def known(self, client: Mapping[str, str]) -> set[str]:
+        """The topics of a cluster. `HeadwaterError` if nobody answers."""
+
+
+def check_pipeline(
+    document: Document,
+    spec: PipelineSpec,
+    *,
+    connectors: Connectors,
+    grammar: Grammar | None,
+    topics: Topics | None,
+    registries: Registries | None = None,
+) -> list[PipelineProblem]:
+    """Everything that is wrong, in the order of the file."""
+    found = [
+        *step_graph.complaints(spec),
+        *_of_sources(spec, connectors, registries),
+        *_of_steps(spec),
+        *_of_sinks(spec, connectors, registries),
+    ]
+    problems = [document.problem(place, text) for place, text in found]
+    if grammar is not None:
+        problems += _of_sql(document, spec, grammar)
+    if topics is not None:
+        problems += [document.problem(place, text) for place, text in _of_topics(spec, topics)]
+    return sorted(problems, key=lambda each: each.line)
+
+
+def _of_sources(
+    spec: PipelineSpec, connectors: Connectors, registries: Registries | None
+) -> Iterator[Complaint]:
+    for source in spec.sources:
+        known = source
+        if source.connector is not None:
+            yield from _of_connector(source, connectors, is_source=True)
+        elif source.is_topic:
+            try:
+                topic = source_options(source, spec).subscription.only_topic
+            except InvalidOption as error:
+                yield _place_of(source.place, source.options, str(error)), f"{source.name}: {error}"
+            else:
+                known, complaints = avro_check.of_source(source, spec, topic, registries)
+                yield from complaints
+        if source.watermark is not None:
+            yield from _of_watermark(known)
+
+
+def source_options(source: SourceSpec, spec: PipelineSpec) -> SourceOptions:
+    given = topic_options(spec, source.options)
+    return read_source_options(given, is_streaming=not source.is_table)
+
+
+def sink_options(sink: SinkSpec, spec: PipelineSpec) -> SinkOptions:
+    given = topic_options(spec, {**sink.options, **sink_avro(sink, spec)})
+    return read_sink_options(given, is_streaming=True)
+
+
+def _place_of(place: Place, options: Mapping[str, str], text: str) -> Place:
+    """The option that an error speaks of, if it names one."""
+    for name in sorted(options, key=len, reverse=True):
+        if name.lower() in text.lower():
+            return (*place, name)
+    return place
+
+
+def _of_connector(
+    what: SourceSpec | SinkSpec, connectors: Connectors, *, is_source: bool
+) -> Iterator[Complaint]:
+    assert what.connector is not None
+    names = connectors.source_names() if is_source else connectors.sink_names()
+    if what.connector not in names:
+        known = f"there are {', '.join(names)}" if names else "none is installed"
+        yield (*what.place, "connector"), f"there is no connector {what.connector}; {known}"
+        return
+    find = connectors.source if is_source else connectors.sink
+    for text in find(what.connector).problems(what.options):
+        yield _place_of(what.place, what.options, text), f"{what.connector}: {text}"
+
+
+def _of_watermark(source: SourceSpec) -> Iterator[Complaint]:
+    assert source.watermark is not None
+    column = source.watermark.column
+    place = (*source.place, "watermark", column)
+    fields = [
+        each for decoding in (source.key, source.value) if decoding for each in decoding.fields
+    ]
+    if not source.is_topic:
+        return
+    if any(each and each.avro and not each.fields for each in (source.key, source.value)):
+        # Its columns are known to the registry, which was not asked.
+        return
+    if not fields:
+        if column != "timestamp":
+            yield place, f"the source {source.name} has no column {column}; decode its value"
+        return
+    kinds = {each.name.lower(): each.kind for each in fields}
+    kind = kinds.get(column.lower())
+    if kind is None:
+        known = ", ".join(kinds)
+        yield place, f"the source {source.name} has no column {column}; it has {known}"
+    elif kind not in _TIMES:
+        yield place, f"a watermark needs a timestamp, and {column} is of type {kind}"
+
+
+def _of_steps(spec: PipelineSpec) -> Iterator[Complaint]:
+    for step in spec.steps:
+        if step.sql is not None and not step.sql.lstrip().lower().startswith(_QUERIES):
+            yield (*step.place, "sql"), f"the step {step.name} must be a query: select ..."
+        if step.python is not None and step.python.file is not None:
+            yield from _of_function(step, step.python)
+
+
+def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Complaint]:
+    place = (*step.place, "python")
+    assert python.file is not None
+    try:
+        tree = ast.parse(python.file.read_text(encoding="utf-8"))
+    except OSError:
+        yield place, f"there is no file {python.file}"
+        return
+    except (SyntaxError, ValueError) as error:
+        yield place, f"{python.file} is no Python: {error}"
+        return
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == python.function:
+            takes = len(node.args.posonlyargs) + len(node.args.args)
+            if takes != len(step.inputs) and node.args.vararg is None:
+                yield (
+                    place,
+                    (
+                        f"{python.function} takes {takes} frames, and the step {step.name} has "
+                        f"{len(step.inputs)} inputs"
+                    ),
+                )
+            return
+    yield place, f"{python.file.name} has no function {python.function}"
+
+
+def _of_sinks(
+    spec: PipelineSpec, connectors: Connectors, registries: Registries | None
+) -> Iterator[Complaint]:
+    for sink in spec.sinks:
+        if sink.connector is not None:
+            yield from _of_connector(sink, connectors, is_source=False)
+        elif sink.format == HEADWATER:
+            yield from _of_topic_sink(sink, spec, registries)
+        elif sink.format in _APPEND_ONLY and sink.mode is not Mode.APPEND:
+            yield (*sink.place, "mode"), f"files of {sink.format} can only be appended to"
+    if spec.dead_letter is not None and spec.bootstrap is None:
+        yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
+
+
+def _of_topic_sink(
+    sink: SinkSpec, spec: PipelineSpec, registries: Registries | None
+) -> Iterator[Complaint]:
+    try:
+        read = sink_options(sink, spec)
+    except InvalidOption as error:
+        yield _place_of(sink.place, sink.options, str(error)), f"{sink.name}: {error}"
+    else:
+        yield from avro_check.of_sink(sink, read.topic, dict(read.avro), registries)
+    if sink.record.tombstone is not None and sink.record.key is None:
+        yield (*sink.place, "tombstone"), "a tombstone without a key deletes nothing: set key"
+    if sink.mode is Mode.UPDATE and sink.record.key is None:
+        yield (*sink.place, "mode"), "updates without a key replace nothing: set key"
+    if sink.create is not None and "topic" not in sink.options:
+        yield (*sink.place, "create"), "which topic is to be created? Set topic"
+
+
+def _of_sql(document: Document, spec: PipelineSpec, grammar: Grammar) -> Iterator[PipelineProblem]:
+    for step in spec.steps:
+        if step.sql is not None:
+            yield from _told(document, (*step.place, "sql"), step.sql, grammar.query(step.sql))
+    for sink in spec.sinks:
+        record = sink.record
+        said = {"key": record.key, "value": record.value, "tombstone": record.tombstone}
+        for name, text in said.items():
+            if text is not None:
+                yield from _told(document, (*sink.place, name), text, grammar.expression(text))
+        for name, text in record.headers.items():
+            place = (*sink.place, "headers", name)
+            yield from _told(document, place, text, grammar.expression(text))
+
+
+def _told(
+    document: Document, place: Place, sql: str, error: SqlError | None
+) -> Iterator[PipelineProblem]:
+    if error is None:
+        return
+    line = document.line_of(place)
+    lines = sql.splitlines()
+    if 0 < error.line <= len(lines):
+        # A text over several lines begins where its language lets it begin.
+        line = _line_with(document.file, lines[error.line - 1].strip(), line)
+    yield PipelineProblem(file=document.file, line=line, text=f"this is no SQL: {error.text}")
+
+
+def _line_with(file: Path, text: str, first: int) -> int:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return first
+    for number, line in enumerate(lines[first - 1 :], first):
+        if text and text in line:
+            return number
+    return first
+
+
+def _of_topics(spec: PipelineSpec, topics: Topics) -> Iterator[Complaint]:
+    asked: dict[str, set[str] | str] = {}
+    for place, client, names in _named_topics(spec):
+        servers = client["bootstrap.servers"]
+        if servers not in asked:
+            try:
+                asked[servers] = topics.known(client)
+            except HeadwaterError as error:
+                asked[servers] = str(error)
+                where = ("bootstrap",) if servers == spec.bootstrap else place
+                yield where, f"{servers}: {error}"
+        known = asked[servers]
+        if isinstance(known, set):
+            for name in names:
+                if name not in known:
+                    yield place, f"there is no topic {name}"
+
+
+def _named_topics(
+    spec: PipelineSpec,
+) -> Iterator[tuple[Place, Mapping[str, str], Iterable[str]]]:
+    """Topics that have to be there, with where they are named and how to ask for them."""
+    for source in spec.sources:
+        if source.is_topic:
+            try:
+                options = source_options(source, spec)
+            except InvalidOption:
+                continue
+            wanted = options.subscription
+            names = sorted({*wanted.topics, *(each.topic for each in wanted.partitions)})
+            word = "subscribe" if wanted.topics else "assign"
+            yield (*source.place, word), options.client, names
+    for sink in spec.sinks:
+        if sink.is_topic and sink.create is None:
+            try:
+                read = sink_options(sink, spec)
+            except InvalidOption:
+                continue
+            if read.topic is not None:
+                yield (*sink.place, "topic"), read.client, [read.topic]

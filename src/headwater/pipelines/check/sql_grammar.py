@@ -1,0 +1,143 @@
+"""Spark's own grammar of SQL, without Spark: a bare JVM with the parser that is in its jars.
+
+A session takes five to ten seconds to start and half a gigabyte; the parser alone is there in one
+or two. What a reader would get wrong: only the grammar is asked. A query may be well formed and
+still name a column that does not exist.
+"""
+
+import importlib
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from headwater.common.exceptions import ServerUnavailable
+from headwater.pipelines.check.pipeline_check import SqlError
+from headwater.process.java import find_java
+
+# Started for one short task: no time to warm up, and little to remember.
+_JVM_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
+
+
+class SparkGrammar:
+    """Asks the parser; the JVM is started with the first question, and gone after `close`."""
+
+    def __init__(self) -> None:
+        self._gateway: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._gateway is not None:
+            self._gateway.shutdown()
+            self._gateway = None
+        process, self._process = self._process, None
+        if process is not None:
+            with process:
+                # Left alone, it would end with this process only.
+                process.kill()
+
+    def query(self, sql: str) -> SqlError | None:
+        return self._parse(sql, lambda parser: parser.singleStatement())
+
+    def expression(self, sql: str) -> SqlError | None:
+        return self._parse(sql, lambda parser: parser.singleExpression())
+
+    def _parse(self, sql: str, rule: Callable[[Any], object]) -> SqlError | None:
+        if self._gateway is None:
+            self._gateway, self._process = _start_jvm()
+        antlr = self._gateway.jvm.org.antlr.v4.runtime
+        sparks = self._gateway.jvm.org.apache.spark.sql.catalyst.parser
+        # Keywords are in capitals in the grammar; Spark's own parser capitalises them just so.
+        lexer = sparks.SqlBaseLexer(antlr.CharStreams.fromString(_capitalised(sql)))
+        lexer.removeErrorListeners()
+        parser = sparks.SqlBaseParser(antlr.CommonTokenStream(lexer))
+        parser.removeErrorListeners()
+        parser.setErrorHandler(antlr.BailErrorStrategy())
+        try:
+            rule(parser)
+        except _java_error() as error:
+            return _told(sql, getattr(error, "java_exception", None))
+        return None
+
+
+def _java_error() -> type[Exception]:
+    """What py4j, which has no types, raises for an exception of Java."""
+    found: type[Exception] = importlib.import_module("py4j.protocol").Py4JJavaError
+    return found
+
+
+def _capitalised(sql: str) -> str:
+    """Letter by letter, because a few letters have capitals of two, and places must stay."""
+    return "".join(each.upper() if len(each.upper()) == 1 else each for each in sql)
+
+
+def _told(sql: str, raised: Any) -> SqlError:
+    cause = raised.getCause()
+    token = None if cause is None else cause.getOffendingToken()
+    if token is None:
+        return SqlError(line=1, text="syntax error")
+    line, column = int(token.getLine()), int(token.getCharPositionInLine())
+    lines = sql.splitlines() or [""]
+    rest = lines[line - 1][column:] if line <= len(lines) else ""
+    near = rest[: len(str(token.getText()))] if rest else ""
+    where = f"near {near!r}" if near else "at its end"
+    return SqlError(line=min(line, len(lines)), text=f"syntax error {where}")
+
+
+def _start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
+    try:
+        import pyspark
+
+        py4j = importlib.import_module("py4j.java_gateway")
+    except ImportError:
+        raise ServerUnavailable(
+            "checking SQL needs pyspark: pip install 'headwater[spark]'"
+        ) from None
+    java = find_java(os.environ)
+    jars = Path(pyspark.__file__).parent / "jars"
+    # py4j would start it too, but with threads of its own that read what it prints and close the
+    # pipe at a time of their choice. Here nobody else has a hand on it.
+    process = subprocess.Popen(
+        [
+            str(java.home / "bin" / "java"),
+            "-classpath",
+            str(jars / "*"),
+            *_JVM_OPTIONS,
+            "py4j.GatewayServer",
+            # Its standard input is that pipe: when this process is gone, it goes as well.
+            "--die-on-broken-pipe",
+            # Whoever can reach the port could run Java as this user, if there were no token.
+            "--enable-auth",
+            "0",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    port, token = _announced(process)
+    parameters = py4j.GatewayParameters(port=port, auth_token=token)
+    return py4j.JavaGateway(gateway_parameters=parameters), process
+
+
+def _announced(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
+    """Where the JVM listens, and its token: the two lines that it prints."""
+    assert process.stdout is not None
+    port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
+    if not port.isdigit() or not token:
+        with process:
+            process.kill()
+        raise ServerUnavailable("checking SQL needs Java, which does not start")
+    return int(port), token.decode()

@@ -1,0 +1,64 @@
+"""What Spark tells of a query's last batch, in the words that people ask in: rows, lag, time.
+
+What a reader would get wrong: lag is what was there when the batch was planned and is not read yet.
+Spark tells nothing between batches, so an idle query's figures are those of its last one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.spark.source.topic_offsets import offsets_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchProgress:
+    """One batch of a query."""
+
+    batch_id: int
+    rows: int
+    rows_per_second: float
+    batch_ms: int
+    # None if no source is a topic, or nobody has looked yet how far its topics go.
+    lag: int | None
+    # Rows that came too late for the watermark.
+    dropped_rows: int
+    watermark: str | None
+
+
+def read_progress(told: Mapping[str, Any]) -> BatchProgress:
+    """From the JSON of a query's progress."""
+    states = told.get("stateOperators") or []
+    return BatchProgress(
+        batch_id=int(told.get("batchId", -1)),
+        rows=int(told.get("numInputRows") or 0),
+        rows_per_second=_finite(told.get("processedRowsPerSecond")),
+        batch_ms=int((told.get("durationMs") or {}).get("triggerExecution", 0)),
+        lag=_lag(told.get("sources") or []),
+        dropped_rows=sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in states),
+        watermark=(told.get("eventTime") or {}).get("watermark"),
+    )
+
+
+def _lag(sources: list[Mapping[str, Any]]) -> int | None:
+    behind = None
+    for source in sources:
+        ends = offsets_in(_text(source.get("endOffset")))
+        latest = offsets_in(_text(source.get("latestOffset")))
+        if not ends or not latest:
+            # A batch that is repeated after a restart was planned before it.
+            continue
+        behind = (behind or 0) + sum(
+            max(0, offset - ends.get(partition, offset)) for partition, offset in latest.items()
+        )
+    return behind
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _finite(value: Any) -> float:
+    """Spark writes `NaN` or leaves out what it cannot divide."""
+    number = float(value or 0)
+    return round(number, 1) if number == number and abs(number) != float("inf") else 0.0

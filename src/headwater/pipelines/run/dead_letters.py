@@ -1,0 +1,88 @@
+"""Records that do not match their schema, with the reason, for the dead-letter topic."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwater.pipelines.check.topic_options import topic_options
+from headwater.pipelines.run.parse_errors import why_unparsable
+from headwater.pipelines.run.sink_queries import _start
+from headwater.pipelines.run.source_decoder import (
+    _BROKEN,
+    _PARSED,
+    _decodings,
+    _is_broken,
+    _parsed,
+    _part_is_broken,
+)
+from headwater.pipelines.spec.pipeline_spec import (
+    Coding,
+    Decoding,
+    PipelineSpec,
+    SinkSpec,
+    SourceSpec,
+    Trigger,
+)
+from headwater.spark.formats.avro.avro_options import RegistryAccess
+from headwater.spark.sink.write_stream import topic_writer
+
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+
+
+_ERRORS: Final = "__headwater.errors."
+
+
+def dead_letters(
+    records: "DataFrame", source: SourceSpec, pipeline: str, registry: "RegistryAccess | None"
+) -> "DataFrame | None":
+    """The records that do not parse, with the reason added to their headers."""
+    decodings = {
+        part: each for part, each in _decodings(source).items() if each.coding is not Coding.STRING
+    }
+    if not decodings:
+        return None
+    broken = _parsed(records, decodings, "PERMISSIVE", registry).where(_is_broken(decodings))
+    said = {
+        "message": _reason(decodings),
+        "topic": f.col("topic"),
+        "partition": f.col("partition").cast("string"),
+        "offset": f.col("offset").cast("string"),
+        "pipeline": f.lit(pipeline),
+        "source": f.lit(source.name),
+    }
+    added = f.array(*(_header(_ERRORS + name, value) for name, value in said.items()))
+    own = f.coalesce(f.col("headers"), f.array().cast(_HEADERS))
+    headers = f.concat(own, added)
+    return broken.select("key", "value", headers.alias("headers"))
+
+
+def _reason(decodings: dict[str, Decoding]) -> "Column":
+    """Asked of Python, row by row, because there should be few."""
+    why = f.udf(why_unparsable, "string", useArrow=False)
+    told = None
+    for part, each in decodings.items():
+        said = (
+            f.col(_PARSED + part).getField(_BROKEN)
+            if each.coding is Coding.AVRO
+            else why(f.col(part), f.lit(each.coding.value), f.lit(each.schema))
+        )
+        reason = f.concat(f.lit(f"{part}: "), said)
+        told = f.when(_part_is_broken(part), reason) if told is None else told.otherwise(reason)
+    assert told is not None
+    return told
+
+
+def _header(name: str, value: "Column") -> "Column":
+    return f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))
+
+
+def start_dead_letters(
+    frame: "DataFrame", name: str, trigger: Trigger, spec: PipelineSpec
+) -> "StreamingQuery":
+    """Start the query that takes a source's broken records to the dead letters."""
+    assert spec.dead_letter is not None
+    options = topic_options(spec, {"topic": spec.dead_letter, "delivery": "exactly-once"})
+    sink = SinkSpec(name=name, place=(), source=name, options=options, trigger=trigger)
+    return _start(topic_writer(frame, options, sink.mode.value), sink, spec)

@@ -1,0 +1,136 @@
+"""Runs a pipeline in this process, in a session of its own, until it ends or is stopped.
+
+What a reader would get wrong: a sink's frame is made anew each time its query is started. So a
+restart reads a Python step's file and a table's options as they are then, and what failed while
+Spark planned is tried again like what failed while it ran.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from headwater.client import Admin, NewTopic
+from headwater.client.errors import TopicAlreadyExists
+from headwater.client.settings import shared_settings
+from headwater.pipelines.check.connector_port import Connectors
+from headwater.pipelines.check.topic_options import topic_options
+from headwater.pipelines.run.data_frames import Frames
+from headwater.pipelines.run.dead_letters import start_dead_letters
+from headwater.pipelines.run.query_state import SinkQueryState, SinkState
+from headwater.pipelines.run.sink_queries import start_sink
+from headwater.pipelines.run.spark_errors import spark_errors
+from headwater.pipelines.run.supervisor import Start, Supervisor, Tell
+from headwater.pipelines.spec.document import InvalidPipeline
+from headwater.pipelines.spec.pipeline_spec import NewTopicSpec, PipelineSpec, SinkSpec, Trigger
+from headwater.schemas.errors import UnsupportedSchema
+from headwater.spark.exceptions import InvalidOption, UnsafeReplay, WrongColumns
+from headwater.spark.graceful_stop import STOP_PATIENCE_MS, Query
+from headwater.spark.sink.sink_options import read_sink_options
+from headwater.spark.sink.write_stream import FIXED_ROUTES
+from headwater.spark.spark_session import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HOPELESS: Final = (InvalidPipeline, InvalidOption, UnsupportedSchema, WrongColumns, UnsafeReplay)
+
+_DEAD_LETTERS: Final = "dead-letters-of-"
+
+
+def supervisor_of(
+    spec: PipelineSpec,
+    spark: "SparkSession",
+    *,
+    connectors: Connectors,
+    steady_ms: Callable[[], int],
+    tell: Tell,
+    stop_patience_ms: int = STOP_PATIENCE_MS,
+) -> Supervisor:
+    """Ready to run. Makes the topics that may be made."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    create_topics(spec)
+    # Its views and settings are its own, its executors are everybody's.
+    own = spark.newSession()
+    for name, value in FIXED_ROUTES.items():
+        own.conf.set(name, value)
+    # Whether a format is known already is looked up in the session of the thread.
+    _make_active(own)
+    register(own)
+    return Supervisor(
+        _starts(own, spec, connectors),
+        spec.restarts,
+        refusals=spark_errors(),
+        # A column that is not there will not be there in ten seconds either.
+        hopeless=(AnalysisException, ParseException, *_HOPELESS),
+        steady_ms=steady_ms,
+        tell=tell,
+        stop_patience_ms=stop_patience_ms,
+    )
+
+
+def exit_code(lives: list[SinkQueryState]) -> int:
+    return 1 if any(each.state is SinkState.FAILED for each in lives) else 0
+
+
+def _make_active(spark: "SparkSession") -> None:
+    """Have this thread's session be that one: Spark looks for formats nowhere else.
+
+    Making a frame of rows does it, and nothing else that is public.
+    """
+    spark.createDataFrame([], "nothing int")
+
+
+def _starts(spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -> dict[str, Start]:
+    def start(sink: SinkSpec) -> Query:
+        _make_active(spark)
+        frames = Frames(spark, spec, connectors)
+        return start_sink(frames[sink.source], sink, spec, connectors)
+
+    def start_letters(source: str, name: str) -> Query:
+        _make_active(spark)
+        letters = Frames(spark, spec, connectors).dead_letters()[source]
+        return start_dead_letters(letters, name, _slowest(spec), spec)
+
+    starts: dict[str, Start] = {sink.name: partial(start, sink) for sink in spec.sinks}
+    if spec.dead_letter is not None:
+        for source in Frames(spark, spec, connectors).dead_letters():
+            name = _DEAD_LETTERS + source
+            starts[name] = partial(start_letters, source, name)
+    return starts
+
+
+def _slowest(spec: PipelineSpec) -> Trigger:
+    """Dead letters are in no hurry; they end when all sinks end."""
+    every = [each.trigger.every_ms for each in spec.sinks]
+    known = [each for each in every if each is not None]
+    return Trigger(every_ms=max(known)) if known else Trigger()
+
+
+# Makes the topics that a pipeline says may be made: of its sinks, and of its dead letters.
+def create_topics(spec: PipelineSpec) -> None:
+    """Those that are not there yet."""
+    for options, new in _wanted(spec):
+        read = read_sink_options(topic_options(spec, options), is_streaming=True)
+        assert read.topic is not None, "refused when the pipeline was checked"
+        with Admin(shared_settings(read.client)) as admin:
+            if read.topic in admin.list_topics():
+                continue
+            topic = NewTopic(
+                name=read.topic,
+                partitions=new.partitions,
+                replication_factor=new.replication_factor,
+                configs=dict(new.configs),
+            )
+            try:
+                admin.create_topics([topic])
+            except TopicAlreadyExists:
+                continue
+
+
+def _wanted(spec: PipelineSpec) -> Iterator[tuple[dict[str, str], NewTopicSpec]]:
+    for sink in spec.sinks:
+        if sink.create is not None:
+            yield dict(sink.options), sink.create
+    if spec.dead_letter is not None:
+        yield {"topic": spec.dead_letter}, NewTopicSpec()

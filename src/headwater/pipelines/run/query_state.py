@@ -1,0 +1,76 @@
+"""The life of a sink's query: started, running, failed and started again, ended.
+
+Pure: what happened and when comes in, the next state comes out. What a reader would get wrong: only
+failures without a batch in between count. A sink that fails once a day goes on for ever; one that
+cannot start ends after `max` attempts.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from headwater.pipelines.run.batch_progress import BatchProgress
+from headwater.pipelines.spec.pipeline_spec import Restarts
+
+_LONGEST_BACKOFF: Final = 32
+"""A rest grows to so many times the first one."""
+
+
+class SinkState(Enum):
+    """What a sink does."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    # After a failure, until it is started again.
+    WAITING = "waiting"
+    # All that was there is written, and no more was asked for.
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+ENDED: Final = frozenset({SinkState.FINISHED, SinkState.FAILED, SinkState.STOPPED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkQueryState:
+    """Where a sink stands."""
+
+    name: str
+    state: SinkState = SinkState.STARTING
+    # Since the last batch that was written.
+    failures: int = 0
+    restarts: int = 0
+    start_at_ms: int = 0
+    error: str | None = None
+    progress: BatchProgress | None = None
+
+    @property
+    def is_due(self) -> bool:
+        return self.state in (SinkState.STARTING, SinkState.WAITING)
+
+    def started(self) -> "SinkQueryState":
+        again = self.state is SinkState.WAITING
+        return replace(self, state=SinkState.RUNNING, restarts=self.restarts + again)
+
+    def progressed(self, progress: BatchProgress) -> "SinkQueryState":
+        if self.progress is not None and progress.batch_id == self.progress.batch_id:
+            return replace(self, progress=progress)
+        return replace(self, progress=progress, failures=0, error=None)
+
+    def failed(self, error: str, restarts: Restarts, now_ms: int) -> "SinkQueryState":
+        failures = self.failures + 1
+        if failures > restarts.most:
+            return replace(self, state=SinkState.FAILED, failures=failures, error=error)
+        times = min(2 ** (failures - 1), _LONGEST_BACKOFF)
+        return replace(
+            self,
+            state=SinkState.WAITING,
+            failures=failures,
+            error=error,
+            start_at_ms=now_ms + restarts.backoff_ms * times,
+        )
+
+    def ended(self, *, was_stopped: bool) -> "SinkQueryState":
+        state = SinkState.STOPPED if was_stopped else SinkState.FINISHED
+        return replace(self, state=state)

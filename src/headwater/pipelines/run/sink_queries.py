@@ -1,0 +1,74 @@
+"""A sink as a streaming query: shaped for its target, with its trigger and its checkpoint.
+
+What a reader would get wrong: connectors are written batch by batch from `foreachBatch`, and get
+the same batch again after a crash. They are told which batch of which query it is, and so can be
+exactly once all the same.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.pipelines.check.connector_port import Connectors, SinkBatch
+from headwater.pipelines.check.topic_options import topic_options
+from headwater.pipelines.run.avro_options import sink_avro
+from headwater.pipelines.run.sink_records import as_records
+from headwater.pipelines.spec.pipeline_spec import HEADWATER, PipelineSpec, SinkSpec
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.sink.write_stream import topic_writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+def start_sink(
+    frame: "DataFrame", sink: SinkSpec, spec: PipelineSpec, connectors: Connectors
+) -> "StreamingQuery":
+    """Start a sink's query; it runs until it is stopped, or all is written."""
+    if not frame.isStreaming:
+        raise InvalidOption(f"{sink.source} is a table: join it with a stream, and write that")
+    if sink.connector is not None:
+        connector = connectors.sink(sink.connector)
+
+        def write(rows: "DataFrame", batch_id: int) -> None:
+            batch = SinkBatch(query_id=query_id_of(rows), batch_id=batch_id)
+            connector.write(rows, sink.options, batch)
+
+        writer = frame.writeStream.foreachBatch(write)
+    elif sink.format != HEADWATER:
+        writer = frame.writeStream.format(sink.format).options(**sink.options)
+    else:
+        avro = sink_avro(sink, spec)
+        records = as_records(
+            frame, sink.record, () if sink.encoding is None else sink.encoding.parts
+        )
+        options = topic_options(spec, {**sink.options, **avro})
+        writer = topic_writer(records, options, sink.mode.value)
+    return _start(writer, sink, spec)
+
+
+def query_id_of(rows: "DataFrame") -> str:
+    """Spark tells it to the thread that runs `foreachBatch`."""
+    told = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    if told is None:
+        raise InvalidOption("Spark does not tell which query a batch belongs to")
+    return told
+
+
+def checkpoint_of(spec: PipelineSpec, name: str) -> Path:
+    return spec.checkpoint / spec.name / name
+
+
+def _start(writer: "DataStreamWriter", sink: SinkSpec, spec: PipelineSpec) -> "StreamingQuery":
+    chosen = writer.outputMode(sink.mode.value).queryName(f"{spec.name}-{sink.name}")
+    chosen = chosen.option("checkpointLocation", str(checkpoint_of(spec, sink.name)))
+    every_ms = sink.trigger.every_ms
+    timing: dict[str, Any] = (
+        {"availableNow": True}
+        if every_ms is None
+        else {"processingTime": f"{every_ms} milliseconds"}
+    )
+    return chosen.trigger(**timing).start()

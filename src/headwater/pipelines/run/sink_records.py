@@ -1,0 +1,75 @@
+"""Rows of a pipeline as records of a topic: key, value, headers.
+
+What a reader would get wrong: a column `value` of text or bytes is the value as it is, and then
+nothing else of the row is written. All other rows are written whole, as JSON.
+"""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from headwater.pipelines.spec.pipeline_spec import RecordSpec
+from headwater.pipelines.spec.source_reader import RECORD
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_TEXTS: Final = ("string", "binary")
+_KEPT: Final = ("headers", "topic", "partition")
+# What a record from a topic has beyond these: where it was read from is not where it goes to.
+_READ: Final = "offset"
+
+
+def as_records(frame: "DataFrame", record: RecordSpec, typed: Collection[str] = ()) -> "DataFrame":
+    """The columns that the sink for topics takes. Those that are `typed` stay what they are."""
+    kinds = dict(frame.dtypes)
+    value = _typed_value(frame, record) if "value" in typed else _value(frame, record, kinds)
+    if record.tombstone is not None:
+        value = f.when(f.expr(record.tombstone), f.lit(None)).otherwise(value)
+    columns = {"value": value}
+    if record.key is not None:
+        key = f.expr(record.key)
+        columns["key"] = key if "key" in typed else _text(frame, key)
+    elif kinds.get("key") in _TEXTS or ("key" in kinds and "key" in typed):
+        columns["key"] = f.col("key")
+    if record.headers:
+        columns["headers"] = f.array(
+            *(_header(name, _text(frame, f.expr(said))) for name, said in record.headers.items())
+        )
+    for name in _KEPT:
+        if name in kinds and name not in columns and _is_meant(name, kinds):
+            columns[name] = f.col(name)
+    return frame.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def _value(frame: "DataFrame", record: RecordSpec, kinds: dict[str, str]) -> "Column":
+    if record.value is not None:
+        return _text(frame, f.expr(record.value))
+    if kinds.get("value") in _TEXTS:
+        return f.col("value")
+    return f.to_json(_row(frame))
+
+
+def _typed_value(frame: "DataFrame", record: RecordSpec) -> "Column":
+    return _row(frame) if record.value is None else f.expr(record.value)
+
+
+def _row(frame: "DataFrame") -> "Column":
+    return f.struct(*(f.col(f"`{name}`") for name in frame.columns if name != RECORD))
+
+
+def _is_meant(name: str, kinds: dict[str, str]) -> bool:
+    if name == "headers":
+        return kinds[name].startswith("array<struct<key:string,value:binary>>")
+    return kinds.get("value") in _TEXTS and _READ not in kinds
+
+
+def _text(frame: "DataFrame", column: "Column") -> "Column":
+    """As it is if it is text or bytes, else as Spark writes it."""
+    kind = frame.select(column.alias("it")).dtypes[0][1]
+    return column if kind in _TEXTS else column.cast("string")
+
+
+def _header(name: str, value: "Column") -> "Column":
+    return f.struct(f.lit(name).alias("key"), value.cast("binary").alias("value"))

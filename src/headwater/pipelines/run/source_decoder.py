@@ -1,0 +1,114 @@
+"""Records into columns, in Spark: decoded fields, the record itself, and what does not parse.
+
+What a reader would get wrong: a record without a value is no mistake. It is a row without fields in
+a stream, and the end of a key in a table. Mistakes are values that are there and cannot be read:
+they stop the query, unless there is a place for dead letters.
+"""
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from headwater.pipelines.spec.pipeline_spec import Coding, Decoding, SourceSpec
+from headwater.pipelines.spec.source_reader import RECORD
+from headwater.spark.formats.avro.from_avro import record_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from headwater.spark.formats.avro.avro_options import RegistryAccess
+
+# Names that no schema of a user has.
+_BROKEN: Final = "__broken"
+_PARSED: Final = "__parsed_"
+
+
+def decode(
+    records: "DataFrame",
+    source: SourceSpec,
+    registry: "RegistryAccess | None",
+    *,
+    keeps_broken: bool,
+) -> "DataFrame":
+    """Rows of fields. Records that do not parse are left out, or else stop the query."""
+    decodings = _decodings(source)
+    if not decodings:
+        return records
+    mode = "PERMISSIVE" if keeps_broken else "FAILFAST"
+    parsed = _parsed(records, decodings, mode, registry)
+    if keeps_broken:
+        parsed = parsed.where(~_is_broken(decodings))
+    fields = [
+        f.col(f"{_PARSED}{part}.`{field.name}`").alias(field.name)
+        for part, decoding in decodings.items()
+        for field in decoding.fields
+    ]
+    record = f.struct(*(f.col(name) for name in records.columns)).alias(RECORD)
+    return parsed.select(*fields, record)
+
+
+def latest_per_key(records: "DataFrame") -> "DataFrame":
+    """A changelog as the table that it stands for: deleted keys are not in it.
+
+    A key's records are all in one partition, where later means a higher offset.
+    """
+    others = [name for name in records.columns if name != "key"]
+    newest = f.max_by(f.struct(*others), f.struct("offset", "partition")).alias("newest")
+    table = records.where(f.col("key").isNotNull()).groupBy("key").agg(newest)
+    return table.select("key", "newest.*").where(f.col("value").isNotNull())
+
+
+def _decodings(source: SourceSpec) -> dict[str, Decoding]:
+    both = {"key": source.key, "value": source.value}
+    return {part: decoding for part, decoding in both.items() if decoding is not None}
+
+
+def _parsed(
+    records: "DataFrame",
+    decodings: dict[str, Decoding],
+    mode: str,
+    registry: "RegistryAccess | None",
+) -> "DataFrame":
+    columns = {
+        _PARSED + part: _read_avro(part, decoding, mode, registry)
+        if decoding.coding is Coding.AVRO
+        else _parse(f.col(part).cast("string"), decoding, mode)
+        for part, decoding in decodings.items()
+    }
+    return records.withColumns(columns)
+
+
+def _read_avro(
+    part: str, decoding: Decoding, mode: str, registry: "RegistryAccess | None"
+) -> "Column":
+    assert registry is not None, "refused when the schema was asked for"
+    is_strict = mode == "FAILFAST"
+    return record_columns(part, registry, decoding.schema, _BROKEN, is_strict=is_strict)
+
+
+def _parse(text: "Column", decoding: Decoding, mode: str) -> "Column":
+    if decoding.coding is Coding.STRING:
+        return f.struct(text.alias(decoding.fields[0].name))
+    schema, options = decoding.schema, {"mode": mode}
+    if mode == "PERMISSIVE":
+        schema = f"{schema}, {_BROKEN} string"
+        options["columnNameOfCorruptRecord"] = _BROKEN
+    if decoding.coding is Coding.JSON:
+        return f.from_json(text, schema, options)
+    return f.from_csv(text, f.lit(schema), options)
+
+
+def _is_broken(decodings: dict[str, Decoding]) -> "Column":
+    parts = [
+        _part_is_broken(part)
+        for part, each in decodings.items()
+        if each.coding is not Coding.STRING
+    ]
+    return reduce(lambda left, right: left | right, parts, f.lit(False))
+
+
+def _part_is_broken(part: str) -> "Column":
+    parsed = f.col(_PARSED + part)
+    is_broken = parsed.isNull() | parsed.getField(_BROKEN).isNotNull()
+    return f.col(part).isNotNull() & is_broken

@@ -1,0 +1,33 @@
+"""What Spark raises in the driver, and how it becomes one line.
+
+What a reader would get wrong: not all of it is a `PySparkException`. What PySpark leaves as it is
+comes as py4j has it, with a trace of Java's, and so does a JVM that is gone.
+"""
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headwater.common.exceptions import HeadwaterError
+from headwater.pipelines.run.failure_reason import reason_of
+
+
+class SparkFailed(HeadwaterError):
+    """Spark could not be asked, or could not do it; no query is to blame."""
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    from pyspark.errors import PySparkException
+
+    # py4j has no types.
+    found: type[Exception] = importlib.import_module("py4j.protocol").Py4JError
+    return PySparkException, found
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """`SparkFailed` instead of whatever Spark raises."""
+    try:
+        yield
+    except spark_errors() as error:
+        raise SparkFailed(reason_of(error)) from error

@@ -1,0 +1,124 @@
+"""Watches over the queries of a pipeline: starts them, starts them again, and stops them gently.
+
+What a reader would get wrong: what runs is stopped when one sink has failed for good. A pipeline
+runs whole or not at all.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from headwater.common.exceptions import HeadwaterError
+from headwater.pipelines.run.batch_progress import read_progress
+from headwater.pipelines.run.failure_reason import reason_of
+from headwater.pipelines.run.query_state import ENDED, SinkQueryState, SinkState
+from headwater.pipelines.spec.pipeline_spec import Restarts
+from headwater.spark.graceful_stop import Query, stop_gracefully
+
+_LOOK_EVERY_S: Final = 0.25
+
+
+Start = Callable[[], Query]
+Tell = Callable[[list[SinkQueryState]], None]
+
+
+class Supervisor:
+    """Runs queries until they end, fail for good, or are asked to stop."""
+
+    def __init__(
+        self,
+        starts: Mapping[str, Start],
+        restarts: Restarts,
+        *,
+        refusals: tuple[type[Exception], ...],
+        hopeless: tuple[type[Exception], ...] = (),
+        steady_ms: Callable[[], int],
+        tell: Tell,
+        stop_patience_ms: int,
+    ) -> None:
+        """`refusals` are what starting a query may raise; what is `hopeless` is not tried again."""
+        self._starts = dict(starts)
+        self._restarts = restarts
+        self._refusals: tuple[type[Exception], ...] = (*refusals, HeadwaterError)
+        self._hopeless = hopeless
+        self._steady_ms = steady_ms
+        self._tell = tell
+        self._stop_patience_ms = stop_patience_ms
+        self._lives = {name: SinkQueryState(name=name) for name in starts}
+        self._queries: dict[str, Query] = {}
+        self._stop = threading.Event()
+
+    def ask_to_stop(self) -> None:
+        """From any thread, or a signal's handler."""
+        self._stop.set()
+
+    def run(self) -> list[SinkQueryState]:
+        """Until the end, which is how the sinks have ended."""
+        try:
+            while not self._stop.is_set() and not self._is_over():
+                self._look()
+                self._tell(self.lives())
+                self._stop.wait(_LOOK_EVERY_S)
+        finally:
+            self._stop_all()
+            self._tell(self.lives())
+        return self.lives()
+
+    def lives(self) -> list[SinkQueryState]:
+        return list(self._lives.values())
+
+    def _is_over(self) -> bool:
+        states = [each.state for each in self._lives.values()]
+        return SinkState.FAILED in states or all(each in ENDED for each in states)
+
+    def _look(self) -> None:
+        for name in self._lives:
+            if self._lives[name].is_due:
+                self._start_if_due(name)
+            if self._lives[name].state is SinkState.RUNNING:
+                self._watch(name)
+
+    def _start_if_due(self, name: str) -> None:
+        life = self._lives[name]
+        if self._steady_ms() < life.start_at_ms:
+            return
+        try:
+            self._queries[name] = self._starts[name]()
+        except self._refusals as error:
+            policy = Restarts(most=0) if isinstance(error, self._hopeless) else self._restarts
+            self._lives[name] = life.failed(reason_of(error), policy, self._steady_ms())
+        else:
+            self._lives[name] = life.started()
+
+    def _watch(self, name: str) -> None:
+        query = self._queries[name]
+        # First whether it runs, then how far it is: the last batch must not be missed.
+        is_active = query.isActive
+        told = query.lastProgress
+        life = self._lives[name]
+        if told:
+            life = life.progressed(read_progress(told))
+        if not is_active:
+            error = query.exception()
+            life = (
+                life.ended(was_stopped=False)
+                if error is None
+                else life.failed(reason_of(error), self._restarts, self._steady_ms())
+            )
+        self._lives[name] = life
+
+    def _stop_all(self) -> None:
+        running = {
+            name: query
+            for name, query in self._queries.items()
+            if self._lives[name].state is SinkState.RUNNING
+        }
+        stop_gracefully(
+            running.values(), steady_ms=self._steady_ms, patience_ms=self._stop_patience_ms
+        )
+        for name in running:
+            self._watch(name)
+        for name, life in self._lives.items():
+            was_running = life.state not in ENDED or name in running
+            if was_running and life.state is not SinkState.FAILED:
+                self._lives[name] = life.ended(was_stopped=True)

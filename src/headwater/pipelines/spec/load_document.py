@@ -1,0 +1,37 @@
+"""Which language a pipeline's file is in, by the end of its name."""
+
+from pathlib import Path
+from typing import Final
+
+from headwater.pipelines.spec.document import Document, refuse
+from headwater.pipelines.spec.python_document import read_python
+from headwater.pipelines.spec.toml_document import read_toml
+from headwater.pipelines.spec.yaml_document import read_yaml
+
+_MOST_BYTES: Final = 1 << 20
+
+
+def load_document(file: Path) -> Document:
+    """`PipelineRefused` where it cannot be read."""
+    kind = file.suffix.lower()
+    if kind == ".py":
+        return read_python(file)
+    text = _text(file)
+    match kind:
+        case ".yaml" | ".yml":
+            return read_yaml(file, text)
+        case ".toml":
+            return read_toml(file, text)
+        case _:
+            raise refuse(file, 1, "a pipeline is a file .yaml, .toml or .py")
+
+
+def _text(file: Path) -> str:
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise refuse(file, 1, f"a pipeline's file has at most {_MOST_BYTES} bytes")
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise refuse(file, 1, f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise refuse(file, 1, "is not written in UTF-8") from None

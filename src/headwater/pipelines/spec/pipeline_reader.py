@@ -1,0 +1,195 @@
+"""From a document to a pipeline: which words there are, and what they mean.
+
+What a reader would get wrong: options of formats are not judged here. What is not a word of
+pipelines is kept as an option, and `pipeline_check` asks those who know whether it is one.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from headwater.pipelines.spec.document import Document, PipelineProblem
+from headwater.pipelines.spec.pipeline_spec import (
+    PipelineSpec,
+    PythonStep,
+    Restarts,
+    SinkSpec,
+    SourceSpec,
+    StepSpec,
+)
+from headwater.pipelines.spec.section import Section
+from headwater.pipelines.spec.sink_reader import read_sink
+from headwater.pipelines.spec.source_reader import read_source, read_watermark
+from headwater.pipelines.spec.sql_tables import tables_in
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.settings_files import settings_in
+
+VERSION: Final = 1
+# Names of pipelines and sinks are names of folders, too.
+_FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# Names of sources and steps are names of tables in SQL.
+_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_LONGEST_PATH: Final = 4096
+
+
+def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProblem]]:
+    """The pipeline as far as it can be read, and all that is wrong with it."""
+    problems: list[PipelineProblem] = []
+    top = Section(document, (), problems)
+    version = top.raw("version")
+    if version is not None and version != VERSION:
+        top.refuse(f"version must be {VERSION}, not {version!r}", "version")
+    folder = document.file.parent
+    spec = PipelineSpec(
+        file=document.file,
+        name=_name(top, document.file),
+        checkpoint=_path(top.text("checkpoint") or "./checkpoints", folder),
+        bootstrap=top.text("bootstrap"),
+        registry=top.text("registry"),
+        settings=_settings(top, folder),
+        sources=_sources(top, folder),
+        steps=_steps(top, folder),
+        sinks=_sinks(top, folder),
+        functions={} if document.module is None else vars(document.module),
+        **_session(top),
+        **_on_error(top),
+    )
+    top.refuse_unknown()
+    return spec, problems
+
+
+def _name(top: Section, file: Path) -> str:
+    name = top.text("name", is_needed=True)
+    if name is None:
+        return file.stem
+    if _FOLDER_NAME.fullmatch(name) is None:
+        top.refuse(f"name must be of letters, digits and ._-, not {name!r}", "name")
+        return file.stem
+    return name
+
+
+def _path(text: str, folder: Path) -> Path:
+    """Relative to the file of the pipeline, wherever the command is run."""
+    return (folder / Path(text[:_LONGEST_PATH]).expanduser()).resolve()
+
+
+def _settings(top: Section, folder: Path) -> Path | None:
+    text = top.text("settings")
+    if text is None:
+        return None
+    path = _path(text, folder)
+    try:
+        settings_in(path)
+    except InvalidOption as error:
+        top.refuse(str(error), "settings")
+    return path
+
+
+def _session(top: Section) -> dict[str, Any]:
+    section = top.inner("session")
+    if section is None:
+        return {}
+    found = {"master": section.text("master"), "conf": section.mapping("conf")}
+    section.refuse_unknown()
+    return found
+
+
+def _on_error(top: Section) -> dict[str, Any]:
+    section = top.inner("on_error")
+    if section is None:
+        return {}
+    found: dict[str, Any] = {"dead_letter": section.text("dead_letter")}
+    restart = section.inner("restart")
+    if restart is not None:
+        usual = Restarts()
+        found["restarts"] = Restarts(
+            most=restart.number("max", usual.most, 0),
+            backoff_ms=restart.time_ms("backoff", usual.backoff_ms),
+        )
+        restart.refuse_unknown()
+    section.refuse_unknown()
+    return found
+
+
+def _sources(top: Section, folder: Path) -> tuple[SourceSpec, ...]:
+    sources = top.inner("sources")
+    if sources is None or not sources.names():
+        top.refuse("a pipeline has no sources")
+        return ()
+    found = []
+    for name in sources.names():
+        _judge_table_name(sources, name)
+        section = sources.inner(name)
+        if section is None:
+            sources.refuse(f"the source {name} is empty", name)
+        else:
+            found.append(read_source(section, name, folder))
+    return tuple(found)
+
+
+def _steps(top: Section, folder: Path) -> tuple[StepSpec, ...]:
+    steps = top.inner("steps")
+    found = []
+    for name in [] if steps is None else steps.names():
+        assert steps is not None
+        _judge_table_name(steps, name)
+        section = steps.inner(name)
+        if section is None:
+            steps.refuse(f"the step {name} is empty", name)
+        else:
+            found.append(_step(section, name, folder))
+    return tuple(found)
+
+
+def _judge_table_name(section: Section, name: str) -> None:
+    if _TABLE_NAME.fullmatch(name) is None:
+        section.refuse(f"{name!r} is no name for SQL: use letters, digits and _", name)
+
+
+def _step(section: Section, name: str, folder: Path) -> StepSpec:
+    sql, python = section.text("sql"), _python(section, folder)
+    if (sql is None) == (python is None):
+        section.refuse(f"the step {name} needs either sql or python")
+    inputs = section.texts("inputs")
+    if sql is not None and not inputs:
+        inputs = tuple(tables_in(sql))
+    if python is not None and not inputs:
+        section.refuse(f"the step {name} has no inputs: which frames does its function take?")
+    watermark = read_watermark(section)
+    section.refuse_unknown()
+    return StepSpec(
+        name=name,
+        place=section.place,
+        inputs=inputs,
+        sql=sql,
+        python=python,
+        watermark=watermark,
+    )
+
+
+def _python(section: Section, folder: Path) -> PythonStep | None:
+    own = section.text("function")
+    if own is not None:
+        return PythonStep(file=None, function=own)
+    text = section.text("python")
+    if text is None:
+        return None
+    file, colon, function = text.rpartition(":")
+    if not colon or not file.endswith(".py") or not function.isidentifier():
+        section.refuse(f"python must be like jobs.py:function, not {text!r}", "python")
+        return None
+    return PythonStep(file=_path(file, folder), function=function)
+
+
+def _sinks(top: Section, folder: Path) -> tuple[SinkSpec, ...]:
+    found: list[SinkSpec] = []
+    for section in top.inner_list("sinks"):
+        sink = read_sink(section, folder)
+        if _FOLDER_NAME.fullmatch(sink.name) is None:
+            section.refuse(f"a sink's name is of letters, digits and ._-, not {sink.name!r}")
+        if any(each.name == sink.name for each in found):
+            section.refuse(f"there are two sinks called {sink.name}: give one another name")
+        found.append(sink)
+    if not found:
+        top.refuse("a pipeline has no sinks")
+    return tuple(found)

@@ -1,0 +1,196 @@
+"""What a pipeline is, after its file was read: values that the checks and the runner share.
+
+What a reader would get wrong: a source is not yet a stream, and a table is read anew with every
+batch. `SourceSpec.is_table` is what makes a changelog a table: the latest value of each key.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from headwater.pipelines.spec.ddl import DdlField
+from headwater.pipelines.spec.document import Place
+
+HEADWATER: Final = "headwater"
+
+
+class Coding(Enum):
+    """How bytes become columns."""
+
+    STRING = "string"
+    JSON = "json"
+    CSV = "csv"
+    # By schemas in a registry.
+    AVRO = "avro"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroSpec:
+    """Which schema a key or a value has; without any of these, the newest of the usual subject."""
+
+    # The text of a schema, whether it was in the file itself or in another.
+    schema: str | None = None
+    subject: str | None = None
+    strategy: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """What a sink writes as Avro, `key` or `value` or both, and how its schemas are registered."""
+
+    parts: Mapping[str, AvroSpec]
+    registry: str | None = None
+    register: bool = True
+    latest: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """Of a record's key or value."""
+
+    coding: Coding
+    # The columns of JSON and CSV as they were written, and as they were read.
+    schema: str
+    # Those of Avro are known when the registry was asked.
+    fields: tuple[DdlField, ...]
+    avro: AvroSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """How long to wait for events that are late by the time in a column."""
+
+    column: str
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """Where rows come from."""
+
+    name: str
+    place: Place
+    format: str = HEADWATER
+    connector: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    # Those of files; topics have a decoding instead.
+    schema: str | None = None
+    key: Decoding | None = None
+    value: Decoding | None = None
+    # That of this source, where it is another than the pipeline's.
+    registry: str | None = None
+    watermark: Watermark | None = None
+    is_table: bool = False
+
+    @property
+    def is_topic(self) -> bool:
+        return self.connector is None and self.format == HEADWATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonStep:
+    """A function in a file beside the pipeline's, or in the pipeline's own."""
+
+    file: Path | None
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSpec:
+    """What is made of rows: by SQL, or by a function of frames."""
+
+    name: str
+    place: Place
+    inputs: tuple[str, ...]
+    sql: str | None = None
+    python: PythonStep | None = None
+    watermark: Watermark | None = None
+
+
+class Mode(Enum):
+    """Which rows of a result a batch writes."""
+
+    APPEND = "append"
+    UPDATE = "update"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """When a sink runs a batch; without a time, as long as there is something, and then it ends."""
+
+    every_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopicSpec:
+    """How to make a topic that is not there."""
+
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSpec:
+    """How a row becomes a record: expressions of SQL, each of them optional."""
+
+    key: str | None = None
+    value: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    # Where it is true, the record has no value: it deletes its key from the table.
+    tombstone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSpec:
+    """Where rows go."""
+
+    name: str
+    place: Place
+    source: str
+    format: str = HEADWATER
+    connector: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    mode: Mode = Mode.APPEND
+    trigger: Trigger = field(default_factory=Trigger)
+    record: RecordSpec = field(default_factory=RecordSpec)
+    encoding: Encoding | None = None
+    create: NewTopicSpec | None = None
+
+    @property
+    def is_topic(self) -> bool:
+        return self.connector is None and self.format == HEADWATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarts:
+    """What happens to a sink that failed."""
+
+    # Without a batch in between.
+    most: int = 5
+    backoff_ms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSpec:
+    """A whole pipeline."""
+
+    file: Path
+    name: str
+    checkpoint: Path
+    sources: tuple[SourceSpec, ...]
+    steps: tuple[StepSpec, ...]
+    sinks: tuple[SinkSpec, ...]
+    bootstrap: str | None = None
+    registry: str | None = None
+    # A file of client settings, for brokers and registry.
+    settings: Path | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    restarts: Restarts = field(default_factory=Restarts)
+    dead_letter: str | None = None
+    # Functions of the pipeline's own file, if that is Python.
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict, compare=False)

@@ -1,0 +1,118 @@
+"""Pipelines in Python: one decorated function, which is a step, and says what is around it.
+
+    from headwater.pipelines import pipeline
+
+    @pipeline(
+        name="big-orders",
+        sources={"orders": {"subscribe": "orders", "decode": {"value": {"json": "amount double"}}}},
+        sinks=[{"topic": "big-orders"}],
+    )
+    def big(orders):
+        return orders.where("amount > 100")
+
+Its parameters are the sources or steps that it takes, and a sink that does not say what it writes
+writes what the function returns. What a reader would get wrong: the file is run when the pipeline
+is read, also for a check. It has to do nothing but to define.
+"""
+
+import ast
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+from headwater.pipelines.spec.document import Document, Place, refuse
+
+_MARK: Final = "__headwater_pipeline__"
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def pipeline(**said: Any) -> Callable[[Step], Step]:
+    """Makes a pipeline of a function; the keywords are those of a pipeline's file."""
+
+    def mark(function: Step) -> Step:
+        setattr(function, _MARK, said)
+        return function
+
+    return mark
+
+
+def read_python(file: Path) -> Document:
+    """`PipelineRefused` where a file has not exactly one function with `@pipeline`."""
+    module = load_module(file)
+    marked = [
+        each
+        for each in vars(module).values()
+        if hasattr(each, _MARK) and getattr(each, "__module__", None) == module.__name__
+    ]
+    if len(marked) != 1:
+        raise refuse(file, 1, f"{len(marked)} functions have @pipeline, and not one")
+    function = marked[0]
+    said = dict(getattr(function, _MARK))
+    said.setdefault("version", 1)
+    said.setdefault("name", function.__name__)
+    inputs = list(inspect.signature(function).parameters)
+    step = {"function": function.__name__, "inputs": inputs}
+    said["steps"] = {**(said.get("steps") or {}), function.__name__: step}
+    sinks = said.get("sinks")
+    if isinstance(sinks, list):
+        said["sinks"] = [
+            {"from": function.__name__, **each} if isinstance(each, dict) else each
+            for each in sinks
+        ]
+    lines = dict(_lines(file, function.__name__))
+    return Document(file=file, value=said, lines=lines, module=module)
+
+
+def load_module(file: Path) -> ModuleType:
+    """A file as a module that no other file's name can take the place of."""
+    if not file.is_file():
+        raise refuse(file, 1, "there is no such file")
+    name = "headwater_pipeline_" + "".join(
+        letter if letter.isalnum() else "_" for letter in str(file.resolve())
+    )
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise refuse(file, 1, "this is no file of Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise refuse(file, error.lineno or 1, f"this is no Python: {error.msg}") from None
+    return module
+
+
+def _lines(file: Path, name: str) -> Iterator[tuple[Place, int]]:
+    """Where the literals of the decorator stand."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef) or node.name != name:
+            continue
+        yield (), node.lineno
+        yield ("steps", name), node.lineno
+        for decorator in node.decorator_list:
+            if not isinstance(decorator, ast.Call):
+                continue
+            for keyword in decorator.keywords:
+                if keyword.arg is not None:
+                    yield (keyword.arg,), keyword.value.lineno
+                    yield from _inner_lines(keyword.value, (keyword.arg,))
+
+
+def _inner_lines(node: ast.expr, place: Place) -> Iterator[tuple[Place, int]]:
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant):
+                    inner = (*place, str(key.value))
+                    yield inner, key.lineno
+                    yield from _inner_lines(value, inner)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            for at, element in enumerate(elements):
+                yield (*place, at), element.lineno
+                yield from _inner_lines(element, (*place, at))

@@ -1,0 +1,157 @@
+"""What a pipeline's file says about a source.
+
+What a reader would get wrong: a topic's columns come from its decoding. Without one they are those
+of a record (`key`, `value`, `topic`, ...); with one they are the decoded fields, and all else that
+is known of the record is in one column, `record`.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from headwater.pipelines.spec.avro_spec import read_avro_spec
+from headwater.pipelines.spec.ddl import BadSchema, DdlField, read_schema
+from headwater.pipelines.spec.durations import duration_ms
+from headwater.pipelines.spec.pipeline_spec import (
+    HEADWATER,
+    Coding,
+    Decoding,
+    SourceSpec,
+    Watermark,
+)
+from headwater.pipelines.spec.section import Section
+from headwater.spark.settings_files import beside
+
+RECORD: Final = "record"
+
+_CODINGS: Final = {each.value: each for each in Coding}
+
+
+def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
+    connector = section.text("connector")
+    # Words such as `format` and `table` are the connector's, where there is one.
+    chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
+    is_topic = connector is None and chosen == HEADWATER
+    key, value, registry = _decodings(section, folder, is_topic=is_topic)
+    is_table = connector is None and section.flag("table")
+    if is_table and not is_topic:
+        section.refuse("only a topic can be read as a table of its latest values", "table")
+    watermark = read_watermark(section)
+    if is_table and watermark is not None:
+        section.refuse("a table has no watermark: it is what it is now", "watermark")
+    schema = None if connector is not None else _schema(section, is_topic=is_topic)
+    options = section.rest()
+    if connector is None and not is_topic and "path" in options:
+        options["path"] = str((folder / options["path"]).resolve())
+    if is_topic:
+        options = beside(options, folder)
+    return SourceSpec(
+        name=name,
+        place=section.place,
+        format=chosen,
+        connector=connector,
+        options=options,
+        schema=schema,
+        key=key,
+        value=value,
+        registry=registry,
+        watermark=watermark,
+        is_table=is_table,
+    )
+
+
+def read_watermark(section: Section) -> Watermark | None:
+    inner = section.inner("watermark")
+    if inner is None:
+        return None
+    names = inner.names()
+    if len(names) != 1:
+        inner.refuse("watermark must be one column with a time, such as {ts: 10 minutes}")
+        return None
+    column = names[0]
+    text = inner.text(column)
+    delay_ms = None if text is None else duration_ms(text)
+    if delay_ms is None:
+        inner.refuse(f"the watermark of {column} must be a time such as 10 minutes", column)
+        return None
+    return Watermark(column=column, delay_ms=delay_ms)
+
+
+def _decodings(
+    section: Section, folder: Path, *, is_topic: bool
+) -> tuple[Decoding | None, Decoding | None, str | None]:
+    inner = section.inner("decode")
+    if inner is None:
+        return None, None, None
+    if not is_topic:
+        section.refuse("only topics are decoded; a format or connector has its schema", "decode")
+    key, value = _decoding(inner, "key", folder), _decoding(inner, "value", folder)
+    registry = inner.text("registry")
+    inner.refuse_unknown()
+    for text in clashes(key, value):
+        inner.refuse(text)
+    return key, value, registry
+
+
+def clashes(key: Decoding | None, value: Decoding | None) -> list[str]:
+    """What is wrong with the names of columns."""
+    names = [each.name.lower() for decoding in (key, value) if decoding for each in decoding.fields]
+    found = [
+        f"the column {name} comes from the key and from the value"
+        for name in sorted(set(names))
+        if names.count(name) > 1
+    ]
+    if RECORD in names:
+        found.append(f"no column can be called {RECORD}: that is what the record itself is")
+    return found
+
+
+def _decoding(section: Section, part: str, folder: Path) -> Decoding | None:
+    value = section.raw(part)
+    if value is None:
+        return None
+    if value == Coding.STRING.value:
+        return _string(part)
+    if value == Coding.AVRO.value or (
+        isinstance(value, dict) and list(value) == [Coding.AVRO.value]
+    ):
+        avro = read_avro_spec(section, part, folder)
+        return Decoding(coding=Coding.AVRO, schema="", fields=(), avro=avro)
+    if not isinstance(value, dict) or len(value) != 1:
+        known = ", ".join(_CODINGS)
+        section.refuse(f"{part} is decoded by one of {known}, such as {{json: 'id bigint'}}", part)
+        return None
+    word, said = next(iter(value.items()))
+    coding = _CODINGS.get(word)
+    if coding is None:
+        section.refuse(f"nobody decodes {word}; there are {', '.join(_CODINGS)}", part, word)
+        return None
+    if not isinstance(said, str):
+        section.refuse(f"{word} must be followed by a text, not {said!r}", part, word)
+        return None
+    if coding is Coding.STRING:
+        return _string(said)
+    try:
+        fields = read_schema(said)
+    except BadSchema as error:
+        section.refuse(str(error), part, word)
+        return None
+    return Decoding(coding=coding, schema=said, fields=fields)
+
+
+def _string(name: str) -> Decoding:
+    field = DdlField(name=name, kind="string")
+    return Decoding(coding=Coding.STRING, schema=f"`{name}` string", fields=(field,))
+
+
+def _schema(section: Section, *, is_topic: bool) -> str | None:
+    text = section.text("schema")
+    if text is None:
+        return None
+    if is_topic:
+        section.refuse("a topic has no schema; decode its key and value", "schema")
+        return None
+    try:
+        read_schema(text)
+    except BadSchema as error:
+        section.refuse(str(error), "schema")
+    return text

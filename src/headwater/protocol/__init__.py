@@ -1,0 +1,5 @@
+"""Kafka's wire protocol: messages to bytes and back, without I/O.
+
+Start with `codec`, which encodes and decodes requests and responses, and `api_table`.
+`schema` declares the fields of a message with the versions they occur in.
+"""

@@ -1,0 +1,24 @@
+"""ExpireDelegationToken: expire delegation token."""
+
+from typing import ClassVar
+
+from headwater.common.error_codes import ErrorCode
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.schema import one, protocol_message
+
+
+@protocol_message
+class ExpireDelegationTokenRequest:
+    api: ClassVar = ApiKey.EXPIRE_DELEGATION_TOKEN
+
+    hmac: bytes = one("bytes", default=b"")
+    expiry_time_period_ms: int = one("int64", default=0)
+
+
+@protocol_message
+class ExpireDelegationTokenResponse:
+    api: ClassVar = ApiKey.EXPIRE_DELEGATION_TOKEN
+
+    error_code: ErrorCode = one("error_code", default=ErrorCode.NONE)
+    expiry_timestamp_ms: int = one("int64", default=0)
+    throttle_time_ms: int = one("int32", default=0)

@@ -1,0 +1,64 @@
+"""What a leader writes into a batch on append, in place.
+
+Base offset and leader epoch lie outside the CRC and cost next to nothing; the timestamp type and
+the largest timestamp lie inside it, so that changing them means reading the whole batch again.
+"""
+
+import struct
+
+from headwater.records.batch_header import APPEND_TIME_FLAG, BatchHeader
+from headwater.records.checksum import write_crc
+
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+_LEADER_EPOCH_POSITION = 12
+_ATTRIBUTES_POSITION = 21
+_MAX_TIMESTAMP_POSITION = 35
+
+_write_base_offset = _BASE_OFFSET.pack_into
+_write_leader_epoch = _LEADER_EPOCH.pack_into
+
+
+def assign_offset(
+    buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
+) -> None:
+    """Give the batch at a position its place in the log. The CRC stays valid."""
+    _write_base_offset(buffer, position, base_offset)
+    _write_leader_epoch(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def stamp_append_time(
+    buffer: bytearray | memoryview, header: BatchHeader, position: int, now_ms: int
+) -> None:
+    """Make every record of the batch carry the broker's time (PV-4).
+
+    The records' own timestamp deltas stay as sent; readers take the largest timestamp instead.
+    """
+    _restamp_time(buffer, header, position, header.attributes | APPEND_TIME_FLAG, now_ms)
+
+
+def stamp_create_time(buffer: bytearray | memoryview, header: BatchHeader, position: int) -> None:
+    """Clear the append time flag that a client set on a topic of create time, as Kafka does."""
+    attributes = header.attributes & ~APPEND_TIME_FLAG
+    _restamp_time(buffer, header, position, attributes, header.max_timestamp)
+
+
+def stamp_max_timestamp(
+    buffer: bytearray | memoryview, header: BatchHeader, position: int, max_timestamp: int
+) -> None:
+    """Correct a largest timestamp that is not that of the records, as Kafka does (PV-3)."""
+    _restamp_time(buffer, header, position, header.attributes, max_timestamp)
+
+
+def _restamp_time(
+    buffer: bytearray | memoryview,
+    header: BatchHeader,
+    position: int,
+    attributes: int,
+    max_timestamp: int,
+) -> None:
+    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes)
+    _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, max_timestamp)
+    write_crc(buffer, position, header.size_bytes)

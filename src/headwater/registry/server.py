@@ -1,0 +1,218 @@
+"""The registry over HTTP, with the paths, fields and codes of Confluent's.
+
+What a reader would get wrong: names of subjects may have slashes, which clients send as `%2F`; see
+`headwater.http_server.http_requests`.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.http_server.http_requests import (
+    BodyBrokeOff,
+    BodyTooLarge,
+    BodyTooSlow,
+    match_path,
+    path_parts,
+    read_body,
+)
+from headwater.http_server.request_guard import HEADERS, Forbidden, Guard
+from headwater.registry.registry_errors import RestError, invalid_version
+from headwater.registry.schema_store import SchemaStore
+
+V1: Final = "application/vnd.schemaregistry.v1+json"
+BODY_BYTES_MAX: Final = 1_000_000
+REQUESTS_MAX: Final = 256
+
+_JSON_TYPES: Final = (V1, "application/vnd.schemaregistry+json", "application/json")
+_GENERIC: Final = "application/octet-stream"
+_METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+_INT_MAX: Final = 2**31 - 1
+_DIGITS_MAX: Final = 20
+_ACCEPT_MORE: Final = "confluent-accept-unknown-properties"
+_GUARD: Final = Guard(service="registry")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryRequest:
+    """A request to one of the paths: what stands in the path, in the query and in the body."""
+
+    store: SchemaStore
+    parts: Sequence[str]
+    query: QueryParams
+    body: Any
+    accepts_more: bool = False
+    """Whether the client accepts answers with properties that older clients do not know."""
+
+    def is_set(self, name: str) -> bool:
+        return self.query.get(name, "").lower() == "true"
+
+    @property
+    def json_object(self) -> dict[str, Any]:
+        if not isinstance(self.body, dict):
+            raise RestError(422, "The request needs a JSON object as its body")
+        return self.body
+
+    def version(self, text: str) -> int:
+        """A version's number; -1 for the latest."""
+        stripped = text.strip()
+        if stripped.lower() in ("latest", "-1"):
+            return -1
+        number = read_number(stripped)
+        if not number:
+            raise invalid_version(text)
+        return number
+
+    def page(self, found: Sequence[Any]) -> Sequence[Any]:
+        """The part of a list that `offset` and `limit` ask for."""
+        first = self._number("offset", 0)
+        limit = self._number("limit", -1)
+        return found[first:] if limit < 1 else found[first : first + limit]
+
+    def _number(self, name: str, default: int) -> int:
+        text = self.query.get(name)
+        if text is None:
+            return default
+        try:
+            return max(int(text), -1) if name == "limit" else max(int(text), 0)
+        except ValueError:
+            raise RestError(404, "HTTP 404 Not Found") from None
+
+
+def read_number(text: str) -> int | None:
+    """A number as the interface has them, up to 2^31-1; None for all else."""
+    if not text.isdecimal() or len(text) > _DIGITS_MAX or int(text) > _INT_MAX:
+        return None
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An answer that is a text as it is, and not the JSON of a text."""
+
+    text: str
+
+
+Handler = Callable[[RegistryRequest], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryRoute:
+    """A path of the interface; `None` stands for a name or a number."""
+
+    parts: tuple[str | None, ...]
+    handlers: dict[str, Handler]
+
+
+def application(
+    store: SchemaStore, paths: Sequence[RegistryRoute], guard: Guard = _GUARD
+) -> Starlette:
+    """An ASGI application that answers from a store."""
+    door = _Server(store, paths, guard)
+    return Starlette(routes=[Route("/{path:path}", door.answer, methods=[*_METHODS, "HEAD"])])
+
+
+class _Server:
+    def __init__(self, store: SchemaStore, paths: Sequence[RegistryRoute], guard: Guard) -> None:
+        self._store = store
+        self._guard = guard
+        self._paths = paths
+        self._under_way = 0
+
+    async def answer(self, request: Request) -> Response:
+        accepted = _answer_type(request.headers.get("accept"))
+        media_type = accepted or V1
+        try:
+            self._check_source(request)
+            if accepted is None:
+                raise RestError(406, "HTTP 406 Not Acceptable")
+            if self._under_way >= REQUESTS_MAX:
+                raise RestError(503, "Too many requests are under way; try again soon")
+            self._under_way += 1
+            try:
+                answer = await self._answered(request)
+            finally:
+                self._under_way -= 1
+            return _response(200, answer, media_type)
+        except RestError as refusal:
+            told = {"error_code": refusal.error_code, "message": refusal.message}
+            return _response(refusal.status, told, media_type)
+
+    def _check_source(self, request: Request) -> None:
+        """Refuse what a page of another site asks for."""
+        try:
+            self._guard.check_host(request.headers.get("host"))
+            self._guard.check_reader(request.headers)
+            if request.method not in ("GET", "HEAD"):
+                self._guard.check_origin(request.headers)
+        except Forbidden as error:
+            raise RestError(403, str(error)) from None
+
+    async def _answered(self, request: Request) -> Any:
+        given = path_parts(request)
+        method = "GET" if request.method == "HEAD" else request.method
+        for path in self._paths:
+            parts = match_path(path.parts, given)
+            if parts is None:
+                continue
+            handler = path.handlers.get(method)
+            if handler is None:
+                raise RestError(405, "HTTP 405 Method Not Allowed")
+            body = await _body(request) if method in ("POST", "PUT") else None
+            call = RegistryRequest(
+                store=self._store,
+                parts=parts,
+                query=request.query_params,
+                body=body,
+                accepts_more=request.headers.get(_ACCEPT_MORE, "").lower() == "true",
+            )
+            return await handler(call)
+        raise RestError(404, "HTTP 404 Not Found")
+
+
+def _answer_type(accepted: str | None) -> str | None:
+    """The type of an answer that a client takes; None if it takes none of ours."""
+    if not accepted:
+        return V1
+    wanted = [each.partition(";")[0].strip().lower() for each in accepted.split(",")]
+    for each in _JSON_TYPES:
+        if each in wanted:
+            return each
+    return V1 if "*/*" in wanted or "application/*" in wanted else None
+
+
+async def _body(request: Request) -> Any:
+    # Pages of other sites can send a body without a type, but none of these types.
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (*_JSON_TYPES, _GENERIC):
+        raise RestError(415, "HTTP 415 Unsupported Media Type")
+    try:
+        raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
+    except BodyTooLarge as error:
+        raise RestError(413, str(error)) from None
+    except BodyTooSlow:
+        raise RestError(408, "HTTP 408 Request Timeout") from None
+    except BodyBrokeOff as error:
+        raise RestError(400, str(error)) from None
+    if not raw:
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        raise RestError(400, "The body is no JSON") from None
+
+
+def _response(status: int, answer: Any, media_type: str) -> Response:
+    if isinstance(answer, Raw):
+        content = answer.text
+    else:
+        content = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+    # Names with half a surrogate pair can be sent as JSON, but are no UTF-8.
+    return Response(content.encode("utf-8", "replace"), status, HEADERS, media_type)

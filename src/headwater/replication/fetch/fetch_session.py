@@ -1,0 +1,271 @@
+"""Fetch sessions (KIP-227): a consumer names its partitions once, and then only what changes.
+
+The rules are FT-5 to FT-8. What a reader would get wrong: the epoch of a session is raised when a
+request is taken, not when it is answered, so a request that is sent again is refused and the
+client starts a new session. It must: it cannot know which changes the lost answer told it.
+
+The session of a follower is of a kind of its own (`follower_fetch_session`), because an idle
+partition in it shall cost nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicId
+from headwater.common.ports import Random
+from headwater.protocol.messages.fetch import FetchPartition, FetchRequest
+from headwater.replication.partition import Partition
+
+NO_SESSION: Final = 0
+_INITIAL_EPOCH: Final = 0
+_FINAL_EPOCH: Final = -1
+_LARGEST: Final = 2**31 - 1
+_STALE_MS: Final = 120_000
+
+Key = tuple[TopicId | str, int]
+
+
+class WantedPartition:
+    """One partition that a client wants to read, and what it was last told of it.
+
+    The topic is given by its name or by its id; then the other is empty or None.
+    """
+
+    __slots__ = (
+        "current_leader_epoch",
+        "hosted",
+        "last_fetched_epoch",
+        "max_bytes",
+        "number",
+        "offset",
+        "told_high_watermark",
+        "told_log_start",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: TopicId | None, asked: FetchPartition) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.number = asked.partition
+        self.hosted: Partition | None = None
+        self.told_high_watermark = -1
+        self.told_log_start = -1
+        self.update(asked)
+
+    def update(self, asked: FetchPartition) -> None:
+        self.offset = asked.fetch_offset
+        self.max_bytes = asked.partition_max_bytes
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FetchSession:
+    """What one client reads, in the order in which its partitions get their turn."""
+
+    session_id: int
+    uses_topic_ids: bool
+    partitions: dict[Key, WantedPartition]
+    created_ms: int
+    used_ms: int
+    epoch: int = 1
+    is_follower: ClassVar = False
+
+    def update(self, request: FetchRequest) -> None:
+        """FT-7. What is named again is read from its new offset; what is forgotten goes."""
+        for topic in request.topics:
+            name: TopicId | str = topic.topic_id if self.uses_topic_ids else topic.topic
+            for asked in topic.partitions:
+                known = self.partitions.get((name, asked.partition))
+                if known is None:
+                    topic_id = topic.topic_id if self.uses_topic_ids else None
+                    known = self.want(topic.topic, topic_id, asked)
+                    self.partitions[name, asked.partition] = known
+                else:
+                    known.update(asked)
+                self.named(known)
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            for number in forgotten.partitions:
+                gone = self.partitions.pop((name, number), None)
+                if gone is not None:
+                    self.forgot(gone)
+
+    def want(self, topic: str, topic_id: TopicId | None, asked: FetchPartition) -> WantedPartition:
+        """A partition that was not in the session before."""
+        return WantedPartition(topic, topic_id, asked)
+
+    def named(self, wanted: WantedPartition) -> None:
+        """The request that is taken names it."""
+
+    def forgot(self, wanted: WantedPartition) -> None:
+        """It shall not be read any more."""
+
+    def to_read(self) -> Sequence[WantedPartition]:
+        """What a request in this session looks at."""
+        return list(self.partitions.values())
+
+    def close(self) -> None:
+        """Nobody reads in it any more."""
+
+    def had_data(self, wanted: WantedPartition) -> None:
+        """Those without data come first next time, so that none of them starves (FT-6)."""
+        name = wanted.topic if wanted.topic_id is None else wanted.topic_id
+        key: Key = (name, wanted.number)
+        moved = self.partitions.pop(key, None)
+        if moved is not None:
+            self.partitions[key] = moved
+
+    def next_epoch(self) -> None:
+        self.epoch = 1 if self.epoch == _LARGEST else self.epoch + 1
+
+
+class Fetching(NamedTuple):
+    """What one request reads, and the session it belongs to, if one is kept.
+
+    `scope` is the same session, or what would be one if there were room for it.
+    """
+
+    wanted: Sequence[WantedPartition]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+    refusal: ErrorCode | None = None
+    scope: FetchSession | None = None
+
+
+NewSession = Callable[..., FetchSession]
+
+
+class FetchSessions:
+    """The sessions of a broker, at most `slots` of them."""
+
+    def __init__(self, slots: int, rng: Random) -> None:
+        self._slots = slots
+        self._rng = rng
+        # From the longest unused on.
+        self._sessions: dict[int, FetchSession] = {}
+        self.evicted_count = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def drop(self, session: FetchSession) -> None:
+        """Its client will not come back to it."""
+        self._close(self._sessions.pop(session.session_id, None))
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    def resolve(
+        self,
+        request: FetchRequest,
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+        new_session: NewSession | None = None,
+    ) -> Fetching:
+        """The partitions that a request is about."""
+        epoch = request.session_epoch
+        if epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
+            return self._resumed(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        if epoch == _FINAL_EPOCH and new_session is None:
+            # Some consumers never have a session, so this is paid with each of their fetches.
+            self._close(self._sessions.pop(request.session_id, None))
+            return Fetching(list(_full(request, uses_topic_ids=uses_topic_ids).values()))
+        self._close(self._sessions.pop(request.session_id, None))
+        make = new_session or FetchSession
+        session = make(
+            session_id=NO_SESSION,
+            uses_topic_ids=uses_topic_ids,
+            partitions={},
+            created_ms=now_ms,
+            used_ms=now_ms,
+        )
+        session.update(request)
+        wanted = session.to_read()
+        if epoch == _FINAL_EPOCH or not wanted or not self._has_room(session, now_ms):
+            return Fetching(wanted, scope=session)
+        session.session_id = self._fresh_id()
+        self._sessions[session.session_id] = session
+        return Fetching(wanted, session, scope=session)
+
+    def _resumed(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Fetching:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return Fetching((), refusal=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            return Fetching((), refusal=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return Fetching((), refusal=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(request)
+        del self._sessions[session.session_id]
+        if not session.partitions:
+            session.close()
+            return Fetching(())
+        session.used_ms = now_ms
+        session.next_epoch()
+        self._sessions[session.session_id] = session
+        return Fetching(session.to_read(), session, is_incremental=True, scope=session)
+
+    def _has_room(self, session: FetchSession, now_ms: int) -> bool:
+        """Whether another one fits, if need be in the place of one that is worth less (FT-8)."""
+        if len(self._sessions) < self._slots:
+            return True
+        victim = (
+            self._stale(now_ms)
+            or self._lesser(session)
+            or self._smaller(len(session.partitions), session, now_ms)
+        )
+        if victim is None:
+            return False
+        self._close(self._sessions.pop(victim.session_id))
+        self.evicted_count += 1
+        return True
+
+    def _close(self, session: FetchSession | None) -> None:
+        if session is not None:
+            session.close()
+
+    def _lesser(self, session: FetchSession) -> FetchSession | None:
+        """A consumer's, if it is a follower that asks."""
+        if not session.is_follower:
+            return None
+        return next((each for each in self._sessions.values() if not each.is_follower), None)
+
+    def _stale(self, now_ms: int) -> FetchSession | None:
+        oldest = next(iter(self._sessions.values()), None)
+        return oldest if oldest is not None and now_ms - oldest.used_ms > _STALE_MS else None
+
+    def _smaller(self, size: int, session: FetchSession, now_ms: int) -> FetchSession | None:
+        settled = (
+            each for each in self._settled(now_ms) if session.is_follower or not each.is_follower
+        )
+        smallest = min(settled, key=lambda each: len(each.partitions), default=None)
+        return smallest if smallest is not None and len(smallest.partitions) < size else None
+
+    def _settled(self, now_ms: int) -> Iterator[FetchSession]:
+        """Those that have had their time."""
+        return (each for each in self._sessions.values() if now_ms - each.created_ms > _STALE_MS)
+
+    def _fresh_id(self) -> int:
+        while True:
+            session_id = 1 + self._rng.below(_LARGEST)
+            if session_id not in self._sessions:
+                return session_id
+
+
+def _full(request: FetchRequest, *, uses_topic_ids: bool) -> dict[Key, WantedPartition]:
+    wanted: dict[Key, WantedPartition] = {}
+    for topic in request.topics:
+        topic_id = topic.topic_id if uses_topic_ids else None
+        name: TopicId | str = topic.topic if topic_id is None else topic_id
+        for asked in topic.partitions:
+            wanted[name, asked.partition] = WantedPartition(topic.topic, topic_id, asked)
+    return wanted

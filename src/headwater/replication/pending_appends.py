@@ -1,0 +1,77 @@
+"""Prepare batches on threads and append them in the order of their arrival.
+
+Invariant: while one batch of a partition is being prepared, all later ones wait behind it, also
+those that need no preparation. Idempotent producers count on the order.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from headwater.common.exceptions import BatchError, HeadwaterError, StorageError, TooMuchWork
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records.batch_preparation import PreparedBatch, prepare_batch
+from headwater.replication.partition import Partition
+from headwater.storage.io.executor import Executor
+from headwater.storage.log.unified_log import UnifiedLog
+
+Ready = PreparedBatch | bytearray | HeadwaterError
+"""A batch to append, prepared or in no need of it, or why it cannot be."""
+
+
+class PendingAppend:
+    """One batch on its way into a log. `then` is called with it when its turn has come."""
+
+    __slots__ = ("_then", "outcome")
+
+    def __init__(self, then: Callable[[Ready], None]) -> None:
+        self._then = then
+        self.outcome: Ready | None = None
+
+    def end(self) -> None:
+        assert self.outcome is not None
+        self._then(self.outcome)
+
+
+def append_in_order(
+    hosted: Partition,
+    log: UnifiedLog,
+    batch: bytearray,
+    *,
+    executor: Executor,
+    now_ms: int,
+    then: Callable[[Ready], None],
+) -> None:
+    """Prepare a batch if need be, and give it back when all before it are appended.
+
+    The batch is given away. `then` may be called before this returns.
+    """
+    waiting = PendingAppend(then)
+    hosted.waiting.append(waiting)
+    if not log.needs_preparation(batch, is_waiting=True):
+        _ready(hosted, waiting, batch)
+        return
+    job = partial(_prepared, batch, log.settings, now_ms)
+    try:
+        executor.submit(
+            job, then=partial(_ready, hosted, waiting), otherwise=partial(_ready, hosted, waiting)
+        )
+    except TooMuchWork as refusal:
+        _ready(hosted, waiting, refusal)
+
+
+def _prepared(batch: bytearray, settings: TopicSettings, now_ms: int) -> PreparedBatch | BatchError:
+    """On a thread. A refusal is a value, so that it takes its turn like all others."""
+    try:
+        return prepare_batch(batch, settings, now_ms=now_ms)
+    except BatchError as error:
+        # With its tracebacks it would be part of a cycle: their frames lead back to that of the
+        # thread, which holds this result. So would the memory be that those frames hold.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        return error
+
+
+def _ready(hosted: Partition, entry: PendingAppend, outcome: Ready | StorageError) -> None:
+    entry.outcome = outcome
+    waiting = hosted.waiting
+    while waiting and waiting[0].outcome is not None:
+        waiting.popleft().end()

@@ -1,0 +1,5 @@
+"""Requests that wait: produce with acks=all, and the timer for every deadline.
+
+Start with `delayed_produce`; `timer` expires whatever waits in the broker.
+Fetches that wait are in `broker.handlers.data.delayed_fetch`.
+"""

@@ -1,0 +1,358 @@
+"""All partitions that this broker holds, kept in step with the cluster's image.
+
+What a reader would get wrong: a partition is here as soon as the cluster has agreed on it, but its
+folder may not be. `opened` of the partition makes it; `open_some` does so in the background for
+those that nobody asks for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from headwater.common.config_types import ResourceType
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import StorageError, TooManyOpenFiles, UnreadableLog
+from headwater.common.ids import NodeId, TopicId, TopicPartition
+from headwater.common.ports import Clock
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.metadata.changes import (
+    BrokerRegistered,
+    ConfigsReplaced,
+    MetadataChange,
+    PartitionChanged,
+    PartitionDropped,
+    PartitionsAdded,
+    TopicCreated,
+    TopicDeleted,
+    TopicKnown,
+)
+from headwater.metadata.cluster_image import ClusterImage, PartitionRegistration, TopicImage
+from headwater.metadata.effective_configs import StaticConfig, settings_for, topic_defaults_for
+from headwater.replication.partition import HostedTopic, Partition
+from headwater.replication.replica_fetcher_manager import ReplicaFetcherManager
+from headwater.storage.log.unified_log import UnifiedLog
+from headwater.storage.log_manager.log_directory import LogDirectory
+from headwater.storage.log_manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+_OPENED_AT_ONCE_MS: Final = 10
+
+
+class ReplicaManager:
+    """Finds partitions by name and by topic id."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        static: StaticConfig,
+        directories: LogManager,
+        clock: Clock,
+        replicas: ReplicaFetcherManager | None = None,
+    ) -> None:
+        """Without `replicas` there are no other brokers."""
+        self._image = image
+        self._static = static
+        self._directories = directories
+        self._clock = clock
+        self.replicas = replicas
+        self._defaults: TopicSettings | None = None
+        self._by_name: dict[str, dict[int, Partition]] = {}
+        self._by_id: dict[TopicId, dict[int, Partition]] = {}
+        self._unopened: dict[Partition, None] = {}
+        self._failed_count = 0
+        # In a cluster it is the controller's first word that says what belongs to whom.
+        self._is_settled = replicas is None
+        # From which partition on topics were made or grew while this broker ran: the folders of
+        # those are not on a directory that had failed before.
+        self._new_from: dict[TopicId, int] = {}
+        for topic in image.topics.values():
+            self._host(topic, 0, topic.partitions)
+        if replicas is not None:
+            replicas.changed(image)
+            replicas.begin(self._led)
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self._by_name.values():
+            yield from partitions.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_name.values()))
+
+    def by_name(self, topic: str) -> dict[int, Partition] | None:
+        """The hosted partitions of a topic by their number; None where there are none."""
+        return self._by_name.get(topic)
+
+    def by_id(self, topic_id: TopicId) -> dict[int, Partition] | None:
+        return self._by_id.get(topic_id)
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        partitions = self._by_name.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def missing(self, topic: str | TopicId, partition: int) -> ErrorCode:
+        """Why a partition that is not here is not: the cluster may have it elsewhere (FT-11)."""
+        image = self._image
+        if isinstance(topic, TopicId):
+            found = image.topic_by_id(topic)
+            if found is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            found = image.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def topics(self) -> Iterator[HostedTopic]:
+        for partitions in self._by_name.values():
+            yield next(iter(partitions.values())).topic
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        """What the logs of a topic obey now."""
+        if self._defaults is None:
+            self._defaults = topic_defaults_for(self._image, self._static)
+        return settings_for(self._image, topic, self._defaults)
+
+    def changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+        """The cluster has agreed on something."""
+        former, self._image = self._image, image
+        if self.replicas is not None:
+            self.replicas.changed(image)
+        gone: list[Partition] = []
+        for change in changes:
+            match change:
+                case TopicCreated(topic):
+                    self._new_from[topic.topic_id] = 0
+                    self._host(topic, 0, topic.partitions)
+                case PartitionsAdded(name, added):
+                    topic = image.topics[name]
+                    first = len(topic.partitions) - len(added)
+                    self._new_from.setdefault(topic.topic_id, first)
+                    self._host(topic, first, added)
+                case TopicDeleted(name):
+                    gone += self._release(name)
+                    known = former.topics.get(name)
+                    if known is not None:
+                        # Also where no partition of it was here, or none was left.
+                        self._new_from.pop(known.topic_id, None)
+                case PartitionChanged(name, number, partition):
+                    self._place(image.topics[name], number, partition)
+                case ConfigsReplaced(resource, _):
+                    self._reconfigure(resource.resource_type, resource.name)
+                case TopicKnown(topic):
+                    self._host(topic, 0, topic.partitions)
+                case PartitionDropped(name, number, is_deleted):
+                    dropped = self._drop(name, number)
+                    gone += dropped if is_deleted else ()
+                case BrokerRegistered(broker):
+                    self._reconsider(broker.node_id)
+        if not self._is_settled and any(isinstance(change, BrokerRegistered) for change in changes):
+            self.settle()
+        self._delete_logs(gone)
+        if self.replicas is not None:
+            # Leaders wait for their followers, and followers fetch when their logs are open.
+            self.open_some(_OPENED_AT_ONCE_MS)
+
+    def configure(self, settings: BrokerSettings) -> None:
+        """Take what may change while the broker runs."""
+        if self.replicas is not None:
+            self.replicas.configure(settings)
+
+    def open_some(self, limit_ms: int) -> None:
+        """Make the folders of partitions that nobody has asked for yet, for about so long.
+
+        How long one takes is the disk's affair, so it is time that is limited, and not number.
+        """
+        until_ms = self._clock.steady_ms() + limit_ms
+        while self._unopened:
+            partition = next(iter(self._unopened))
+            try:
+                partition.opened()
+            except (StorageError, UnreadableLog) as error:
+                _log.error("%s is offline: %s", partition.name, error)
+            except TooManyOpenFiles:
+                # Others give some back; whoever comes next tries again.
+                self._unopened[partition] = None
+                return
+            self._unopened.pop(partition, None)
+            if self._clock.steady_ms() >= until_ms:
+                return
+
+    def expire_questions(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget questions about transactions that led to nothing (IDP-8)."""
+        for partition in self:
+            if partition.guard is not None:
+                partition.guard.expire(now_ms, expiration_ms)
+
+    # Disks that failed.
+
+    def leave_failed_directories(self) -> bool:
+        """Whether a log directory has failed since this was last asked.
+
+        Its partitions are neither led nor followed any more. Whoever asks tells the controller,
+        which then hears `trouble` of each of them, and has others lead.
+        """
+        failed = [each for each in self._directories.directories if each.failure is not None]
+        if len(failed) == self._failed_count:
+            return False
+        self._failed_count = len(failed)
+        for partition in self:
+            if partition.log is not None and partition.log.failure is not None:
+                partition.go_offline()
+        return True
+
+    def trouble(self, name: TopicPartition) -> ErrorCode:
+        """What keeps this broker from serving a replica that it has: its disk has failed."""
+        partition = self.find(*name)
+        is_lost = partition is not None and self._is_lost(partition)
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NONE
+
+    def _is_lost(self, partition: Partition) -> bool:
+        """Told without opening the log: a controller may ask about thousands at once."""
+        if partition.log is not None:
+            return partition.log.failure is not None
+        directories = self._directories
+        if partition.name in directories:
+            home = directories.directory_of(partition.name)
+            return home.failure is not None or partition.name in home.broken
+        # It may lie on the one that failed, and must not begin anew elsewhere.
+        new_from = self._new_from.get(partition.topic.topic_id)
+        is_new = new_from is not None and partition.number >= new_from
+        return not is_new and len(directories.serving()) < len(directories.directories)
+
+    def _host(
+        self, topic: TopicImage, first: int, partitions: Iterable[PartitionRegistration]
+    ) -> None:
+        for number, state in enumerate(partitions, first):
+            if self._static.node_id in state.replicas:
+                self._take(topic, number, state)
+
+    def _take(self, topic: TopicImage, number: int, state: PartitionRegistration) -> None:
+        hosted = self._by_name.get(topic.name)
+        if hosted is None:
+            hosted = self._by_name[topic.name] = self._by_id[topic.topic_id] = {}
+        shared = (
+            next(iter(hosted.values())).topic if hosted else HostedTopic(topic.name, topic.topic_id)
+        )
+        partition = Partition(
+            shared,
+            number,
+            state,
+            node_id=self._static.node_id,
+            open_log=self._open,
+            ties=self.replicas,
+        )
+        hosted[number] = partition
+        self._unopened[partition] = None
+
+    def _release(self, name: str) -> list[Partition]:
+        partitions = self._by_name.pop(name, {})
+        if not partitions:
+            return []
+        topic_id = next(iter(partitions.values())).topic.topic_id
+        self._by_id.pop(topic_id, None)
+        self._new_from.pop(topic_id, None)
+        for partition in partitions.values():
+            self._unopened.pop(partition, None)
+            partition.remove()
+        return list(partitions.values())
+
+    def _drop(self, name: str, number: int) -> list[Partition]:
+        """Be without a partition that the cluster still has. Its log stays where it is."""
+        of_topic = self._by_name.get(name, {})
+        partition = of_topic.pop(number, None)
+        if partition is None:
+            return []
+        if not of_topic:
+            del self._by_name[name], self._by_id[partition.topic.topic_id]
+        self._unopened.pop(partition, None)
+        partition.remove(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return [partition]
+
+    def _place(self, topic: TopicImage, number: int, state: PartitionRegistration) -> None:
+        partition = self.find(topic.name, number)
+        if partition is not None:
+            partition.place(state)
+        elif self._static.node_id in state.replicas:
+            # A reassignment brings it here.
+            self._take(topic, number, state)
+
+    def _reconsider(self, node_id: NodeId) -> None:
+        """A broker came up: what it has fetched already may count now (ISR-3)."""
+        for partition in self._led():
+            if partition.has_follower(node_id):
+                partition.look_at_followers()
+
+    def _led(self) -> Iterator[Partition]:
+        """Those with followers elsewhere."""
+        return (each for each in self if each.leading is not None)
+
+    def _reconfigure(self, resource_type: ResourceType, name: str) -> None:
+        """Open logs take new settings at once (CF-1); the others when they are opened."""
+        if resource_type is ResourceType.TOPIC:
+            self._configure(name)
+        elif resource_type is ResourceType.BROKER:
+            self._defaults = None
+            for topic in self._by_name:
+                self._configure(topic)
+
+    def _configure(self, topic: str) -> None:
+        settings = self.settings_of(topic)
+        for partition in self._by_name.get(topic, {}).values():
+            if partition.log is not None:
+                partition.log.configure(settings)
+
+    def _open(self, partition: Partition) -> UnifiedLog:
+        now_ms = self._clock.now_ms()
+        self._unopened.pop(partition, None)
+        log = self._directories.log(partition.name, now_ms=now_ms)
+        if log is not None:
+            return log
+        if self._is_lost(partition):
+            raise StorageError(f"{partition.name} is on no log directory that serves")
+        topic_id = partition.topic.topic_id
+        return self._directories.create(partition.name, topic_id, now_ms=now_ms)
+
+    def _delete_logs(self, gone: Iterable[Partition]) -> None:
+        names = [each.name for each in gone if each.name in self._directories]
+        try:
+            self._directories.delete_all(names, now_ms=self._clock.now_ms())
+        except StorageError as error:
+            _log.error("deleted, but some folders stay: %s", error)
+
+    def settle(self) -> None:
+        """Once the directories are open: hold what lies there against what the cluster knows.
+
+        In a cluster this waits until a controller has told of all that there is, which it does
+        together with the first list of brokers.
+
+        A folder without a topic id, which a power cut may leave, belongs to whom its name says, if
+        no other one does. One of a topic that is gone, or of its namesake with another id, is set
+        aside (TI-1).
+        """
+        self._is_settled = True
+        for name in self._directories.partitions():
+            partition = self.find(*name)
+            wanted = None if partition is None else partition.topic.topic_id
+            for stray in self._strays(name, wanted):
+                self._directories.set_aside(name, stray, now_ms=self._clock.now_ms())
+                _log.warning("%s is no partition of this broker, and was set aside", name)
+        self._directories.adopt_futures(self._topic_id_of, now_ms=self._clock.now_ms())
+
+    def _topic_id_of(self, name: TopicPartition) -> TopicId | None:
+        partition = self.find(*name)
+        return None if partition is None else partition.topic.topic_id
+
+    def _strays(self, name: TopicPartition, wanted: TopicId | None) -> list[LogDirectory]:
+        """Where folders with its name are somebody else's; the right one is taken for its own."""
+        candidates = self._directories.candidates(name)
+        found = {each: each.topic_id(name) for each in candidates if each.failure is None}
+        strays = [each for each, topic_id in found.items() if topic_id not in (None, wanted)]
+        nameless = [each for each, topic_id in found.items() if topic_id is None]
+        is_whole = len(found) == len(candidates)
+        if nameless and is_whole and wanted is not None and wanted not in found.values():
+            nameless.pop(0).adopt(name, wanted)
+        return strays + nameless

@@ -1,0 +1,5 @@
+"""Schema languages as pure code: Avro and JSON Schema trees, parsing, compatibility.
+
+Shared by the schema registry, the client's serializers and Spark.
+Start with `avro.schema` and `json_schema.schema`.
+"""

@@ -1,0 +1,15 @@
+"""Errors of schema parsers and compatibility checks."""
+
+from headwater.common.exceptions import HeadwaterError
+
+
+class InvalidSchema(HeadwaterError):
+    """The text is not a schema, or one that is too large to compare."""
+
+
+def invalid_schema_of_type(schema_type: str, details: str) -> InvalidSchema:
+    return InvalidSchema(f"Invalid schema of type {schema_type}, details: {details}")
+
+
+class UnsupportedSchema(HeadwaterError):
+    """A schema is none, has no type in Spark, or is not one of the rows that are to be written."""

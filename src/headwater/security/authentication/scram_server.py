@@ -1,0 +1,114 @@
+"""The broker's side of SCRAM.
+
+What a reader would get wrong: a user that nobody knows is answered like any other, with a salt that
+stays the same for that name, and refused only after the proof, in the same words. Kafka refuses
+at once, and so tells who is known.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable
+from hmac import compare_digest, digest
+from typing import Final
+
+from headwater.common.exceptions import SaslRefused
+from headwater.common.ports import Random
+from headwater.security.authentication import scram_messages as messages
+from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.scram import (
+    DEFAULT_ITERATIONS,
+    MIN_ITERATIONS,
+    SALT_BYTES,
+    ScramCredential,
+    ScramMechanism,
+    combined,
+    signature,
+    stored_key,
+)
+
+_NONCE_BYTES: Final = 24
+_OTHER_ID: Final = (
+    "Authentication failed: Client requested an authorization id that is different from username"
+)
+
+Credentials = Callable[[str], ScramCredential | None]
+"""What is kept of a user's password for one mechanism."""
+
+
+class ScramServer:
+    """`ServerExchange` of SCRAM."""
+
+    def __init__(
+        self, mechanism: ScramMechanism, credentials: Credentials, rng: Random, *, secret: bytes
+    ) -> None:
+        """`secret` makes the salts of users that are not known; nobody else may know it."""
+        self._mechanism = mechanism
+        self._credentials = credentials
+        self._rng = rng
+        self._secret = secret
+        self._first: messages.ClientFirst | None = None
+        self._challenge: messages.ServerFirst | None = None
+        self._credential: ScramCredential | None = None
+        self._is_over = False
+        self.user: str | None = None
+        self.expires_ms: int | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.user is not None
+
+    def respond(self, token: bytes) -> bytes:
+        if self._is_over:
+            raise SaslRefused("a token after the end of SCRAM")
+        if self._first is None:
+            return self._begin(messages.read_client_first(token))
+        self._is_over = True
+        assert self._challenge is not None
+        return self._conclude(self._first, self._challenge, messages.read_client_final(token))
+
+    def _begin(self, first: messages.ClientFirst) -> bytes:
+        if first.authorization_id not in ("", first.user):
+            raise SaslRefused(f"user {shown(first.user)} wants to act for another", told=_OTHER_ID)
+        if ",tokenauth=true" in first.extensions:
+            raise SaslRefused(
+                "a delegation token, which this broker does not know",
+                told="Authentication failed: delegation tokens are not served here",
+            )
+        credential = self._credentials(first.user)
+        if credential is not None and credential.iterations < MIN_ITERATIONS:
+            raise SaslRefused(f"user {shown(first.user)} has a credential of too few iterations")
+        self._credential = credential
+        self._first = first
+        nonce = first.nonce + b64encode(self._rng.bytes(_NONCE_BYTES)).decode("ascii")
+        if credential is None:
+            salt = self._salt_of_unknown(first.user)
+            self._challenge = messages.server_first(nonce, salt, DEFAULT_ITERATIONS)
+        else:
+            self._challenge = messages.server_first(nonce, credential.salt, credential.iterations)
+        return self._challenge.text.encode()
+
+    def _conclude(
+        self,
+        first: messages.ClientFirst,
+        challenge: messages.ServerFirst,
+        final: messages.ClientFinal,
+    ) -> bytes:
+        if final.binding != first.header.encode():
+            raise SaslRefused("channel binding that nobody offered")
+        if final.nonce != challenge.nonce:
+            raise SaslRefused("the nonce of another login")
+        size_bytes = self._mechanism.hash_bytes
+        if len(final.proof) != size_bytes:
+            raise SaslRefused(f"a proof of {len(final.proof)} bytes")
+        credential = self._credential
+        # Somebody unknown is put to the same work, with keys that nobody has.
+        expected = bytes(size_bytes) if credential is None else credential.stored_key
+        signed = messages.auth_message(first, challenge, final.unproved)
+        key = combined(final.proof, signature(self._mechanism, expected, signed))
+        is_proved = compare_digest(stored_key(self._mechanism, key), expected)
+        if credential is None or not is_proved:
+            raise SaslRefused(f"user {shown(first.user)} is unknown, or has another password")
+        self.user = first.user
+        return messages.server_final(signature(self._mechanism, credential.server_key, signed))
+
+    def _salt_of_unknown(self, user: str) -> bytes:
+        return digest(self._secret, user.encode("utf-8"), self._mechanism.hash_name)[:SALT_BYTES]

@@ -1,0 +1,61 @@
+"""Whoever was active lately, and how much; the others are forgotten.
+
+What a reader would get wrong: client ids cost nothing, so the number of those who are remembered
+has a limit besides the time. Whoever has been quiet for longest makes room.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+IDLE_MS: Final = 3_600_000
+"""After an hour without a request a client is forgotten: Kafka does this (3.9)."""
+
+K = TypeVar("K", bound=Hashable)
+M = TypeVar("M")
+
+
+@dataclass(slots=True)
+class _Entry(Generic[M]):
+    used_ms: int
+    meter: M
+
+
+class RecentClients(Generic[K, M]):
+    """One meter for each key that was used lately, the quietest first."""
+
+    def __init__(self, new_meter: Callable[[], M], *, most: int, idle_ms: int = IDLE_MS) -> None:
+        self._new_meter = new_meter
+        self._most = most
+        self._idle_ms = idle_ms
+        self._entries: OrderedDict[K, _Entry[M]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[tuple[K, M]]:
+        for key, entry in self._entries.items():
+            yield key, entry.meter
+
+    def of(self, key: K, now_ms: int) -> M:
+        """The meter of a key, which is used now."""
+        entry = self._entries.get(key)
+        if entry is None:
+            self.forget(now_ms)
+            while len(self._entries) >= self._most:
+                self._entries.popitem(last=False)
+            entry = self._entries[key] = _Entry(now_ms, self._new_meter())
+        else:
+            self._entries.move_to_end(key)
+            entry.used_ms = now_ms
+        return entry.meter
+
+    def forget(self, now_ms: int) -> None:
+        """Those who have been quiet for too long."""
+        entries = self._entries
+        while entries:
+            quietest = next(iter(entries))
+            if now_ms - entries[quietest].used_ms < self._idle_ms:
+                return
+            del entries[quietest]

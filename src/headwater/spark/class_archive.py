@@ -1,0 +1,116 @@
+"""Spark's classes in one file from which Java takes them as they are (class data sharing).
+
+Much of the time in which Spark starts is Java's own: it unpacks and checks some twenty thousand
+classes. A session that ends with `writing_option` leaves them in an archive; one that begins with
+`reading_option` starts in two thirds of the time. `make_archive` has such a session run and end.
+
+What a reader would get wrong: Java trusts the file. One that is not whole ends the JVM with a bus
+error, so an archive gets its name when it is complete, and the name tells its size. It also tells
+for which Java and which jars it was made; another class path than that, and Java does without.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from headwater.common.exceptions import HeadwaterError
+from headwater.process.java import Java
+
+_SESSION: Final = "headwater.spark.archive_session"
+_PATIENCE_S: Final = 900
+
+_NAME: Final = re.compile(r"spark-[0-9a-f]{16}-(\d+)\.jsa")
+# Java would tell everybody that it does without.
+_QUIETLY: Final = "-Xlog:cds*=off"
+
+
+class NotPrepared(HeadwaterError):
+    """Java has left no archive."""
+
+
+def archive_folder(environment: Mapping[str, str]) -> Path:
+    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "headwater" / "spark"
+
+
+def jars_folder(environment: Mapping[str, str]) -> Path:
+    """Where the Spark lies that will be started."""
+    if home := environment.get("SPARK_HOME"):
+        return Path(home) / "jars"
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"
+
+
+def fingerprint(java: Java, jars: Path) -> str:
+    """Another one for another Java and for other jars."""
+    release = java.home / "release"
+    told = [str(java.home), release.read_text(encoding="utf-8") if release.exists() else ""]
+    told += [f"{each.name} {each.stat().st_size}" for each in sorted(jars.glob("*.jar"))]
+    return hashlib.sha256("\n".join([str(jars), *told]).encode()).hexdigest()[:16]
+
+
+def find_archive(folder: Path, mark: str) -> Path | None:
+    """The archive of that fingerprint, if it is there and whole."""
+    for path in sorted(folder.glob(f"spark-{mark}-*.jsa")):
+        found = _NAME.fullmatch(path.name)
+        if found is not None and path.stat().st_size == int(found[1]):
+            return path
+    return None
+
+
+def adopt_archive(written: Path, folder: Path, mark: str) -> Path:
+    """Give a file that Java has just written its name; older ones of other marks are removed."""
+    with written.open("rb") as file:
+        os.fsync(file.fileno())
+    target = folder / f"spark-{mark}-{written.stat().st_size}.jsa"
+    for old in folder.glob("spark-*.jsa"):
+        old.unlink(missing_ok=True)
+    written.rename(target)
+    return target
+
+
+def writing_option(path: Path) -> str:
+    return f"-XX:ArchiveClassesAtExit={path} {_QUIETLY}"
+
+
+def reading_option(java: Java, environment: Mapping[str, str]) -> str | None:
+    """What to start Java with, or None where there is no archive for it."""
+    folder = archive_folder(environment)
+    if not folder.is_dir():
+        return None
+    path = find_archive(folder, fingerprint(java, jars_folder(environment)))
+    # A path with a space could not be told from two options.
+    if path is None or " " in str(path):
+        return None
+    return f"-XX:SharedArchiveFile={path} {_QUIETLY}"
+
+
+def make_archive(java: Java, environment: Mapping[str, str]) -> Path:
+    """Have Spark started, used and ended in a process of its own; takes half a minute or more."""
+    folder = archive_folder(environment)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = fingerprint(java, jars_folder(environment))
+    with tempfile.TemporaryDirectory(prefix="writing-", dir=folder) as place:
+        written = Path(place) / "classes.jsa"
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-P", "-m", _SESSION, str(written)],
+                env={**environment, "JAVA_HOME": str(java.home)},
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NotPrepared(f"Spark has not ended within {_PATIENCE_S} s") from error
+        if ended.returncode or not written.exists():
+            lines = ended.stderr.strip().splitlines() or ["Java has written nothing"]
+            raise NotPrepared(f"Spark's classes could not be written down: {lines[-1]}")
+        return adopt_archive(written, folder, mark)

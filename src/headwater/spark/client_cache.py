@@ -1,0 +1,91 @@
+"""Clients that outlive a task: Spark's Python workers run many, and connecting costs time.
+
+What a reader would get wrong: this is the one place of the package with state of its own, because a
+worker process offers no other. It is bounded, and a client that failed is not used again. A process
+that was forked has none of its parent's clients: their threads did not come along.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final, Generic, Protocol, TypeVar
+
+from headwater.client import Producer
+from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.client.errors import KafkaError
+
+_KEPT_MAX: Final = 8
+
+
+class Client(Protocol):
+    """What is kept."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Client)
+_Key = tuple[int, tuple[tuple[str, str], ...]]
+
+
+class ClientCache(Generic[C]):
+    """Clients by their settings; the one that was used longest ago makes room for a new one."""
+
+    def __init__(self, make: Callable[[Mapping[str, str]], C], limit: int = _KEPT_MAX) -> None:
+        self._make = make
+        self._limit = limit
+        self._clients: OrderedDict[_Key, C] = OrderedDict()
+
+    def get(self, settings: Mapping[str, str]) -> C:
+        """A client with these settings, from an earlier task if there was one."""
+        key = _key(settings)
+        client = self._clients.pop(key, None) or self._make(settings)
+        self._clients[key] = client
+        while len(self._clients) > self._limit:
+            _, oldest = self._clients.popitem(last=False)
+            _close(oldest)
+        return client
+
+    def take(self, settings: Mapping[str, str]) -> C | None:
+        """The client with these settings, which is no longer kept."""
+        return self._clients.pop(_key(settings), None)
+
+    def drop(self, settings: Mapping[str, str]) -> None:
+        """The client has failed; the next task gets another one."""
+        client = self.take(settings)
+        if client is not None:
+            _close(client)
+
+
+_readers: Final = ClientCache(OffsetRangeReader)
+_producers: Final = ClientCache(Producer)
+
+
+def cached_reader(settings: Mapping[str, str]) -> OffsetRangeReader:
+    return _readers.get(settings)
+
+
+def drop_reader(settings: Mapping[str, str]) -> None:
+    _readers.drop(settings)
+
+
+@contextmanager
+def cached_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
+    """A producer for one task. What a task that fails leaves in it is not sent by the next one."""
+    producer = _producers.get(settings)
+    try:
+        yield producer
+    except BaseException:
+        _producers.take(settings)
+        with suppress(KafkaError):
+            producer.close(timeout=0)
+        raise
+
+
+def _key(settings: Mapping[str, str]) -> _Key:
+    return os.getpid(), tuple(sorted(settings.items()))
+
+
+def _close(client: Client) -> None:
+    with suppress(KafkaError):
+        client.close()

@@ -1,0 +1,161 @@
+"""`format("headwater")`: where Spark finds the source and the sink.
+
+What a reader would get wrong: Spark makes one of these in a Python process of its own, far from the
+user's, for each question about a query. It must be cheap, and whatever it refuses is what the user
+reads in the end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.json.json_types import json_type, refuse_not_null
+from headwater.spark.formats.typed_values import AvroColumn, JsonColumn, TypedColumn
+from headwater.spark.formats.value_formats import (
+    ValueFormat,
+    names_avro,
+    parts_with,
+    refuse_without_schema,
+)
+from headwater.spark.sink import row_encoder
+from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
+from headwater.spark.source import row_decoder
+from headwater.spark.source.source_options import (
+    RowType,
+    SourceOptions,
+    read_avro_source,
+    read_source_options,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class HeadwaterSource(DataSource):
+    """Topics as tables."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headwater"
+
+    def schema(self) -> "StructType | str":
+        refuse_without_schema(self.options)
+        if self.options.get("rowtype", "").lower() == RowType.BATCH.value:
+            return row_decoder.BATCH_COLUMNS
+        has_headers = self.options.get("includeheaders", "").lower() == "true"
+        if names_avro(self.options):
+            from headwater.spark.formats.avro.source_columns import columns_of
+
+            avro, subscription = read_avro_source(self.options)
+            return columns_of(avro, subscription.only_topic, has_headers=has_headers)
+        if has_headers:
+            return f"{row_decoder.COLUMNS}, {row_decoder.HEADERS}"
+        return row_decoder.COLUMNS
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        from headwater.spark.source.readers import RowShape, TopicReader
+
+        options = read_source_options(self.options, is_streaming=False)
+        return TopicReader(options, RowShape(*_checked(schema, options)))
+
+    def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
+        from headwater.spark.source.readers import RowShape, TopicStreamReader
+
+        options = read_source_options(self.options, is_streaming=True)
+        return TopicStreamReader(options, RowShape(*_checked(schema, options)))
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
+        from headwater.spark.sink.writers import TopicWriter
+
+        if overwrite:
+            raise InvalidOption("a topic cannot be overwritten: use mode append")
+        return TopicWriter(self._sink_options(schema, is_streaming=False))
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        from headwater.spark.sink.writers import TopicStreamWriter
+
+        return TopicStreamWriter(self._sink_options(schema, is_streaming=True))
+
+    def _sink_options(self, schema: "StructType", *, is_streaming: bool) -> SinkOptions:
+        # Loaded where something is written only: it brings the whole client.
+        from headwater.spark.sink.sink_topics import refuse_missing_topics
+
+        options = read_sink_options(self.options, is_streaming=is_streaming)
+        refuse_unwritable(schema, options)
+        refuse_missing_topics(options)
+        return with_targets(schema, options)
+
+
+def refuse_unwritable(schema: "StructType", options: SinkOptions) -> None:
+    """`WrongColumns` where rows of a schema cannot be written as the options say."""
+    row_encoder.refuse_columns(_columns(schema), options.topic, options.formats)
+    _typed(schema, options.formats)
+
+
+def with_targets(schema: "StructType", options: SinkOptions) -> SinkOptions:
+    """With the schemas of the registry under which columns with Avro are written."""
+    if not options.avro:
+        return options
+    from headwater.spark.formats.avro.sink_schema import targets_of
+
+    return replace(options, targets=targets_of(schema, options.avro, options.topic))
+
+
+def _columns(schema: "StructType") -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+def _typed(schema: "StructType", formats: Mapping[str, ValueFormat]) -> dict[str, pa.DataType]:
+    """The types of columns that have JSON, if it has such types."""
+    named = parts_with(formats, ValueFormat.JSON)
+    return {
+        field.name: json_type(field.dataType, field.name)
+        for field in schema.fields
+        if field.name in named
+    }
+
+
+def _checked(
+    schema: "StructType", options: SourceOptions
+) -> tuple[dict[str, str], dict[str, TypedColumn]]:
+    """The columns that a query wants, in their order, and which of them are typed."""
+    columns = _columns(schema)
+    if options.row_type is RowType.BATCH:
+        return columns, {}
+    for field in schema.fields:
+        if field.name in options.formats:
+            refuse_not_null(field.dataType, field.name)
+    typed: dict[str, TypedColumn] = {
+        name: JsonColumn(kind, options.is_lenient)
+        for name, kind in _typed(schema, options.formats).items()
+    }
+    typed.update(_avro_columns(schema, options))
+    row_decoder.refuse_columns({name: kind for name, kind in columns.items() if name not in typed})
+    return columns, typed
+
+
+def _avro_columns(schema: "StructType", options: SourceOptions) -> dict[str, AvroColumn]:
+    if not options.avro:
+        return {}
+    from headwater.spark.formats.avro.source_columns import column_schema
+
+    topic = options.subscription.only_topic
+    return {
+        field.name: AvroColumn(
+            registry=options.avro[field.name].registry,
+            schema=column_schema(field, options.avro[field.name], topic),
+            is_lenient=options.is_lenient,
+        )
+        for field in schema.fields
+        if field.name in options.avro
+    }

@@ -1,0 +1,171 @@
+"""What a source or a sink is told about Avro: where the registry is, which subject, which schema.
+
+Names that begin with a small word and have dots are those of Confluent's serializers. What a reader
+would get wrong: a subject is needed only where a schema comes from the registry or goes there. A
+source with a schema of its own reads with the schemas of writers, which it finds by their ids.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from headwater.client.serialization.schema_registry_settings import (
+    NAMES,
+    OWN_NAMES,
+    URL,
+    registry_part,
+)
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.options import SparkOptions
+
+AUTO_REGISTER: Final = "auto.register.schemas"
+USE_LATEST: Final = "use.latest.version"
+ACCESS_NAMES: Final = tuple(dict.fromkeys((*OWN_NAMES, *NAMES)))
+SOURCE_NAMES: Final = (
+    *ACCESS_NAMES,
+    *(
+        name
+        for part in ("key", "value")
+        for name in (f"{part}Schema", f"{part}Subject", f"{part}.subject.name.strategy")
+    ),
+)
+SINK_NAMES: Final = (
+    *SOURCE_NAMES,
+    AUTO_REGISTER,
+    USE_LATEST,
+    "keySchemaId",
+    "valueSchemaId",
+)
+
+
+class SubjectNaming(Enum):
+    """What a subject is called after."""
+
+    TOPIC = "TopicNameStrategy"
+    RECORD = "RecordNameStrategy"
+    TOPIC_RECORD = "TopicRecordNameStrategy"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAccess:
+    """Where a registry is, and how one enters: settings under Confluent's names."""
+
+    url: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroOptions:
+    """Of a key, or of a value."""
+
+    part: str
+    registry: RegistryAccess
+    schema: str | None = None
+    subject: str | None = None
+    naming: SubjectNaming = SubjectNaming.TOPIC
+    auto_register: bool = True
+    use_latest: bool = False
+    # The schema's, if it is known already: then no registry is asked.
+    schema_id: int | None = None
+
+    def subject_of(self, topic: str | None, record: str | None) -> str:
+        """`InvalidOption` where it is named after something that there is not."""
+        if self.subject is not None:
+            return self.subject
+        option = f"{self.part}Subject"
+        if topic is None and self.naming is not SubjectNaming.RECORD:
+            raise InvalidOption(
+                f"which subject of the registry? Set {option}, in a pipeline subject, or one topic"
+            )
+        if record is None and self.naming is not SubjectNaming.TOPIC:
+            raise InvalidOption(
+                f"{self.naming.value} needs a record: set {self.part}Schema, or {option}"
+            )
+        match self.naming:
+            case SubjectNaming.TOPIC:
+                return f"{topic}-{self.part}"
+            case SubjectNaming.RECORD:
+                return str(record)
+            case SubjectNaming.TOPIC_RECORD:
+                return f"{topic}-{record}"
+
+
+@dataclass(frozen=True, slots=True)
+class AvroTarget:
+    """The schema under which rows are written, with all that it refers to."""
+
+    schema_id: int
+    schema: str
+
+
+def read_avro(
+    options: SparkOptions, parts: Collection[str], names: Collection[str]
+) -> dict[str, AvroOptions]:
+    """Of those columns, `key` and `value`, that have Avro. `names` are all that may be given."""
+    if not parts:
+        for name in names:
+            if options.get(name) is not None:
+                raise InvalidOption(f"{name} has no meaning without keyFormat or valueFormat avro")
+        return {}
+    given = {name: options.get(name) for name in ACCESS_NAMES}
+    told = {name: value for name, value in given.items() if value is not None}
+    registry = registry_access({**options.shared, **told})
+    if registry is None:
+        raise InvalidOption(
+            f"{next(iter(parts))}Format=avro needs {URL}, such as http://127.0.0.1:8081"
+        )
+    return {part: _of(options, part, registry) for part in parts}
+
+
+def registry_access(shared: Mapping[str, str], url: str | None = None) -> RegistryAccess | None:
+    """The registry that settings speak of, or that at an address; None if there is none."""
+    settings = registry_part(shared)
+    there = settings.pop(URL, None)
+    chosen = url or there
+    return None if not chosen else RegistryAccess(chosen, settings)
+
+
+def known_schemas(given: Mapping[str, str], targets: Mapping[str, AvroTarget]) -> dict[str, str]:
+    """Options of a sink with the schemas that were found for it.
+
+    Spark asks for them again with every batch of a stream: a registry that is away would stop a
+    query that knows all it needs, and a newer version would change it in the middle.
+    """
+    found = {name: text for name, text in given.items() if name.lower() != USE_LATEST}
+    for part, target in targets.items():
+        own = {f"{part}Schema".lower(), f"{part}SchemaId".lower()}
+        found = {name: text for name, text in found.items() if name.lower() not in own}
+        found[f"{part}Schema"] = target.schema
+        found[f"{part}SchemaId"] = str(target.schema_id)
+    return found
+
+
+def _of(options: SparkOptions, part: str, registry: RegistryAccess) -> AvroOptions:
+    found = AvroOptions(
+        part=part,
+        registry=registry,
+        schema=options.get(f"{part}Schema"),
+        subject=options.get(f"{part}Subject"),
+        naming=_naming(options, f"{part}.subject.name.strategy"),
+        auto_register=options.flag(AUTO_REGISTER, default=True),
+        use_latest=options.flag(USE_LATEST, default=False),
+        schema_id=options.number(f"{part}SchemaId", 1),
+    )
+    if found.schema_id is not None and found.schema is None:
+        raise InvalidOption(f"{part}SchemaId is the id of {part}Schema, which is missing")
+    if found.schema is not None and found.use_latest:
+        raise InvalidOption(f"{part}Schema and {USE_LATEST} contradict each other: which one?")
+    return found
+
+
+def _naming(options: SparkOptions, name: str) -> SubjectNaming:
+    """Confluent's classes are named in full there, by their last word here."""
+    text = options.get(name)
+    if text is None:
+        return SubjectNaming.TOPIC
+    for each in SubjectNaming:
+        if text.rpartition(".")[2] == each.value:
+            return each
+    known = ", ".join(each.value for each in SubjectNaming)
+    raise InvalidOption(f"{name} must be one of {known}, not {text}")

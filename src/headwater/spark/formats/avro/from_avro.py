@@ -1,0 +1,121 @@
+"""Columns of Avro in any frame, as a function of Spark's that works on whole batches.
+
+    from headwater.spark import from_avro
+
+    frame.select(from_avro("value", registry="http://127.0.0.1:8081", subject="orders-value"))
+
+What a reader would get wrong: the function is called undeterministic, which it is not. Spark would
+run it once for each place that its result is used in otherwise.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from headwater.records.arrow_values import nulls
+from headwater.schemas.avro.resolved_schema import parse_schema
+from headwater.spark.exceptions import InvalidOption, UnparsableRecord
+from headwater.spark.formats.avro.avro_options import AvroOptions, RegistryAccess
+from headwater.spark.formats.avro.batch_walk import AnyArray
+from headwater.spark.formats.avro.column_types import column_type, ddl, quoted
+from headwater.spark.formats.avro.reader_schema import reader_schema
+from headwater.spark.formats.avro.registry_cache import cached_avro_reader
+from headwater.spark.formats.avro.schema_text import schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    Values = pa.Array[Any]
+else:  # Spark looks for this very class, and the class itself takes no parameter.
+    Values = pa.Array
+
+_MODES: Final = ("FAILFAST", "PERMISSIVE")
+
+
+def from_avro(
+    column: "Column | str",
+    *,
+    registry: str,
+    settings: Mapping[str, str] | None = None,
+    subject: str | None = None,
+    schema: str | None = None,
+    mode: str = "FAILFAST",
+) -> "Column":
+    """Values of a column of bytes, each written with the schema whose id it begins with.
+
+    They are read as `schema` says, the text of an Avro schema, or as the newest one of `subject`.
+    What cannot be read stops the query, or is null in mode PERMISSIVE. `settings` say how the
+    registry is entered, as `basic.auth.user.info` and `ssl.ca.location`.
+    """
+    if mode.upper() not in _MODES:
+        raise InvalidOption(f"mode must be one of {', '.join(_MODES)}, not {mode}")
+    if (schema is None) == (subject is None):
+        raise InvalidOption("from_avro needs a schema or a subject, one of the two")
+    access = RegistryAccess(registry, dict(settings or {}))
+    options = AvroOptions(part="value", registry=access, schema=schema, subject=subject)
+    text = schema_text(reader_schema(options, None))
+    is_strict = mode.upper() == _MODES[0]
+
+    def read(values: Values) -> Values:
+        found = cached_avro_reader(access, text).read(_binary(values))
+        if found.unreadable and is_strict:
+            reason = found.unreadable[min(found.unreadable)]
+            raise UnparsableRecord(f"a value cannot be read as Avro: {reason}")
+        read_as: Values = found.values
+        return read_as
+
+    return _function(read, ddl(column_type(parse_schema(text))))(column)
+
+
+def record_columns(
+    part: str, registry: RegistryAccess, schema: str, reason: str, *, is_strict: bool
+) -> "Column":
+    """The columns of a key or value, in frames of records, and one more: why it cannot be read.
+
+    If it is strict, such a record stops the query instead, and is told with its place.
+    """
+    kind: Any = column_type(parse_schema(schema), part)
+    fields = kind.fields if pa.types.is_struct(kind) else [pa.field(part, kind)]
+    kinds = [*fields, pa.field(reason, pa.string())]
+    names = [each.name for each in kinds]
+
+    def read(
+        values: Values,
+        topics: Values,
+        partitions: Values,
+        offsets: Values,
+    ) -> Values:
+        found = cached_avro_reader(registry, schema).read(_binary(values))
+        if found.unreadable and is_strict:
+            row = min(found.unreadable)
+            raise UnparsableRecord(
+                f"the {part} of {topics[row]}-{partitions[row]} at offset {offsets[row]} cannot be "
+                f"read as Avro: {found.unreadable[row]}"
+            )
+        columns = found.values.flatten() if pa.types.is_struct(kind) else [found.values]
+        reasons = _reasons(found.unreadable, len(values))
+        return pa.StructArray.from_arrays([*columns, reasons], names=names)
+
+    returned = ", ".join(f"{quoted(each.name)}: {ddl(each.type)}" for each in kinds)
+    function = _function(read, f"struct<{returned}>")
+    return function(part, "topic", "partition", "offset")
+
+
+def _function(read: Callable[..., Values], kind: str) -> "Callable[..., Column]":
+    # The package's types do not have it; it is there since PySpark 4.1.
+    functions: Any = importlib.import_module("pyspark.sql.functions")
+    made: Callable[..., Column] = functions.arrow_udf(read, kind).asNondeterministic()
+    return made
+
+
+def _binary(values: AnyArray) -> AnyArray:
+    return values if values.type == pa.binary() else values.cast(pa.binary())
+
+
+def _reasons(unreadable: dict[int, str], count: int) -> AnyArray:
+    if not unreadable:
+        return nulls(count, pa.string())
+    texts: Any = pa.array
+    return texts([unreadable.get(row) for row in range(count)], pa.string())

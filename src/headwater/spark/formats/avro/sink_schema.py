@@ -1,0 +1,125 @@
+"""Under which schema of the registry a sink writes its rows: found before the first one.
+
+What a reader would get wrong: a schema that is made from the columns takes its name from the newest
+version of the subject, if there is one. Two records of different names never are compatible.
+"""
+
+from typing import TYPE_CHECKING
+
+from headwater.client.schema_registry import RegistryRefused, SchemaIncompatible
+from headwater.schemas.avro.resolved_schema import Record, Schema, name_of, parse_schema
+from headwater.schemas.errors import UnsupportedSchema
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.arrow_types import arrow_type
+from headwater.spark.formats.avro.avro_options import AvroOptions, AvroTarget, SubjectNaming
+from headwater.spark.formats.avro.avro_writer import avro_writer
+from headwater.spark.formats.avro.registry_cache import RetryingRegistry
+from headwater.spark.formats.avro.schema_text import schema_text
+from headwater.spark.formats.avro.spark_schema import record_name, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql.types import StructField, StructType
+
+    from headwater.spark.formats.avro.avro_options import RegistryAccess
+
+
+def targets_of(
+    schema: "StructType",
+    avro: "Mapping[str, AvroOptions]",
+    topic: str | None,
+    reach: "Callable[[RegistryAccess], RetryingRegistry]" = RetryingRegistry,
+) -> dict[str, AvroTarget]:
+    """For each column with Avro. `UnsupportedSchema`, `InvalidOption` or the registry's own
+    refusal.
+    """
+    found = {}
+    for part, options in avro.items():
+        if part not in schema.names:
+            raise InvalidOption(f"{part}Format=avro, and there is no column {part}")
+        if options.schema_id is not None and options.schema is not None:
+            found[part] = AvroTarget(options.schema_id, options.schema)
+            continue
+        registry = reach(options.registry)
+        try:
+            found[part] = _target(schema[part], options, topic, registry)
+        finally:
+            registry.close()
+    return found
+
+
+def _target(
+    field: "StructField", options: AvroOptions, topic: str | None, registry: RetryingRegistry
+) -> AvroTarget:
+    if options.use_latest:
+        target, chosen = _latest(options, topic, registry)
+    else:
+        target, chosen = _own(field, options, topic, registry)
+    # Whether the columns fit is told now, and not by a task.
+    avro_writer(chosen, arrow_type(field.dataType, field.name), target.schema_id)
+    return target
+
+
+def _latest(
+    options: AvroOptions, topic: str | None, registry: RetryingRegistry
+) -> tuple[AvroTarget, Schema]:
+    subject = options.subject_of(topic, None)
+    latest = registry.latest(subject)
+    if latest is None:
+        raise InvalidOption(
+            f"use.latest.version, and the registry has no subject {subject}: register a schema, "
+            f"with `headwater registry register {subject} FILE`"
+        )
+    chosen = registry.parsed(latest)
+    return AvroTarget(latest.id, schema_text(chosen)), chosen
+
+
+def _own(
+    field: "StructField", options: AvroOptions, topic: str | None, registry: RetryingRegistry
+) -> tuple[AvroTarget, Schema]:
+    if options.schema is not None:
+        chosen = parse_schema(options.schema)
+        text = options.schema
+        subject = options.subject_of(topic, _record(chosen))
+    else:
+        name = _known_name(options, topic, registry)
+        chosen = schema_of(
+            field.dataType, name or record_name(topic, is_key=options.part == "key"), field.name
+        )
+        text = schema_text(chosen)
+        subject = options.subject_of(topic, _record(chosen))
+    avro_writer(chosen, arrow_type(field.dataType, field.name), 1)
+    return AvroTarget(_schema_id(subject, text, options, registry), schema_text(chosen)), chosen
+
+
+def _schema_id(subject: str, text: str, options: AvroOptions, registry: RetryingRegistry) -> int:
+    if not options.auto_register:
+        known = registry.look_up(subject, text)
+        if known is None:
+            raise InvalidOption(
+                f"the subject {subject} has not this schema, and auto.register.schemas is false: "
+                f"{text}"
+            )
+        return known.id
+    try:
+        return registry.register(subject, text)
+    except SchemaIncompatible as error:
+        reasons = registry.complaints(subject, text)
+        raise UnsupportedSchema(
+            f"the rows' schema is incompatible with those of the subject {subject}: "
+            f"{'; '.join(reasons) or error}"
+        ) from error
+    except RegistryRefused as error:
+        raise UnsupportedSchema(f"the registry refuses the schema of {subject}: {error}") from error
+
+
+def _known_name(options: AvroOptions, topic: str | None, registry: RetryingRegistry) -> str | None:
+    if options.subject is None and options.naming is not SubjectNaming.TOPIC:
+        return None
+    latest = registry.latest(options.subject_of(topic, None))
+    return None if latest is None else _record(registry.parsed(latest))
+
+
+def _record(schema: Schema) -> str | None:
+    return name_of(schema) if isinstance(schema, Record) else None

@@ -1,0 +1,62 @@
+"""The columns of a source that reads Avro: their types, and the schema that they are read with.
+
+What a reader would get wrong: the reader's schema is found once, when Spark asks for the columns,
+and goes along with them as metadata. Asked again a moment later, the registry might have a newer
+version, and rows would not be what Spark was told.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headwater.schemas.avro.resolved_schema import parse_schema
+from headwater.spark.formats.arrow_types import arrow_type
+from headwater.spark.formats.avro.avro_options import AvroOptions
+from headwater.spark.formats.avro.column_types import column_type
+from headwater.spark.formats.avro.reader_schema import reader_schema
+from headwater.spark.formats.avro.schema_text import cut, schema_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.types import StructField, StructType
+
+_METADATA: Final = "headwater.avro"
+_HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_COLUMNS: "Final[dict[str, pa.DataType]]" = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+}
+
+
+def columns_of(
+    avro: "Mapping[str, AvroOptions]", topic: str | None, *, has_headers: bool
+) -> "StructType":
+    """All columns of a record, of which some are what the registry says."""
+    texts = {part: schema_text(reader_schema(options, topic)) for part, options in avro.items()}
+    kinds = {
+        **_COLUMNS,
+        **{part: column_type(parse_schema(text), part) for part, text in texts.items()},
+    }
+    if has_headers:
+        kinds["headers"] = pa.list_(pa.field("element", _HEADER))
+    found = from_arrow_schema(pa.schema(kinds), prefer_timestamp_ntz=True)
+    for field in found.fields:
+        if field.name in texts:
+            field.metadata = {_METADATA: texts[field.name]}
+    return found
+
+
+def column_schema(field: "StructField", options: AvroOptions, topic: str | None) -> str:
+    """The schema to read a column with, cut to its type where a user has chosen that."""
+    told = (field.metadata or {}).get(_METADATA)
+    if isinstance(told, str):
+        return told
+    kind = arrow_type(field.dataType, field.name)
+    return schema_text(cut(reader_schema(options, topic), kind, field.name))

@@ -1,0 +1,111 @@
+"""JSON into typed columns, a whole column at a time.
+
+What a reader would get wrong: Arrow's reader takes one stream of documents and tells only how many
+it found, so records must not be able to run into each other. Each is wrapped, `{"v":` before it and
+`}` and a line end after it: a record that is cut off then is an error, since a line end can stand
+neither in a text nor between two members, and one that holds too much makes one row too many.
+"""
+
+import re
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.json
+
+from headwater.records.arrow_values import binary, nulls
+
+# An array of any type: the stubs tell arrays from chunked ones and scalars, at every call.
+AnyArray = Any
+compute: Any = pyarrow.compute
+arrow_json: Any = pyarrow.json
+
+_BEFORE: Final = binary(b'{"v":')
+_AFTER: Final = binary(b"}\n")
+_NOTHING: Final = binary(b"")
+_NULL: Final = binary(b"null")
+_WHERE: Final = re.compile(r"Column\(/v(/?)([^)]*)\)")
+_ROW: Final = re.compile(r" in row \d+|^JSON parse error: ")
+
+
+class NotJson(Exception):
+    """One record is not what its type says. `index` tells which, counted from the first."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+
+
+def read_json(values: AnyArray, kind: pa.DataType, *, is_lenient: bool = False) -> AnyArray:
+    """Values of a type, null where a record is null. `NotJson` for the first that does not fit.
+
+    If lenient, a record that does not fit is null as well.
+    """
+    try:
+        return _parsed(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        count = len(values)
+        if count > 1:
+            return _in_halves(values, kind, is_lenient=is_lenient)
+        if is_lenient:
+            return _nulls(count, kind)
+        raise NotJson(0, _told(str(error))) from None
+
+
+def _in_halves(values: AnyArray, kind: pa.DataType, *, is_lenient: bool) -> AnyArray:
+    """Closes in on the record that does not fit; also on columns too large to be read at once."""
+    half = len(values) // 2
+    first = read_json(values.slice(0, half), kind, is_lenient=is_lenient)
+    try:
+        second = read_json(values.slice(half), kind, is_lenient=is_lenient)
+    except NotJson as error:
+        raise NotJson(half + error.index, str(error)) from None
+    return pa.concat_arrays([first, second])
+
+
+def _parsed(values: AnyArray, kind: pa.DataType) -> AnyArray:
+    if not len(values):
+        return _nulls(0, kind)
+    documents = compute.binary_join_element_wise(
+        _BEFORE, compute.fill_null(values, _NULL), _AFTER, _NOTHING
+    )
+    raw = documents.buffers()[2]
+    assert raw is not None
+    table = arrow_json.read_json(
+        pa.BufferReader(raw),
+        read_options=arrow_json.ReadOptions(use_threads=False, block_size=raw.size + 1),
+        parse_options=arrow_json.ParseOptions(
+            explicit_schema=pa.schema([("v", _as_read(kind))]),
+            newlines_in_values=True,
+            unexpected_field_behavior="ignore",
+        ),
+    )
+    found = table.column("v").combine_chunks()
+    if isinstance(found, pa.ChunkedArray):
+        found = found.chunk(0)
+    if len(found) != len(values):
+        raise pa.ArrowInvalid("there is more than one JSON document")
+    # The reader does not look whether texts are UTF-8.
+    found.validate(full=True)
+    return found.cast(kind)
+
+
+def _nulls(count: int, kind: pa.DataType) -> AnyArray:
+    return nulls(count, kind)
+
+
+def _as_read(kind: pa.DataType) -> pa.DataType:
+    """The type that is asked of Arrow's reader, which knows dates as numbers only."""
+    if pa.types.is_date32(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_as_read(field.type)) for field in kind.fields])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_as_read(kind.value_type)))
+    return kind
+
+
+def _told(reason: str) -> str:
+    """Arrow's words without what was only wrapped around, in one line."""
+    named = _WHERE.sub(lambda found: f"the field {found[2]}" if found[2] else "it", reason)
+    return _ROW.sub("", named).splitlines()[0]

@@ -1,0 +1,60 @@
+"""Queries of Spark's are stopped between two batches, if they come to that in time.
+
+What a reader would get wrong: a stop waits for the batch that runs, but not for ever. A batch that
+is cut off is repeated by the next run, and a sink that is exactly once writes it once all the same.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+STOP_PATIENCE_MS: Final = 30_000
+_LOOK_EVERY_S: Final = 0.25
+
+
+class Query(Protocol):
+    """The part of Spark's `StreamingQuery` that is used here."""
+
+    @property
+    def isActive(self) -> bool: ...  # noqa: N802
+
+    @property
+    def lastProgress(self) -> Any: ...  # noqa: N802
+
+    @property
+    def status(self) -> Mapping[str, Any]: ...
+
+    def exception(self) -> Exception | None: ...
+
+    def stop(self) -> None: ...
+
+
+def stop_gracefully(
+    queries: Iterable[Query],
+    *,
+    steady_ms: Callable[[], int],
+    patience_ms: int = STOP_PATIENCE_MS,
+) -> None:
+    """Stop each as soon as its batch is done, and all when patience is at its end."""
+    deadline_ms = steady_ms() + patience_ms
+    waiting = [(query, _batch_of(query)) for query in queries]
+    while waiting and steady_ms() < deadline_ms:
+        done = [query for query, batch in waiting if _is_between_batches(query, batch)]
+        for query in done:
+            query.stop()
+        waiting = [(query, batch) for query, batch in waiting if query not in done]
+        if waiting:
+            threading.Event().wait(_LOOK_EVERY_S)
+    for query, _ in waiting:
+        query.stop()
+
+
+def _batch_of(query: Query) -> int:
+    told = query.lastProgress
+    return int(told["batchId"]) if told else -1
+
+
+def _is_between_batches(query: Query, batch: int) -> bool:
+    if not query.isActive or _batch_of(query) != batch:
+        return True
+    return not query.status.get("isTriggerActive", False)

@@ -1,0 +1,97 @@
+"""Lets every lag tool see Spark's queries: their offsets, committed to consumer groups.
+
+Spark keeps the offsets of a query in its checkpoint, and nobody else knows them. A listener commits
+them after each finished batch, under a group of its own, which nobody joins.
+
+What a reader would get wrong: these commits are for those who look on. A query never reads them; it
+goes on from its checkpoint, and a commit that fails costs it nothing.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.client.errors import KafkaError
+from headwater.client.group_metadata import OffsetAndMetadata
+from headwater.spark.source.topic_offsets import Offsets, offsets_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger(__name__)
+
+
+class GroupCommits(StreamingQueryListener):
+    """Commits what queries have read to the group that their names give."""
+
+    def __init__(self, client: Mapping[str, object], group_id: str | None) -> None:
+        self._client = dict(client)
+        self._group_id = group_id
+        self._brokers: OffsetRangeReader | None = None
+
+    def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802
+        """Nothing is read yet."""
+
+    def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
+        self._commit_all(event.progress)
+
+    def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
+        """Nothing was read."""
+
+    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
+        """The last progress has been told before."""
+
+    def catch_up(self, query: "StreamingQuery") -> None:
+        """Commit what a query has read by now, whether or not it was heard of.
+
+        Listeners hear late, and of a restarted query that has nothing to read they hear nothing:
+        the batch before the restart would not be committed until there is another one.
+        """
+        progress = query.lastProgress
+        if progress is not None:
+            self._commit_all(progress)
+
+    def close(self) -> None:
+        if self._brokers is not None:
+            self._brokers.close()
+            self._brokers = None
+
+    def _commit_all(self, progress: "StreamingQueryProgress") -> None:
+        group_id = self._group_id or f"spark-{progress.name or progress.id}"
+        for source in progress.sources:
+            offsets = offsets_in(source.endOffset)
+            if offsets:
+                self._commit(group_id, offsets)
+
+    def _commit(self, group_id: str, offsets: Offsets) -> None:
+        try:
+            if self._brokers is None:
+                self._brokers = OffsetRangeReader(self._client)
+            positions = {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
+            self._brokers.commit(group_id, positions)
+        except KafkaError as error:
+            _log.warning("the offsets of group %s are not committed: %s", group_id, error)
+
+
+def commit_progress(
+    spark: "SparkSession", client: Mapping[str, object], *, group_id: str | None = None
+) -> GroupCommits:
+    """Commit the offsets of a session's queries to brokers.
+
+    `client` has at least `bootstrap.servers`. Without a group id each query has its own group,
+    `spark-` and its name, or its id if it has none.
+    """
+    listener = GroupCommits(client, group_id)
+    spark.streams.addListener(listener)
+    return listener

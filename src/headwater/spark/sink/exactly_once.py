@@ -1,0 +1,100 @@
+"""Which part of which batch of which query a task writes: what makes a repetition recognisable.
+
+What a reader would get wrong: the number of an attempt is no part of it. Attempts of one task are
+what must be taken for the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client.errors import KafkaError
+from headwater.common.ids import TopicPartition
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.sink.sink_options import ASK_SPARK, SinkOptions
+from headwater.spark.sink.task_writer import Rows, TaskProducer, write_at_least_once
+
+# Under these names Spark tells a task what it is part of; its own `foreach` relies on them.
+_BATCH_ID: Final = "streaming.sql.batchId"
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchIdentity:
+    """A query keeps its id over restarts, a batch keeps its number when it is repeated."""
+
+    query_id: str
+    batch_id: int
+    partition: int
+
+    def transactional_id(self, prefix: str) -> str:
+        """The same for every attempt, and for every batch: a later one fences an earlier one."""
+        return f"{prefix}-{self.query_id}-{self.partition}"
+
+    def group_id(self, prefix: str) -> str:
+        """The group under whose name finished batches of this part are noted."""
+        return self.transactional_id(prefix)
+
+
+def identity_of(
+    options: SinkOptions, partition: int, local_property: Callable[[str], str | None]
+) -> BatchIdentity:
+    """What the options say, else what Spark has told the task."""
+    query_id = options.query_id
+    if query_id is None or query_id == ASK_SPARK:
+        query_id = local_property(_QUERY_ID)
+    batch_id = options.batch_id
+    if batch_id is None:
+        told = local_property(_BATCH_ID)
+        batch_id = None if told is None else int(told)
+    if query_id is None or batch_id is None:
+        raise InvalidOption("exactly-once: Spark does not tell which batch of which query this is")
+    return BatchIdentity(query_id=query_id, batch_id=batch_id, partition=partition)
+
+
+Noted = Callable[[str, TopicPartition], int | None]
+
+
+def write_exactly_once(
+    rows: Rows,
+    options: SinkOptions,
+    identity: BatchIdentity,
+    *,
+    producer: TaskProducer,
+    noted: Noted,
+) -> int:
+    """Send all rows, unless that was done before; the answer is how many were sent now.
+
+    `noted` tells what a group has committed for a partition: the first batch that is not written.
+    """
+    assert options.marker_topic is not None, "refused when the options were read"
+    marker = TopicPartition(options.marker_topic, 0)
+    group_id = identity.group_id(options.transactional_id_prefix)
+    producer.init_transactions()
+    next_batch = noted(group_id, marker)
+    if next_batch is not None and next_batch > identity.batch_id:
+        _drain(rows)
+        return 0
+    producer.begin_transaction()
+    try:
+        count = write_at_least_once(rows, options.topic, producer)
+        producer.send_offsets_to_transaction({marker: identity.batch_id + 1}, group_id)
+    except BaseException:
+        _abort(producer)
+        raise
+    producer.commit_transaction()
+    return count
+
+
+def _drain(rows: Rows) -> None:
+    """Spark takes a task that does not read its input for a broken one."""
+    for _ in rows:
+        pass
+
+
+def _abort(producer: TaskProducer) -> None:
+    try:
+        producer.abort_transaction()
+    except KafkaError:
+        # Fenced, or out of reach: the next attempt has the coordinator do it.
+        return

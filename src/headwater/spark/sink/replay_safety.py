@@ -1,0 +1,157 @@
+"""Whether a query sends the same rows through the same tasks when it repeats a batch.
+
+The sink's exactly-once delivery rests on it, so `write_stream` asks before it starts a query. What
+it judges is the physical plan as Spark prints it: there every shuffle is seen, also those that
+Spark adds by itself, and it is all there is to see through Spark Connect.
+
+What a reader would get wrong: only the last shuffle on the way to the sink counts. Whatever was
+shuffled before, rows that are then dealt out by their own columns come to the same task again; and
+in a single task nothing can be told apart.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.spark.exceptions import UnsafeReplay
+
+_HEADING: Final = "== Physical Plan =="
+_LINE: Final = re.compile(r"(?P<indent>[ :]*)(?P<branch>[+:]- )?(?:\*(?:\(\d+\))? )?(?P<node>.*)")
+_SHUFFLE: Final = re.compile(
+    r"(?:ReusedExchange \[.*?\], )?Exchange (?P<kind>\w+)(?:\((?P<keys>.*)\))?, (?P<origin>[A-Z_]+)"
+)
+_COALESCE: Final = re.compile(r"Coalesce (\d+)")
+# What is below these is made whole before a row comes by, and sends none anywhere.
+_ASIDE: Final = ("BroadcastExchange", "Subquery", "ReusedSubquery")
+_ID: Final = re.compile(r"#(\d+)")
+_DEFINED: Final = re.compile(r" AS [^#,\]]*#(\d+)")
+# Different each time, or different where the rows come in another order.
+_RANDOM: Final = re.compile(
+    r"\b(?:rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|"
+    r"spark_partition_id|input_file_name)\(",
+    re.IGNORECASE,
+)
+_ADAPTIVE: Final = "AdaptiveSparkPlan"
+_AS_ASKED: Final = "REPARTITION_BY_NUM"
+_ADVICE: Final = (
+    "; exactly-once needs the same rows in the same tasks when a batch is repeated: shuffle by the "
+    'rows\' own columns, as repartition(n, "key") does, or write at-least-once'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    depth: int
+    text: str
+
+
+def refuse_unstable(plan: str) -> None:
+    """`UnsafeReplay`, with the reason in one line, where a repetition may deal rows differently."""
+    reason = unstable(plan)
+    if reason is not None:
+        raise UnsafeReplay(reason + _ADVICE)
+
+
+def unstable(plan: str) -> str | None:
+    """Why a plan, as Spark explains it, is not the same on a repetition; None if it is."""
+    nodes = list(_nodes(plan))
+    random_ids = _random_ids(nodes)
+    is_adaptive = any(node.text.startswith(_ADAPTIVE) for node in nodes)
+    for shuffle, is_coalesced in _last_shuffles(nodes):
+        reason = _judged(shuffle, random_ids, is_adaptive=is_adaptive, is_coalesced=is_coalesced)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _nodes(plan: str) -> Iterator[_Node]:
+    """The plan's lines, from the sink down to the sources. Text in a plan may hold line ends."""
+    lines = plan.partition(_HEADING)[2].strip("\n").split("\n")
+    depth, text = 0, ""
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        assert found is not None, "the expression takes any line"
+        if text and found["branch"] is None:
+            text += line
+            continue
+        if text:
+            yield _Node(depth, text)
+        depth, text = len(found["indent"] + (found["branch"] or "")) // 3, found["node"]
+    yield _Node(depth, text)
+
+
+def _last_shuffles(nodes: list[_Node]) -> Iterator[tuple[re.Match[str], bool]]:
+    """The shuffles with none between them and the sink, and whether a coalesce follows."""
+    hidden_below: int | None = None
+    coalesced_below: int | None = None
+    for node in nodes:
+        if hidden_below is not None and node.depth > hidden_below:
+            continue
+        hidden_below = None
+        if coalesced_below is not None and node.depth <= coalesced_below:
+            coalesced_below = None
+        if (coalesce := _COALESCE.match(node.text)) is not None:
+            if coalesce[1] == "1":
+                hidden_below = node.depth
+            elif coalesced_below is None:
+                coalesced_below = node.depth
+        elif node.text.startswith(_ASIDE):
+            hidden_below = node.depth
+        elif (shuffle := _SHUFFLE.match(node.text)) is not None:
+            hidden_below = node.depth
+            yield shuffle, coalesced_below is not None
+
+
+def _judged(
+    shuffle: re.Match[str], random_ids: frozenset[str], *, is_adaptive: bool, is_coalesced: bool
+) -> str | None:
+    kind, keys = shuffle["kind"], shuffle["keys"] or ""
+    match kind:
+        case "SinglePartition":
+            return None
+        case "RoundRobinPartitioning":
+            return "a repartition without columns deals rows out in turn"
+        case "rangepartitioning":
+            return "sorting, or a repartition by range, deals rows out by samples of them"
+    if _RANDOM.search(keys) or not random_ids.isdisjoint(_ID.findall(keys)):
+        return "the rows are shuffled by a column that is random"
+    if is_coalesced:
+        return "a coalesce after a shuffle joins parts by where they happen to be"
+    if is_adaptive and shuffle["origin"] != _AS_ASKED:
+        return "Spark may adapt the number of tasks to what it sees (spark.sql.adaptive)"
+    return None
+
+
+def _random_ids(nodes: list[_Node]) -> frozenset[str]:
+    """The columns that are made of something random, by way of others too."""
+    definitions = [
+        (found[1], _expression_before(node.text, found.start()))
+        for node in nodes
+        for found in _DEFINED.finditer(node.text)
+    ]
+    random_ids: set[str] = set()
+    is_growing = True
+    while is_growing:
+        before = len(random_ids)
+        for column_id, expression in definitions:
+            if _RANDOM.search(expression) or not random_ids.isdisjoint(_ID.findall(expression)):
+                random_ids.add(column_id)
+        is_growing = len(random_ids) > before
+    return frozenset(random_ids)
+
+
+def _expression_before(text: str, end: int) -> str:
+    """What stands before an AS, back to the comma or bracket where it begins."""
+    open_count = 0
+    for position in range(end - 1, -1, -1):
+        letter = text[position]
+        if letter in ")]":
+            open_count += 1
+        elif letter in "([":
+            if not open_count:
+                return text[position + 1 : end]
+            open_count -= 1
+        elif letter == "," and not open_count:
+            return text[position + 1 : end]
+    return text[:end]

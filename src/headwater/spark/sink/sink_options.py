@@ -1,0 +1,126 @@
+"""The options of the sink, read and checked before anything is written.
+
+Names and meanings are those of Spark's own Kafka connector; `delivery` and what belongs to it are
+ours. What a reader would get wrong: `exactly-once` needs to know which batch of which query it
+writes. A streaming query says so by itself; a batch write says it with `queryId` and `batchId`.
+In `foreachBatch` the id of the query may be left to Spark, which has told the tasks.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from headwater.client.client_settings_filter import producer_part
+from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.avro.avro_options import SINK_NAMES as AVRO
+from headwater.spark.formats.avro.avro_options import AvroOptions, AvroTarget, read_avro
+from headwater.spark.formats.value_formats import NAMES as FORMATS
+from headwater.spark.formats.value_formats import ValueFormat, parts_with, read_formats
+from headwater.spark.options import SparkOptions
+
+_NAMES: Final = (
+    "topic",
+    "includeHeaders",
+    "delivery",
+    "transactionalIdPrefix",
+    "markerTopic",
+    "queryId",
+    "batchId",
+    *FORMATS,
+    *AVRO,
+)
+# Instead of an id: that of the query in whose `foreachBatch` the rows are written.
+ASK_SPARK: Final = "spark"
+_SERIALIZED: Final = "keys and values are written as they are; cast them to string or binary"
+_NOT_TO_BE_SET: Final = {
+    "key.serializer": _SERIALIZED,
+    "value.serializer": _SERIALIZED,
+    "transactional.id": "each task has its own; set transactionalIdPrefix instead",
+}
+
+
+class Delivery(Enum):
+    """What a topic holds after tasks, queries and machines have failed and started again."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Everything that a user may ask of the sink."""
+
+    # Not for logs: a login may be among it.
+    client: Mapping[str, str] = field(repr=False)
+    # For rows that do not say theirs, and for all others too: an option beats a column.
+    topic: str | None = None
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    transactional_id_prefix: str = "headwater"
+    # On whose partition 0 the batches that were written are noted, as offsets of groups.
+    marker_topic: str | None = None
+    # Which batch of which query a batch write is; a streaming query knows it by itself.
+    query_id: str | None = None
+    batch_id: int | None = None
+    formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    avro: Mapping[str, AvroOptions] = field(default_factory=dict)
+    # Under which schemas of the registry they are written; known when the columns are.
+    targets: Mapping[str, AvroTarget] = field(default_factory=dict)
+
+
+def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
+    """`InvalidOption`, with the reason in one line, where something is wrong."""
+    options = SparkOptions(given, "sink", _NAMES)
+    client = options.client(_NOT_TO_BE_SET, producer_part(options.shared))
+    options.flag("includeHeaders", default=False)
+    topic = _topic(options.get("topic"))
+    formats = read_formats(options)
+    read = SinkOptions(
+        client=client,
+        topic=topic,
+        delivery=options.choice(
+            "delivery", {each.value: each for each in Delivery}, Delivery.AT_LEAST_ONCE.value
+        ),
+        transactional_id_prefix=options.get("transactionalIdPrefix") or "headwater",
+        marker_topic=options.get("markerTopic") or topic,
+        query_id=_query_id(options.get("queryId")),
+        batch_id=options.number("batchId", 0),
+        formats=formats,
+        avro=read_avro(options, parts_with(formats, ValueFormat.AVRO), AVRO),
+    )
+    if read.delivery is Delivery.EXACTLY_ONCE:
+        _refuse_unfit(read, is_streaming=is_streaming)
+    return read
+
+
+def _topic(text: str | None) -> str | None:
+    if text == "":
+        raise InvalidOption("topic is empty")
+    return text
+
+
+def _query_id(text: str | None) -> str | None:
+    if text is None or text == ASK_SPARK:
+        return text
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise InvalidOption(f"queryId must be a UUID, or {ASK_SPARK}, not {text}") from None
+
+
+def _refuse_unfit(options: SinkOptions, *, is_streaming: bool) -> None:
+    if options.client.get("acks", "all") not in ("all", "-1"):
+        raise InvalidOption("delivery exactly-once needs kafka.acks=all")
+    if options.client.get("enable.idempotence", "true").lower() != "true":
+        raise InvalidOption("delivery exactly-once needs kafka.enable.idempotence=true")
+    if options.marker_topic is None:
+        raise InvalidOption(
+            "delivery exactly-once needs topic, or markerTopic where rows name their own topics: "
+            "an existing topic, on which finished batches are noted"
+        )
+    if not is_streaming and (options.query_id is None or options.batch_id is None):
+        raise InvalidOption(
+            "delivery exactly-once of a batch write needs queryId and batchId, or nobody could "
+            "tell a repetition from new rows"
+        )

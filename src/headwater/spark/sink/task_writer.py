@@ -1,0 +1,53 @@
+"""What a task of the sink does with its rows.
+
+At least once: send them, and be done when all are acknowledged. Exactly once: in one transaction
+send them and note that this part of this batch is written; a repetition finds the note and skips
+its rows. Taking over the transactional id comes first. It fences a former attempt that still lives,
+and has the coordinator finish what that attempt left half done, so that the note can be trusted.
+
+What a reader would get wrong: this is right only as long as a repeated batch sends the same rows
+through the same task. Sources and hash partitioning do; a random repartition does not.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.common.ids import TopicPartition
+from headwater.spark.sink.row_encoder import by_topic
+
+
+class PendingSend(Protocol):
+    """What becomes of rows that were sent."""
+
+    def result(self, timeout: float | None = None) -> object:
+        """Wait until all are acknowledged, or raise why not."""
+
+
+class TaskProducer(Protocol):
+    """The part of `client.Producer` that is used here."""
+
+    def send_table(self, topic: str, table: pa.Table) -> PendingSend: ...
+    def init_transactions(self) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int], group: str
+    ) -> None: ...
+    def commit_transaction(self) -> None: ...
+    def abort_transaction(self) -> None: ...
+
+
+Rows = Iterable[pa.RecordBatch]
+
+
+def write_at_least_once(rows: Rows, topic: str | None, producer: TaskProducer) -> int:
+    """Send all rows; the answer is how many."""
+    count = 0
+    sent = []
+    for batch in rows:
+        count += batch.num_rows
+        sent += [producer.send_table(name, table) for name, table in by_topic(batch, topic)]
+    for each in sent:
+        each.result()
+    return count

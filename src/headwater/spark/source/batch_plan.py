@@ -1,0 +1,172 @@
+"""Which offsets a batch reads, and how they are dealt out to tasks: arithmetic, and nothing else.
+
+The rules are those of Spark's own Kafka connector, so that a query that changes over reads the same
+batches. What a reader would get wrong: a number of offsets is not a number of records. Compaction
+and the markers of transactions leave gaps, so every limit here is an upper one.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.common.ids import TopicPartition
+from headwater.spark.source.topic_offsets import Offsets
+
+_LONG_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """The offsets of one partition that one task reads; the last one is not among them."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a batch reads, and what it cannot read any more."""
+
+    ranges: tuple[OffsetRange, ...]
+    losses: tuple[str, ...]
+
+
+def limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
+    """An end for each partition, so that all together read at most about `limit` offsets.
+
+    Each partition gets its share by what it has to offer. A share below one is rounded up, so that
+    a small partition beside a large one is not starved; all others are rounded down.
+    """
+    sizes = {each: max(end - start.get(each, end), 0) for each, end in latest.items()}
+    total = sum(sizes.values())
+    if total <= limit:
+        return dict(latest)
+    ends = {}
+    for each, end in latest.items():
+        share = limit * (sizes[each] / total)
+        whole = math.ceil(share) if share < 1 else math.floor(share)
+        ends[each] = min(end, start.get(each, end) + whole, _LONG_MAX)
+    return ends
+
+
+def limited_bytes(
+    limit_bytes: int,
+    start: Offsets,
+    latest: Offsets,
+    bytes_per_offset: Mapping[TopicPartition, float],
+) -> dict[TopicPartition, int]:
+    """An end for each partition, so that all together read about `limit_bytes`.
+
+    How large records are that were not read is a guess from the first of them, which somebody has
+    measured wherever there are any.
+    """
+    sizes = {
+        each: (end - start.get(each, end)) * max(bytes_per_offset[each], 1.0)
+        for each, end in latest.items()
+        if end > start.get(each, end)
+    }
+    total = sum(sizes.values())
+    if total <= limit_bytes:
+        return dict(latest)
+    ends = dict(latest)
+    for each in sizes:
+        share = (latest[each] - start[each]) * (limit_bytes / total)
+        # At least one, or a record that is larger than the limit would never be read.
+        ends[each] = min(latest[each], start[each] + max(math.floor(share), 1))
+    return ends
+
+
+def is_enough(
+    minimum: int, start: Offsets, latest: Offsets, *, waited_ms: int, max_delay_ms: int
+) -> bool:
+    """Whether a batch is worth its while: enough is there, or somebody has waited long enough."""
+    if waited_ms >= max_delay_ms:
+        return True
+    return sum(max(end - start.get(each, 0), 0) for each, end in latest.items()) >= minimum
+
+
+def batch_plan(
+    start: Offsets,
+    end: Offsets,
+    earliest_of_new: Offsets,
+    *,
+    min_partitions: int | None = None,
+    max_records_per_partition: int | None = None,
+) -> Plan:
+    """The ranges from one position to another.
+
+    A partition that is only in `end` is new, and begins where `earliest_of_new` says. One that is
+    only in `start` was deleted.
+    """
+    losses = []
+    gone = sorted(each for each in start if each not in end)
+    if gone:
+        losses.append(f"{_named(gone)} are gone, and what was not read of them is lost")
+    ranges = []
+    for each in sorted(end):
+        begin = start.get(each)
+        if begin is None:
+            begin = earliest_of_new.get(each)
+            if begin is None:
+                losses.append(f"{each} came and went before it was read")
+                continue
+            if begin > 0:
+                losses.append(f"{each} is new and begins at {begin} instead of 0")
+        if end[each] < begin:
+            losses.append(f"{each} ended at {begin} and now ends at {end[each]}")
+        ranges.append(OffsetRange(each, begin, end[each]))
+    return Plan(tuple(dealt(ranges, min_partitions, max_records_per_partition)), tuple(losses))
+
+
+def dealt(
+    ranges: Sequence[OffsetRange],
+    min_partitions: int | None = None,
+    max_records_per_partition: int | None = None,
+) -> list[OffsetRange]:
+    """The ranges of single tasks. Large ones are cut until there are about `min_partitions`."""
+    found = [each for each in ranges if each.size > 0]
+    if max_records_per_partition is not None:
+        found = [
+            part
+            for each in found
+            for part in _cut(each, math.ceil(each.size / max_records_per_partition))
+        ]
+    if min_partitions is None or len(found) >= min_partitions:
+        return found
+    total = sum(each.size for each in found)
+    # Ranges that stay whole are left out of the sum, or the large ones would get too few tasks.
+    whole = [each for each in found if _parts(each.size, total, min_partitions) == 1]
+    rest = total - sum(each.size for each in whole)
+    wanted = max(min_partitions - len(whole), 1)
+    small = dict.fromkeys(whole)
+    return [
+        part
+        for each in found
+        for part in _cut(each, 1 if each in small else _parts(each.size, rest, wanted))
+    ]
+
+
+def _parts(size: int, total: int, wanted: int) -> int:
+    # Halves are rounded up, as Java does it.
+    return max(math.floor(size / total * wanted + 0.5), 1)
+
+
+def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
+    parts = []
+    start, left = whole.start, whole.size
+    for number in range(count):
+        size = left // (count - number)
+        left -= size
+        parts.append(OffsetRange(whole.partition, start, start + size))
+        start += size
+    return [part for part in parts if part.size > 0]
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions))

@@ -1,0 +1,136 @@
+"""The broker's end of a cleaning: starts the child, waits, and turns every ending into a value.
+
+What a reader would get wrong: `run` blocks and belongs on a thread, as a job of the Executor; and
+the same thread must wait that started the child, because on Linux the child dies with the thread
+that made it, not with the process. `cancel` may be called from any other thread.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from headwater.storage.cleaner.cleaner import remove_outputs
+from headwater.storage.cleaner.cleaning_job import (
+    CleaningFailure,
+    CleaningJob,
+    CleaningResult,
+    FailureKind,
+)
+from headwater.storage.cleaner.cleaning_job_json import job_line, read_message
+from headwater.storage.io.disk import Disk
+
+CHILD_COMMAND = (sys.executable, "-P", "-m", "headwater.storage.cleaner.cleaner_child")
+
+
+class CleanerProcess:
+    """One cleaning in a child process. Runs once."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        job: CleaningJob,
+        *,
+        command: Sequence[str] = CHILD_COMMAND,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._disk = disk
+        self._job = job
+        self._command = (*command, str(os.getpid()))
+        self._on_progress = on_progress
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[str] | None = None
+        self._is_cancelled = False
+
+    def run(self) -> CleaningResult | CleaningFailure:
+        """Clean, and wait for it. Without a result, no file of the child is left."""
+        outcome: CleaningResult | CleaningFailure | None = None
+        try:
+            outcome = self._run_child()
+            return outcome
+        finally:
+            if not isinstance(outcome, CleaningResult):
+                remove_outputs(self._disk, self._job.folder)
+
+    def cancel(self) -> None:
+        """Kill the child; `run` then returns a failure of kind CANCELLED, if not done already."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._child is not None:
+                # Popen knows when the child has been waited for, and then signals nobody.
+                self._child.kill()
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, once it has been started."""
+        child = self._child
+        return None if child is None else child.pid
+
+    def _run_child(self) -> CleaningResult | CleaningFailure:
+        try:
+            child = self._start()
+        except OSError as error:
+            return CleaningFailure(FailureKind.CRASHED, f"the cleaner did not start: {error}")
+        if child is None:
+            return CleaningFailure(FailureKind.CANCELLED, "cancelled before it began")
+        try:
+            outcome = self._talk(child)
+        finally:
+            # Also when a callback raised: nobody may clean unwatched.
+            child.kill()
+            _close(child.stdout)
+            _close(child.stdin)
+            child.wait()
+        if isinstance(outcome, CleaningResult):
+            return outcome
+        if self._is_cancelled:
+            return CleaningFailure(FailureKind.CANCELLED, "cancelled")
+        return outcome or CleaningFailure(FailureKind.CRASHED, _how_it_ended(child.returncode))
+
+    def _start(self) -> subprocess.Popen[str] | None:
+        with self._lock:
+            if self._is_cancelled:
+                return None
+            self._child = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            return self._child
+
+    def _talk(self, child: "subprocess.Popen[str]") -> CleaningResult | CleaningFailure | None:
+        """Give the job and listen until the outcome; None when the child fell silent before."""
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            child.stdin.write(job_line(self._job))
+            child.stdin.flush()
+        except BrokenPipeError:
+            child.wait()
+            return None
+        for line in child.stdout:
+            if not line.endswith("\n"):
+                break
+            message = read_message(line)
+            if not isinstance(message, int):
+                return message
+            if self._on_progress is not None:
+                self._on_progress(message)
+        child.wait()
+        return None
+
+
+def _close(stream: IO[str] | None) -> None:
+    assert stream is not None
+    try:
+        stream.close()
+    except BrokenPipeError:
+        # What could not be written was the job of a child that is dead.
+        return
+
+
+def _how_it_ended(status: int) -> str:
+    if status < 0:
+        return f"the cleaner was killed by {signal.Signals(-status).name}"
+    return f"the cleaner ended with status {status} and without a result"

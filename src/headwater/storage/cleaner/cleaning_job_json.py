@@ -1,0 +1,77 @@
+"""Jobs and outcomes as lines of JSON, between the broker and the process that cleans for it.
+
+One message is one line: `{"job": ...}` goes in; `{"progress": ...}` comes out, any number of
+times, and then one `{"result": ...}` or `{"failure": ...}`.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import PurePath
+from typing import Any
+
+from headwater.storage.cleaner.cleaning_job import (
+    CleanedGroup,
+    CleaningFailure,
+    CleaningJob,
+    CleaningResult,
+    CleaningStats,
+    FailureKind,
+    LiveProducer,
+    ReplacedSegment,
+    SourceSegment,
+)
+from headwater.storage.index.transaction_index import AbortedTransaction
+
+
+def job_line(job: CleaningJob) -> str:
+    return _line("job", {**asdict(job), "folder": str(job.folder), "map_seed": job.map_seed.hex()})
+
+
+def outcome_line(outcome: CleaningResult | CleaningFailure) -> str:
+    name = "failure" if isinstance(outcome, CleaningFailure) else "result"
+    return _line(name, asdict(outcome))
+
+
+def progress_line(done_bytes: int) -> str:
+    return _line("progress", done_bytes)
+
+
+def read_job(line: str) -> CleaningJob:
+    given: dict[str, Any] = json.loads(line)["job"]
+    return CleaningJob(
+        **{
+            **given,
+            "folder": PurePath(given["folder"]),
+            "map_seed": bytes.fromhex(given["map_seed"]),
+            "sources": tuple(SourceSegment(**each) for each in given["sources"]),
+            "aborted": tuple(AbortedTransaction(*each) for each in given["aborted"]),
+            "live_producers": tuple(LiveProducer(**each) for each in given["live_producers"]),
+        }
+    )
+
+
+def read_message(line: str) -> CleaningResult | CleaningFailure | int:
+    """What the cleaning process said: its outcome, or how many bytes it has worked on."""
+    message: dict[str, Any] = json.loads(line)
+    if "progress" in message:
+        done_bytes: int = message["progress"]
+        return done_bytes
+    if "failure" in message:
+        failure = message["failure"]
+        return CleaningFailure(FailureKind(failure["kind"]), failure["reason"])
+    given = message["result"]
+    return CleaningResult(
+        groups=tuple(_read_group(each) for each in given["groups"]),
+        first_dirty_offset=given["first_dirty_offset"],
+        generation=given["generation"],
+        stats=CleaningStats(**given["stats"]),
+    )
+
+
+def _read_group(given: dict[str, Any]) -> CleanedGroup:
+    replaced = tuple(ReplacedSegment(**each) for each in given["replaced"])
+    return CleanedGroup(**{**given, "replaced": replaced})
+
+
+def _line(name: str, content: object) -> str:
+    return json.dumps({name: content}, separators=(",", ":")) + "\n"

@@ -1,0 +1,331 @@
+"""Compaction as the broker sees it: chooses a log, has it cleaned elsewhere, swaps the result in.
+
+The cleaning reads and writes files of its own in a child process. Only here, on the loop's thread,
+are files renamed, and only after looking again: a log that was cut meanwhile, or that lost a source
+segment to retention, keeps what it has and the work is thrown away. New segments go in one by one,
+oldest first, a tick apart, because each swap syncs the folder several times.
+
+What a reader would get wrong: `stop` waits for nothing. The child is killed, its thread ends soon
+after, and what it leaves behind is removed there, here, or at the latest by the next start.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from headwater.common.elapsed import has_passed
+from headwater.common.exceptions import (
+    BatchError,
+    CorruptFile,
+    StorageError,
+    TooManyOpenFiles,
+    TooMuchWork,
+)
+from headwater.common.ids import NO_TIMESTAMP, TopicPartition
+from headwater.common.ports import Random
+from headwater.common.settings.storage_settings import StorageSettings
+from headwater.storage.cleaner import segment_swap
+from headwater.storage.cleaner.cleanable_logs import (
+    CleanableRange,
+    LogAge,
+    SegmentAge,
+    due_logs,
+)
+from headwater.storage.cleaner.cleaner import remove_outputs
+from headwater.storage.cleaner.cleaning_job import (
+    CleanedGroup,
+    CleaningFailure,
+    CleaningJob,
+    CleaningResult,
+    FailureKind,
+    LiveProducer,
+    ReplacedSegment,
+    SourceSegment,
+)
+from headwater.storage.index.transaction_index import AbortedTransaction
+from headwater.storage.io.executor import Executor
+from headwater.storage.log.segment import LogSegment
+from headwater.storage.log.unified_log import UnifiedLog
+from headwater.storage.log_manager.log_manager import LogManager
+
+
+class Cleaning(Protocol):
+    """One cleaning, which runs once: `compaction.process.CleaningProcess`."""
+
+    def run(self) -> CleaningResult | CleaningFailure:
+        """Clean, and block until it is done."""
+
+    def cancel(self) -> None:
+        """Have `run` return soon, or not begin. Called from another thread."""
+
+
+BeginCleaning = Callable[[CleaningJob], Cleaning]
+
+_SEED_BYTES = 16
+
+
+@dataclass(slots=True)
+class _Swapping:
+    """A finished cleaning, some of whose segments still wait to be put in place."""
+
+    log: UnifiedLog
+    result: CleaningResult
+    groups: deque[CleanedGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncleanable:
+    """A damaged log, left alone for as long as it is there: its namesake may be sound."""
+
+    log: UnifiedLog
+    reason: str
+
+
+class LogCleaner:
+    """Cleans one log at a time, made by `begin`.
+
+    A cleaning may take hours, so the executor is one of the cleaner's own, with a single thread.
+    """
+
+    def __init__(
+        self,
+        directories: LogManager,
+        settings: StorageSettings,
+        *,
+        begin: BeginCleaning,
+        executor: Executor,
+        rng: Random,
+    ) -> None:
+        self._directories = directories
+        self._settings = settings
+        self._begin = begin
+        self._executor = executor
+        self._rng = rng
+        self._cleaning: Cleaning | None = None
+        self._swapping: _Swapping | None = None
+        self._looked_ms: int | None = None
+        self._is_stopped = False
+        self.uncleanable: dict[TopicPartition, Uncleanable] = {}
+        self.last_result: CleaningResult | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a log is being cleaned, or its segments swapped in."""
+        return self._cleaning is not None or self._swapping is not None
+
+    def configure(self, settings: StorageSettings) -> None:
+        """Take new settings, which the next cleaning obeys."""
+        self._settings = settings
+
+    def tick(self, now_ms: int) -> None:
+        """Go on with the work in hand, or look for a log that is due."""
+        if self._is_stopped:
+            return
+        if self._swapping is not None:
+            with self._leaving_alone(self._swapping.log):
+                self._swap_next(self._swapping, now_ms)
+        elif self._cleaning is None and has_passed(
+            self._looked_ms, self._settings.log_cleaner_backoff_ms, now_ms
+        ):
+            self._start_next(now_ms)
+
+    def stop(self) -> None:
+        """Begin nothing more, kill the child, and drop what waits to be swapped in.
+
+        Segments that are in place already stay: each swap is whole by itself.
+        """
+        self._is_stopped = True
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+        if self._swapping is not None:
+            swapping, self._swapping = self._swapping, None
+            self._drop(swapping.log)
+
+    def _start_next(self, now_ms: int) -> None:
+        # Forgotten when a cleaning succeeds: then the next log may follow at once.
+        self._looked_ms = now_ms
+        logs = self._cleanable_logs()
+        due = due_logs(self._ages(logs), now_ms)
+        if not due:
+            return
+        log = logs[due[0].name]
+        with self._leaving_alone(log):
+            self._submit(log, self._job(log, due[0].cleanable, now_ms))
+
+    def _cleanable_logs(self) -> dict[TopicPartition, UnifiedLog]:
+        for partition in [key for key, each in self.uncleanable.items() if each.log.is_abandoned]:
+            del self.uncleanable[partition]
+        return {
+            log.partition: log
+            for log in self._directories.opened()
+            if log.settings.is_compacted
+            and log.partition not in self.uncleanable
+            # One that is on its way would be copied half as it was, half as it is then: a record
+            # could lose the tombstone that deletes it. Kafka lets these rest too.
+            and log.future is None
+        }
+
+    def _ages(self, logs: dict[TopicPartition, UnifiedLog]) -> list[LogAge[TopicPartition]]:
+        ages = []
+        for log in logs.values():
+            with self._leaving_alone(log):
+                ages.append(_age(log))
+        return ages
+
+    @contextmanager
+    def _leaving_alone(self, log: UnifiedLog) -> Iterator[None]:
+        """Damage ends the work on one log, a failed disk that on its directory; the rest goes on.
+
+        Looking at a log opens indexes and reads headers that nobody may have read since the start.
+        """
+        try:
+            yield
+        except (BatchError, CorruptFile) as error:
+            self.uncleanable[log.partition] = Uncleanable(log, str(error))
+        except TooManyOpenFiles:
+            # The next look comes after the usual rest.
+            return
+        except StorageError as error:
+            self._directories.directory_of(log.partition).fence(error)
+
+    def _submit(self, log: UnifiedLog, job: CleaningJob) -> None:
+        cleaning = self._cleaning = self._begin(job)
+
+        def done(outcome: CleaningResult | CleaningFailure) -> None:
+            self._cleaning = None
+            self._cleaned(log, job.generation, outcome)
+
+        def failed(error: StorageError) -> None:
+            done(CleaningFailure(FailureKind.STORAGE, str(error)))
+
+        try:
+            self._executor.submit(cleaning.run, then=done, otherwise=failed)
+        except TooMuchWork:
+            # The next look comes after the usual rest.
+            self._cleaning = None
+
+    def _cleaned(
+        self, log: UnifiedLog, generation: int, outcome: CleaningResult | CleaningFailure
+    ) -> None:
+        if isinstance(outcome, CleaningFailure):
+            # A damaged log would fail again and again; other failures may pass. A log that was
+            # cut or deleted under the cleaner's eyes only looks damaged.
+            was_cut = log.body.truncations != generation or log.is_abandoned
+            if outcome.kind is FailureKind.DAMAGED and not was_cut:
+                self.uncleanable[log.partition] = Uncleanable(log, outcome.reason)
+            return
+        if self._is_stopped:
+            self._drop(log)
+            return
+        self._looked_ms = None
+        self._swapping = _Swapping(log, outcome, deque(outcome.groups))
+
+    def _swap_next(self, swapping: _Swapping, now_ms: int) -> None:
+        log, groups = swapping.log, swapping.groups
+        rest = replace(swapping.result, groups=tuple(groups))
+        if log.failure is not None or log.is_abandoned:
+            self._swapping = None
+            return
+        if log.future is not None or not segment_swap.still_valid(
+            rest, _inactive_since(log, rest), log.body.truncations
+        ):
+            self._swapping = None
+            self._drop(log)
+            return
+        log.swap_in(groups.popleft(), now_ms=now_ms)
+        if not groups:
+            self._swapping = None
+            self.last_result = swapping.result
+            log.first_dirty_offset = swapping.result.first_dirty_offset
+            self._directories.directory_of(log.partition).save_cleaner_offsets()
+
+    def _drop(self, log: UnifiedLog) -> None:
+        """Remove what a cleaning wrote and nobody wants; a namesake's folder has nothing of it."""
+        if log.failure is None and not log.is_abandoned:
+            with self._leaving_alone(log):
+                remove_outputs(log.body.home.disk, log.folder)
+
+    def _job(self, log: UnifiedLog, cleanable: CleanableRange, now_ms: int) -> CleaningJob:
+        settings = self._settings
+        sources = [each for each in log.body.segments if each.base_offset < cleanable.end_offset]
+        return CleaningJob(
+            folder=log.folder,
+            sources=tuple(_source(segment) for segment in sources),
+            first_dirty_offset=cleanable.first_dirty_offset,
+            end_offset=cleanable.end_offset,
+            aborted=tuple(_aborted(log, cleanable.end_offset)),
+            live_producers=tuple(
+                LiveProducer(
+                    producer_id=entry.producer_id,
+                    epoch=entry.epoch,
+                    last_data_offset=entry.last_offset,
+                )
+                for entry in log.producers.entries()
+            ),
+            now_ms=now_ms,
+            generation=log.body.truncations,
+            delete_retention_ms=log.settings.delete_retention_ms,
+            segment_bytes=log.settings.segment_bytes,
+            segment_index_bytes=log.settings.segment_index_bytes,
+            index_interval_bytes=log.settings.index_interval_bytes,
+            map_memory_bytes=settings.log_cleaner_dedupe_buffer_size,
+            map_load_factor=settings.log_cleaner_io_buffer_load_factor,
+            map_seed=self._rng.bytes(_SEED_BYTES),
+            io_buffer_bytes=settings.log_cleaner_io_buffer_size,
+            io_max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+        )
+
+
+def _age(log: UnifiedLog) -> LogAge[TopicPartition]:
+    return LogAge(
+        name=log.partition,
+        segments=tuple(_segment_age(segment) for segment in log.body.segments),
+        first_dirty_offset=log.first_dirty_offset,
+        log_start_offset=log.log_start_offset,
+        # A value goes for the sake of a newer one only when a power cut cannot take that one:
+        # segments are swapped one by one, and the newer may still lie in an old, unflushed one.
+        last_stable_offset=min(log.last_stable_offset, log.recovery_point),
+        log_end_offset=log.end_offset,
+        settings=log.settings,
+    )
+
+
+def _segment_age(segment: LogSegment) -> SegmentAge:
+    timestamp = segment.largest_timestamp
+    return SegmentAge(
+        base_offset=segment.base_offset,
+        size_bytes=segment.size,
+        largest_timestamp_ms=segment.created_ms if timestamp == NO_TIMESTAMP else timestamp,
+        first_timestamp_ms=segment.first_timestamp,
+    )
+
+
+def _source(segment: LogSegment) -> SourceSegment:
+    return SourceSegment(
+        base_offset=segment.base_offset,
+        size_bytes=segment.size,
+        modified_ms=segment.created_ms,
+        offset_index_bytes=segment.offset_index.size_bytes,
+        time_index_bytes=segment.time_index.size_bytes,
+    )
+
+
+def _aborted(log: UnifiedLog, end_offset: int) -> list[AbortedTransaction]:
+    return [
+        aborted
+        for segment in log.body.segments
+        for aborted in segment.transactions.entries()
+        if aborted.first_offset < end_offset
+    ]
+
+
+def _inactive_since(log: UnifiedLog, rest: CleaningResult) -> list[ReplacedSegment]:
+    """The inactive segments from the first that is still to be replaced on."""
+    first = rest.groups[0].replaced[0].base_offset
+    return [
+        ReplacedSegment(base_offset=segment.base_offset, size_bytes=segment.size)
+        for segment in list(log.body.segments)[:-1]
+        if segment.base_offset >= first
+    ]

@@ -1,0 +1,70 @@
+"""A segment read from front to back, in chunks of whole batches and bounded memory.
+
+The buffer grows past its setting only for a single batch that is larger. Damage of any kind comes
+out as `CorruptBatch` with the place in it, and so does a file that is shorter than it should be.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import NamedTuple
+
+from headwater.common.exceptions import BatchError, CorruptBatch
+from headwater.records.batch_header import HEADER_BYTES, BatchHeader
+from headwater.records.kernel import scan
+from headwater.storage.io.disk import Disk, File
+from headwater.storage.log.batch_walk import header_at
+
+Pace = Callable[[int], None]
+"""Called with every number of bytes read or written; it may wait, to throttle."""
+
+
+class Chunk(NamedTuple):
+    """Whole batches, back to back from the start of `buffer`."""
+
+    buffer: bytes
+    headers: list[BatchHeader]
+    position: int
+
+
+def unhurried(_: int) -> None:
+    """A pace without a limit."""
+
+
+def read_chunks(
+    disk: Disk, path: PurePath, size_bytes: int, io_buffer_bytes: int, pace: Pace = unhurried
+) -> Iterator[Chunk]:
+    """All batches in the first `size_bytes` of a log file, in order."""
+    file = disk.open(path)
+    try:
+        position = 0
+        while position < size_bytes:
+            with damage_at(path, position):
+                chunk = _read_chunk(file, position, size_bytes, io_buffer_bytes)
+            end = position + len(chunk.buffer)
+            pace(len(chunk.buffer))
+            yield chunk
+            position = end
+    finally:
+        file.close()
+
+
+@contextmanager
+def damage_at(path: PurePath, position: int) -> Iterator[None]:
+    """Say of any refused batch where in the log it lies."""
+    try:
+        yield
+    except BatchError as error:
+        raise CorruptBatch(f"{path.name}, position {position}: {error}") from error
+
+
+def _read_chunk(file: File, position: int, size_bytes: int, io_buffer_bytes: int) -> Chunk:
+    left = size_bytes - position
+    buffer = file.read(min(max(io_buffer_bytes, HEADER_BYTES), left), position)
+    headers, end = scan(buffer, 0, len(buffer))
+    if not headers:
+        buffer = file.read(header_at(buffer, 0, left).size_bytes, position)
+        headers, end = scan(buffer, 0, len(buffer))
+        if not headers:
+            raise CorruptBatch("the file ends inside a batch")
+    return Chunk(buffer[:end] if end < len(buffer) else buffer, headers, position)

@@ -1,0 +1,163 @@
+"""A file of fixed-size, rising entries: what both sparse indexes are made of.
+
+Entries are appended through a short tail in memory and written with `pwrite`; they are looked
+up in a read-only map of the file. Nothing is ever stored through the map: on a full disk a store
+into a mapped hole kills the process.
+
+What a reader would get wrong: the file may lag behind the tail, so an index on disk is complete
+only after `write_out`, and a new one has no file before. That is harmless, because after a crash
+the indexes of every segment that was not flushed are built anew.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import ClassVar
+
+from headwater.storage.io.open_files import CachedFile, OpenFiles
+
+# Few enough that many thousand idle partitions cost little memory, many enough that a busy one
+# writes its index once in a while and not with every append.
+_TAIL_ENTRIES = 64
+
+Entry = tuple[int, int]
+
+
+class IndexFile:
+    """Pairs of integers in a file, addressed by slot. Each kind of index has its layout."""
+
+    layout: ClassVar[struct.Struct]
+
+    __slots__ = (
+        "_base_offset",
+        "_cached",
+        "_files",
+        "_is_made",
+        "_max_entries",
+        "_tail",
+        "_written",
+    )
+
+    def __init__(
+        self, files: OpenFiles, path: PurePath, *, base_offset: int, max_bytes: int
+    ) -> None:
+        self._base_offset = base_offset
+        self._max_entries = max_bytes // self.layout.size
+        self._files = files
+        self._cached = files.open(path)
+        self._tail: list[Entry] = []
+        self._written: int | None = None
+        self._is_made = True
+
+    def __len__(self) -> int:
+        return self._written_count() + len(self._tail)
+
+    def begin(self) -> None:
+        """Be an empty index. The file is made, or emptied, when there is something to write.
+
+        Most of ten thousand new partitions stay empty for long, and files are what they cost.
+        """
+        self._cached.drop_view()
+        self._tail.clear()
+        self._written = 0
+        self._is_made = False
+
+    def append(self, first: int, second: int) -> None:
+        self._tail.append((first, second))
+        if len(self._tail) >= _TAIL_ENTRIES:
+            self.write_out()
+
+    def entry(self, slot: int) -> Entry:
+        written = self._written_count()
+        if slot >= written:
+            return self._tail[slot - written]
+        return self._entry_on_disk(self._cached.view(written * self.layout.size), slot)
+
+    def last(self) -> Entry | None:
+        if self._tail:
+            return self._tail[-1]
+        count = self._written_count()
+        return self.entry(count - 1) if count else None
+
+    def slot_before(self, is_beyond: Callable[[Entry], bool]) -> int:
+        """The last slot whose entry is not beyond, or -1. `is_beyond` must be monotonic."""
+        written = self._written_count()
+        if self._tail and not is_beyond(self._tail[0]):
+            return written + _count_until(self._tail.__getitem__, len(self._tail), is_beyond) - 1
+        if not written:
+            return -1
+        view = self._cached.view(written * self.layout.size)
+        return _count_until(lambda slot: self._entry_on_disk(view, slot), written, is_beyond) - 1
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        written = self._written_count()
+        if count >= written:
+            del self._tail[count - written :]
+            return
+        self._tail.clear()
+        self._cached.drop_view()
+        self._cached.file().truncate(count * self.layout.size)
+        self._written = count
+
+    def write_out(self) -> None:
+        """Put the tail into the file, which is there from now on."""
+        if not self._is_made:
+            self._make()
+        if not self._tail:
+            return
+        written = self._written_count()
+        content = b"".join(self.layout.pack(*entry) for entry in self._tail)
+        self._cached.file().write([content], written * self.layout.size)
+        self._written = written + len(self._tail)
+        self._tail.clear()
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self) * self.layout.size
+
+    @property
+    def has_whole_entries(self) -> bool:
+        return self._cached.file().size() % self.layout.size == 0
+
+    @property
+    def cached(self) -> CachedFile:
+        return self._cached
+
+    def _make(self) -> None:
+        path = self._cached.path
+        self._cached.forget()
+        self._cached = self._files.open(path, create=True)
+        self._cached.file().truncate(0)
+        self._is_made = True
+
+    def _entry_on_disk(self, view: memoryview, slot: int) -> Entry:
+        first, second = self.layout.unpack_from(view, slot * self.layout.size)
+        return (first, second)
+
+    def _written_count(self) -> int:
+        if self._written is None:
+            self._written = self._count_real_entries()
+        return self._written
+
+    def _count_real_entries(self) -> int:
+        """Entries before the zeros: Kafka preallocates an index and may die before it is cut."""
+        view = self._cached.view()
+        slots = len(view) // self.layout.size
+        return _count_until(
+            lambda slot: self._entry_on_disk(view, slot), slots, lambda entry: entry == (0, 0)
+        )
+
+
+def _count_until(entry: Callable[[int], Entry], count: int, stop: Callable[[Entry], bool]) -> int:
+    """How many of the first `count` entries come before the first that stops."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if stop(entry(middle)):
+            high = middle
+        else:
+            low = middle + 1
+    return low

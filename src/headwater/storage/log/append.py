@@ -1,0 +1,375 @@
+"""Appending to a log: what is checked, what is stamped, and what is noted afterwards.
+
+The order is what keeps it right. Everything that can refuse a batch comes first, then the bytes are
+written, and only then does the state move. A batch that was refused, or a write that failed, leaves
+the log as it was.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headwater.common.exceptions import (
+    BatchError,
+    CorruptBatch,
+    DecompressionBomb,
+    InvalidRecord,
+    SequenceRefused,
+    ValidationDeferred,
+)
+from headwater.common.ids import NO_TIMESTAMP
+from headwater.common.settings.setting_types import LONG_MAX
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.records import kernel
+from headwater.records.batch_header import (
+    APPEND_TIME_FLAG,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    FLAGS_POSITION,
+    HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    read_header,
+)
+from headwater.records.batch_preparation import (
+    LOOP_BATCH_BYTES,
+    LOOP_UNPACKED_BYTES,
+    PreparedBatch,
+    check_prepared,
+    needs_preparation,
+    under_topic_codec,
+)
+from headwater.records.batch_stamping import assign_offset, stamp_append_time, stamp_create_time
+from headwater.records.batch_validator import check_batch_records, check_client_batch, corrected
+from headwater.records.checksum import check_crc
+from headwater.records.control_batches import read_control
+from headwater.records.kernel import ordinary_header
+from headwater.records.payload import DEFAULT_LIMIT_BYTES
+from headwater.storage.log.leader_epoch_checkpoint import LeaderEpochFileCache
+from headwater.storage.log.local_log import LocalLog, RollRule
+from headwater.storage.log.segment import INT32_MAX
+from headwater.storage.producer_state import producer_replay
+from headwater.storage.producer_state.producer_state_manager import (
+    AppendOrigin,
+    BatchEntry,
+    ProducerStateManager,
+)
+
+_APPEND_TIME = "LogAppendTime"
+# So far that the sum with any time of day is still an int64.
+_FAR_AHEAD_MS = 1 << 62
+_CLIENT = AppendOrigin.CLIENT
+# No batch of this size is too large for the loop, whatever its codec.
+_QUICK_BYTES = min(LOOP_BATCH_BYTES)
+# How many batches are taken for expansive before one is tried again.
+_TRUST = 100
+# What a producer repeats was under way a moment ago, and so lies near the end.
+_LOOK_BACK_BYTES = 1 << 20
+
+
+_new_tuple = tuple.__new__
+
+
+class LogAppendInfo(NamedTuple):
+    """What an append did. A duplicate names the batch that was written the first time."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = NO_TIMESTAMP
+    is_duplicate: bool = False
+
+
+class LogAppender:
+    """The append side of one log. `roll` starts a new segment at an offset."""
+
+    def __init__(
+        self,
+        body: LocalLog,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochFileCache,
+        *,
+        settings: TopicSettings,
+        roll: Callable[[int, int], None],
+    ) -> None:
+        self._body = body
+        self._producers = producers
+        self._epochs = epochs
+        self._roll = roll
+        # From which size on compressed batches are taken for expansive, and how often still.
+        self._expansive_bytes = INT32_MAX
+        self._trust_left = 0
+        self.configure(settings)
+
+    def configure(self, settings: TopicSettings) -> None:
+        self._settings = settings
+        self._rule = RollRule(
+            segment_bytes=settings.segment_bytes, segment_ms=settings.max_segment_ms
+        )
+        self._validates = settings.validates_records
+        self._stamps_append_time = settings.message_timestamp_type == _APPEND_TIME
+        # The keys of a compacted topic's records are looked at, so none of its batches is ordinary.
+        self._ordinary_bytes = (
+            0 if settings.is_compacted else min(settings.max_message_bytes, settings.segment_bytes)
+        )
+        self._before_ms = settings.message_timestamp_before_max_ms
+        self._after_ms = min(settings.message_timestamp_after_max_ms, _FAR_AHEAD_MS)
+        if self._stamps_append_time:
+            self._before_ms, self._after_ms = LONG_MAX, _FAR_AHEAD_MS
+
+    def as_leader(
+        self,
+        batch: bytearray | memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        may_defer: bool,
+    ) -> LogAppendInfo:
+        """Append one batch, which is stamped in place with its offset and epoch."""
+        if origin is _CLIENT:
+            batch, header = self._validated(batch, now_ms, may_defer)
+        else:
+            header = read_header(batch)
+            check_crc(batch, header)
+            assert header.size_bytes == len(batch), "a coordinator appends one batch at a time"
+        if header.producer_id >= 0:
+            duplicate = self._admit_producer(batch, header, origin)
+            if duplicate is not None:
+                return _repeated(duplicate)
+        return self._write_stamped(batch, header, leader_epoch, now_ms)
+
+    def _validated(
+        self, batch: bytearray | memoryview, now_ms: int, may_defer: bool
+    ) -> tuple[bytearray | memoryview, BatchHeader]:
+        """A client's batch as it is to be appended, with its header, or the reason against it."""
+        settings = self._settings
+        limit_bytes = DEFAULT_LIMIT_BYTES
+        if may_defer and self._validates:
+            size_bytes = len(batch)
+            if (size_bytes > _QUICK_BYTES and needs_preparation(batch, settings)) or (
+                size_bytes >= self._expansive_bytes and self._is_expansive(batch)
+            ):
+                raise ValidationDeferred(f"a batch of {size_bytes} bytes")
+            limit_bytes = LOOP_UNPACKED_BYTES
+        header = ordinary_header(
+            batch,
+            self._ordinary_bytes,
+            now_ms - self._before_ms,
+            now_ms + self._after_ms,
+            self._validates,
+        )
+        try:
+            if header is None:
+                header = read_header(batch)
+                verdict = check_client_batch(
+                    batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
+                )
+            elif self._validates and header.attributes & CODEC_MASK:
+                verdict = check_batch_records(
+                    batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
+                )
+            else:
+                return batch, header
+        except DecompressionBomb as bomb:
+            if limit_bytes == DEFAULT_LIMIT_BYTES:
+                raise
+            self._expansive_bytes, self._trust_left = len(batch) * 3 // 4, _TRUST
+            raise ValidationDeferred(str(bomb)) from bomb
+        return corrected(batch, header, verdict, settings)
+
+    def _is_expansive(self, batch: Buffer) -> bool:
+        """Whether a compressed batch is taken for one that decompresses far, like one before.
+
+        The batches of a producer are alike. To find out each time, on the loop, would be in vain;
+        never to try again, too.
+        """
+        if len(batch) < HEADER_BYTES or not batch[FLAGS_POSITION] & CODEC_MASK:
+            return False
+        self._trust_left -= 1
+        if self._trust_left <= 0:
+            self._expansive_bytes = INT32_MAX
+        return True
+
+    def as_prepared(self, prepared: PreparedBatch, leader_epoch: int, now_ms: int) -> LogAppendInfo:
+        """Append a client's batch whose records were opened, where needed, before."""
+        check_prepared(prepared, self._settings, now_ms=now_ms)
+        batch, header = prepared.content, prepared.header
+        if header.producer_id >= 0:
+            duplicate = self._admit_producer(batch, header, AppendOrigin.CLIENT)
+            if duplicate is not None:
+                return _repeated(duplicate)
+        return self._write_stamped(batch, header, leader_epoch, now_ms)
+
+    def as_follower(self, content: Buffer, leader_epoch: int, now_ms: int) -> int:
+        """Append the whole batches of a fetched run as they are; how many bytes were taken.
+
+        A batch of a newer epoch than ours ends the run (EP-8): its sender may be a leader that
+        we do not follow yet. A cut batch at the end of a fetch is left for the next one.
+        """
+        view = memoryview(content)
+        return self._write_followed(view, self._followable(view, leader_epoch), now_ms)
+
+    def _admit_producer(
+        self, batch: Buffer, header: BatchHeader, origin: AppendOrigin
+    ) -> BatchEntry | None:
+        """Refuse what does not follow the producer's last batch; a repeated one is returned."""
+        if header.is_control:
+            control = read_control(batch, header)
+            if control is None or control.coordinator_epoch is None:
+                raise InvalidRecord("a control batch of a producer must commit or abort")
+            self._producers.check_marker(
+                producer_id=header.producer_id,
+                epoch=header.producer_epoch,
+                coordinator_epoch=control.coordinator_epoch,
+            )
+            return None
+        if origin is _CLIENT:
+            duplicate = self._producers.find_duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        try:
+            self._producers.check(header, origin)
+        except SequenceRefused:
+            written = self._written_before(header) if origin is _CLIENT else None
+            if written is None:
+                raise
+            return written
+        return None
+
+    def _written_before(self, header: BatchHeader) -> BatchEntry | None:
+        """The batch that is repeated, if it is not remembered but lies in the log (IDP-2).
+
+        Kafka refuses it after a restart, and librdkafka gives up then: whatever it had under way
+        may be there or not, and its user cannot know.
+        """
+        if not self._producers.may_have_forgotten(header):
+            return None
+        try:
+            for _, found in self._body.recent_producer_batches(_LOOK_BACK_BYTES):
+                if _is_same(found, header):
+                    return BatchEntry(
+                        found.base_sequence,
+                        found.last_sequence,
+                        found.base_offset,
+                        found.last_offset,
+                        found.max_timestamp,
+                    )
+        except BatchError:
+            # Damage is nothing that this producer has to hear of.
+            return None
+        return None
+
+    def _write_stamped(
+        self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> LogAppendInfo:
+        append_time_ms, timestamp = NO_TIMESTAMP, header.max_timestamp
+        if not header.attributes & CONTROL_FLAG:
+            if self._settings.compression_type != "producer":
+                # A broker has done this off its loop beforehand; then nothing is left to do here.
+                batch, header = under_topic_codec(batch, header, self._settings)
+            if self._stamps_append_time:
+                stamp_append_time(batch, header, 0, now_ms)
+                append_time_ms = timestamp = now_ms
+            elif header.attributes & APPEND_TIME_FLAG:
+                stamp_create_time(batch, header, 0)
+        size_bytes, base_offset = header.size_bytes, self._body.end_offset
+        last_offset = base_offset + header.last_offset_delta
+        if self._body.needs_roll(
+            self._rule,
+            size_bytes=size_bytes,
+            last_offset=last_offset,
+            max_timestamp=timestamp,
+            now_ms=now_ms,
+        ):
+            self._roll(now_ms, base_offset)
+        assign_offset(batch, 0, base_offset, leader_epoch)
+        self._body.append(batch, ((size_bytes, last_offset, timestamp),))
+        self._epochs.assign(leader_epoch, base_offset)
+        if header.producer_id >= 0:
+            self._record_producer(header, batch, base_offset, timestamp)
+        # Not by the class's own way, which costs twice as much, for every batch.
+        return _new_tuple(LogAppendInfo, (base_offset, last_offset, append_time_ms, False))
+
+    def _followable(self, view: memoryview, leader_epoch: int) -> list[BatchHeader]:
+        """The batches of a run that may be appended, all checked before the first is written."""
+        headers, _ = kernel.scan(view, 0, len(view))
+        position, expected = 0, self._body.end_offset
+        for index, header in enumerate(headers):
+            if header.leader_epoch > leader_epoch:
+                return headers[:index]
+            check_crc(view, header, position)
+            if header.base_offset < expected:
+                raise CorruptBatch(
+                    f"the log ends at offset {expected}, "
+                    f"a batch at {header.base_offset} cannot follow"
+                )
+            if header.is_control and header.producer_id >= 0:
+                # Read again once it is written, and no marker may turn out unreadable then.
+                read_control(view, header, position)
+            expected = header.next_offset
+            position += header.size_bytes
+        return headers
+
+    def _write_followed(self, view: memoryview, headers: list[BatchHeader], now_ms: int) -> int:
+        start = end = 0
+        run: list[BatchHeader] = []
+        for header in headers:
+            if self._body.needs_roll(
+                self._rule,
+                size_bytes=header.size_bytes,
+                last_offset=header.last_offset,
+                max_timestamp=header.max_timestamp,
+                now_ms=now_ms,
+                pending_bytes=end - start,
+            ):
+                self._write_run(view[start:end], run)
+                run, start = [], end
+                self._roll(now_ms, self._base_for(header))
+            run.append(header)
+            end += header.size_bytes
+        self._write_run(view[start:end], run)
+        return end
+
+    def _base_for(self, header: BatchHeader) -> int:
+        """Where a follower's new segment begins: at the log's end, also when the batch is far off.
+
+        After a crash a hole between two segments then means that something was lost. Only a gap
+        that relative offsets cannot span is left out.
+        """
+        end_offset = self._body.end_offset
+        return end_offset if header.last_offset - end_offset <= INT32_MAX else header.base_offset
+
+    def _write_run(self, content: memoryview, headers: list[BatchHeader]) -> None:
+        if not headers:
+            return
+        self._body.append(
+            content, [(each.size_bytes, each.last_offset, each.max_timestamp) for each in headers]
+        )
+        position = 0
+        for header in headers:
+            if header.leader_epoch >= 0:
+                self._epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                batch = content[position : position + header.size_bytes]
+                self._record_producer(header, batch, header.base_offset, header.max_timestamp)
+            position += header.size_bytes
+
+    def _record_producer(
+        self, header: BatchHeader, batch: Buffer, base_offset: int, timestamp: int
+    ) -> None:
+        aborted = producer_replay.record(
+            self._producers, header, batch, base_offset=base_offset, timestamp=timestamp
+        )
+        if aborted is not None:
+            self._body.segments.active.transactions.append(aborted)
+
+
+def _is_same(one: BatchHeader, other: BatchHeader) -> bool:
+    return (
+        one.producer_id == other.producer_id
+        and one.producer_epoch == other.producer_epoch
+        and one.base_sequence == other.base_sequence
+        and one.last_sequence == other.last_sequence
+    )
+
+
+def _repeated(batch: BatchEntry) -> LogAppendInfo:
+    return LogAppendInfo(batch.first_offset, batch.last_offset, batch.timestamp, is_duplicate=True)

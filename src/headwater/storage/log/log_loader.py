@@ -1,0 +1,252 @@
+"""Opening a log: what a clean stop left is trusted, what a crash left is checked.
+
+After a clean stop nothing is scanned. After a crash every segment from the one that holds the
+recovery point on is read, checked batch by batch and indexed anew; the log ends where the first
+batch fails (RC-1). Everything derived from the content, that is indexes, leader epochs and
+producers' state, is believed only as far as it speaks of offsets below the recovery point.
+"""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from headwater.common.exceptions import (
+    CorruptFile,
+)
+from headwater.common.ids import TopicPartition
+from headwater.common.ports import Random
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.storage.cleaner.segment_swap import finish_interrupted
+from headwater.storage.index import transaction_index
+from headwater.storage.io.disk import TEMPORARY, Disk
+from headwater.storage.io.open_files import OpenFiles
+from headwater.storage.log import leader_epoch_checkpoint, segment_files
+from headwater.storage.log.leader_epoch_checkpoint import LeaderEpochFileCache
+from headwater.storage.log.local_log import LocalLog
+from headwater.storage.log.recovery import CheckpointedState as CheckpointedState
+from headwater.storage.log.recovery import LoadReport as LoadReport
+from headwater.storage.log.recovery import recover
+from headwater.storage.log.segment import LogSegment
+from headwater.storage.log.segment_factory import SegmentFactory
+from headwater.storage.log.segments import LogSegments
+from headwater.storage.log.unified_log import LogParts
+from headwater.storage.log_manager.pending_deletes import PendingDeletes
+from headwater.storage.producer_state import producer_replay, producer_snapshot
+from headwater.storage.producer_state.producer_state_manager import ProducerStateManager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Where a log lives and what it shares with the others of its directory."""
+
+    disk: Disk
+    files: OpenFiles
+    removals: PendingDeletes
+    folder: PurePath
+    partition: TopicPartition
+    rng: Random
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """The parts of a log, ready to serve, and what it took."""
+
+    parts: LogParts
+    report: LoadReport
+
+
+def new_log(place: LogPlace, settings: TopicSettings, *, now_ms: int) -> LogParts:
+    """Start a log in a folder that was just made. Its first flush makes all of it durable."""
+    home = _home(place, settings)
+    body = LocalLog(
+        home,
+        LogSegments((LogSegment.create(home, 0, created_ms=now_ms, is_first=True),)),
+        end_offset=0,
+        removals=place.removals,
+        is_folder_durable=False,
+    )
+    return LogParts(
+        partition=place.partition,
+        settings=settings,
+        body=body,
+        producers=ProducerStateManager(),
+        epochs=LeaderEpochFileCache(),
+        log_start_offset=0,
+        recovery_point=0,
+    )
+
+
+def load_log(
+    place: LogPlace, settings: TopicSettings, remembered: CheckpointedState, *, now_ms: int
+) -> LoadedLog:
+    """Open the log in a folder, or start an empty one where there is none."""
+    report = LoadReport()
+    place.disk.make_directory(place.folder)
+    finish_interrupted(place.disk, place.folder)
+    names = _without_unfinished(place)
+    log = LocalLog(
+        _home(place, settings),
+        LogSegments(()),
+        end_offset=remembered.log_start_offset,
+        removals=place.removals,
+        # A recovery point above 0 tells of a flush.
+        is_folder_durable=remembered.recovery_point > 0,
+    )
+    _find_segments(log, names)
+    if not len(log.segments):
+        return _empty_log(place, settings, log, remembered, now_ms, report)
+    _provide_indexes(log, names, remembered, report)
+    epochs = _load_epochs(place, log, report)
+    first_doubtful = _first_torn_transaction_index(log, names, report)
+    if not remembered.was_clean:
+        first_doubtful = min(first_doubtful, log.segments.index_of(remembered.recovery_point))
+        if len(log.segments) > 1 or log.segments.active.size:
+            # After the crash of a process, renames and removals may be in memory only; what they
+            # took away must not come back under what is appended next. Before a log is left with
+            # nothing but an empty segment, all of that is synced.
+            place.disk.sync_directory(place.folder)
+        recover(log, epochs, first_doubtful, remembered, report)
+    log.end_offset = log.segments.active.next_offset()
+    log_start_offset = max(remembered.log_start_offset, log.segments.first.base_offset)
+    if log.end_offset < log_start_offset:
+        report.reasons.append(f"the log ends at {log.end_offset}, below its start")
+        return _empty_log(place, settings, log, remembered, now_ms, report)
+    epochs.truncate_from_start(log_start_offset)
+    epochs.truncate_from_end(log.end_offset)
+    producers = ProducerStateManager()
+    doubtful_from = log.end_offset
+    if first_doubtful < len(log.segments):
+        doubtful_from = log.segments[first_doubtful].base_offset
+    producer_replay.reload(
+        producers,
+        log,
+        log_start_offset=log_start_offset,
+        trusted_up_to=min(doubtful_from, log.end_offset),
+        index_from=doubtful_from,
+    )
+    parts = LogParts(
+        partition=place.partition,
+        settings=settings,
+        body=log,
+        producers=producers,
+        epochs=epochs,
+        log_start_offset=log_start_offset,
+        recovery_point=min(remembered.recovery_point, log.end_offset),
+        first_dirty_offset=_bounded(remembered.first_dirty_offset, log.end_offset),
+        is_at_rest=remembered.was_clean and first_doubtful == len(log.segments),
+    )
+    return LoadedLog(parts, report)
+
+
+def _bounded(offset: int | None, end_offset: int) -> int | None:
+    return None if offset is None else min(offset, end_offset)
+
+
+def _without_unfinished(place: LogPlace) -> list[str]:
+    """What is in the folder, less the small files that were being replaced when a crash came."""
+    names = place.disk.names(place.folder)
+    for name in names:
+        if name.endswith(TEMPORARY):
+            place.disk.remove(place.folder / name)
+    return [name for name in names if not name.endswith(TEMPORARY)]
+
+
+def _home(place: LogPlace, settings: TopicSettings) -> SegmentFactory:
+    home = SegmentFactory(disk=place.disk, files=place.files, folder=place.folder, rng=place.rng)
+    home.configure(settings)
+    return home
+
+
+def _empty_log(
+    place: LogPlace,
+    settings: TopicSettings,
+    log: LocalLog,
+    remembered: CheckpointedState,
+    now_ms: int,
+    report: LoadReport,
+) -> LoadedLog:
+    start = remembered.log_start_offset
+    # Or a snapshot of records that are gone would be believed once the log has grown past it.
+    producer_snapshot.remove_all(place.disk, place.folder)
+    log.start_over(start, now_ms=now_ms)
+    if not remembered.was_clean:
+        # A crash may have come amid the removal of the old segments: not one may come back.
+        place.disk.sync_directory(place.folder)
+    epochs = LeaderEpochFileCache()
+    epochs.unsaved = True
+    parts = LogParts(
+        partition=place.partition,
+        settings=settings,
+        body=log,
+        producers=ProducerStateManager(),
+        epochs=epochs,
+        log_start_offset=start,
+        recovery_point=start if log.is_folder_durable else 0,
+    )
+    return LoadedLog(parts, report)
+
+
+def _find_segments(log: LocalLog, names: list[str]) -> None:
+    """Every `.log` is a segment."""
+    disk, folder = log.home.disk, log.home.folder
+    for name in names:
+        base_offset = segment_files.offset_in(name, segment_files.LOG)
+        if base_offset is None:
+            continue
+        status = disk.status(folder / name)
+        assert status is not None, "the folder is ours alone"
+        log.segments.add(
+            LogSegment(log.home, base_offset, size=status.size, created_ms=status.modified_ms)
+        )
+
+
+def _provide_indexes(
+    log: LocalLog, names: list[str], remembered: CheckpointedState, report: LoadReport
+) -> None:
+    """Build the indexes that are missing, but not where a recovery builds all of them anyway.
+
+    After a kill the active segment often has none yet, and reading it twice would take twice as
+    long.
+    """
+    present = dict.fromkeys(names)
+    for segment in log.segments:
+        if _has_indexes(segment, present):
+            continue
+        if remembered.was_clean or segment.base_offset < remembered.recovery_point:
+            # One that was never written to need not have any yet.
+            report.rebuilt_indexes += 1 if segment.size else 0
+            segment.rebuild_indexes()
+        else:
+            segment.empty_indexes()
+
+
+def _has_indexes(segment: LogSegment, present: dict[str, None]) -> bool:
+    return all(
+        segment_files.file_name(segment.base_offset, kind) in present
+        for kind in (segment_files.INDEX, segment_files.TIME_INDEX)
+    )
+
+
+def _first_torn_transaction_index(log: LocalLog, names: list[str], report: LoadReport) -> int:
+    """The place of the first segment whose `.txnindex` must be built anew, or past the last."""
+    for name in names:
+        base_offset = segment_files.offset_in(name, segment_files.TRANSACTION_INDEX)
+        if base_offset is None:
+            continue
+        status = log.home.disk.status(log.home.folder / name)
+        if status is not None and status.size % transaction_index.ENTRY_BYTES:
+            report.rebuilt_indexes += 1
+            return log.segments.index_of(base_offset)
+    return len(log.segments)
+
+
+def _load_epochs(place: LogPlace, log: LocalLog, report: LoadReport) -> LeaderEpochFileCache:
+    try:
+        return leader_epoch_checkpoint.load(place.disk, place.folder)
+    except CorruptFile as failure:
+        report.reasons.append(str(failure))
+    epochs = LeaderEpochFileCache()
+    for segment in log.segments:
+        for placed in segment.headers_since(segment.base_offset):
+            if placed.header.leader_epoch >= 0:
+                epochs.assign(placed.header.leader_epoch, placed.header.base_offset)
+    return epochs

@@ -1,0 +1,83 @@
+"""A whole segment under one roof: its log, its indexes, and the records inside its batches.
+
+Everything streams: what was found is handed out where it is found, so the memory needed does not
+grow with the segment. What a reader would get wrong: a check that is broken off early has not
+heard of the end, and cannot say that an index entry points past it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headwater.common.exceptions import BatchError
+from headwater.records.control_batches import parse_control
+from headwater.records.record import Record
+from headwater.records.record_reader import read_records
+from headwater.storage.index.index_check import (
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    IndexCheck,
+    OffsetIndexCheck,
+    TimeIndexCheck,
+    misshapen,
+)
+from headwater.storage.log.log_check import CheckedBatch, Finding, Item, Readable, check_log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFiles:
+    """The readable files of one segment; an index that is not there is not checked."""
+
+    name: str
+    base_offset: int | None
+    log: Readable
+    index: Readable | None = None
+    time_index: Readable | None = None
+
+
+def check_segment(files: SegmentFiles) -> Iterator[Item]:
+    """Every batch, each followed by what is wrong with it and with the index entries up to it."""
+    for suffix, index, entry in (
+        (".index", files.index, OFFSET_ENTRY),
+        (".timeindex", files.time_index, TIME_ENTRY),
+    ):
+        if index is not None:
+            yield from misshapen(index, entry, files.name + suffix)
+    checks = _index_checks(files)
+    for item in check_log(files.log, f"{files.name}.log", files.base_offset):
+        yield item
+        if isinstance(item, CheckedBatch):
+            for check in checks:
+                yield from check.after(item)
+    for check in checks:
+        yield from check.at_end()
+
+
+def open_batch(files: SegmentFiles, batch: CheckedBatch) -> Iterator[Record | Finding]:
+    """The records of a batch; at the first one that cannot be read, a finding and the end.
+
+    A batch with a wrong CRC has no records to speak of.
+    """
+    if not batch.crc_matches:
+        return
+    content = files.log.read(batch.header.size_bytes, batch.position)
+    try:
+        for record in read_records(content, batch.header):
+            if batch.header.is_control:
+                parse_control(record.key, record.value)
+            yield record
+    except BatchError as error:
+        yield Finding(file=f"{files.name}.log", position=batch.position, reason=str(error))
+
+
+def _index_checks(files: SegmentFiles) -> list[IndexCheck]:
+    checks: list[IndexCheck] = []
+    if files.base_offset is None:  # Entries are relative to it.
+        return checks
+    if files.index is not None:
+        check = OffsetIndexCheck(files.index, f"{files.name}.index", files.base_offset)
+        checks.append(check)
+    if files.time_index is not None:
+        checks.append(
+            TimeIndexCheck(files.time_index, f"{files.name}.timeindex", files.base_offset)
+        )
+    return checks

@@ -1,0 +1,216 @@
+"""One log on its way to another directory of its broker, which serves it all the while (KIP-113).
+
+A copy grows in the other directory, step by step: the bytes are read off the loop and appended on
+it, as a follower appends what its leader sends. When little is left, the rest is copied at one go,
+and the copy takes the original's place.
+
+What a reader would get wrong: between a read and its append anything may have happened. What was
+read is thrown away if the original was cut meanwhile, and the step is taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.common.byte_rate_limit import ByteRateLimit
+from headwater.common.exceptions import (
+    BatchError,
+    OffsetOutOfRange,
+    StorageError,
+    TooManyOpenFiles,
+    TooMuchWork,
+)
+from headwater.common.ids import TopicPartition
+from headwater.records.batch_header import HEADER_BYTES, read_header
+from headwater.storage.io.executor import Executor
+from headwater.storage.io.file_range import FileRange
+from headwater.storage.log.segment import INT32_MAX
+from headwater.storage.log.unified_log import ReadBound, UnifiedLog
+from headwater.storage.log_manager.log_dir_move_steps import MoveSizes, MoveStep, next_step
+from headwater.storage.log_manager.log_directory import LogDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveTools:
+    """What all moves of a broker share."""
+
+    executor: Executor
+    sizes: MoveSizes
+    throttle: Callable[[], ByteRateLimit]
+    now_ms: Callable[[], int]
+    # Puts the copy in the place of the original, of which it has everything.
+    swap: Callable[[LogDirMove], None]
+    # The original holds something that cannot be copied.
+    give_up: Callable[[LogDirMove, BatchError], None]
+
+
+class LogDirMove:
+    """See the module. It goes on by itself as long as `go_on` finds something that it can do."""
+
+    def __init__(
+        self,
+        original: UnifiedLog,
+        copy: UnifiedLog,
+        *,
+        source: LogDirectory,
+        target: LogDirectory,
+        tools: MoveTools,
+    ) -> None:
+        self.original = original
+        self.copy = copy
+        self.source = source
+        self.target = target
+        self._tools = tools
+        # Of a copy that was found, nobody knows how much is on disk.
+        self._unflushed_bytes = tools.sizes.unflushed_bytes
+        self._is_waiting = False
+        self._is_going = False
+        original.future = copy
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.original.partition
+
+    @property
+    def offset_lag(self) -> int:
+        return max(self.original.end_offset - self.copy.end_offset, 0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was finished or given up, or one of its disks has failed."""
+        original, copy = self.original, self.copy
+        return (
+            original.future is not copy or original.failure is not None or copy.failure is not None
+        )
+
+    def go_on(self) -> None:
+        """Do what can be done now; the outcomes of jobs take it from there."""
+        if self._is_going:
+            # A job has ended while it was handed over: the loop below goes on.
+            return
+        self._is_going = True
+        try:
+            while not self._is_waiting and not self.is_over and self._step():
+                pass
+        except (StorageError, TooManyOpenFiles, TooMuchWork, OffsetOutOfRange):
+            # A log has told its directory already; the rest may pass, and another call comes soon.
+            return
+        except BatchError as error:
+            self._tools.give_up(self, error)
+        finally:
+            self._is_going = False
+
+    def _step(self) -> bool:
+        """One step; False where it is better to rest for a moment."""
+        original, copy = self.original, self.copy
+        step = next_step(
+            self._tools.sizes,
+            copy_end=copy.end_offset,
+            original_start=original.log_start_offset,
+            left_bytes=original.body.bytes_since(copy.end_offset),
+            unflushed_bytes=self._unflushed_bytes,
+        )
+        match step:
+            case MoveStep.START_OVER:
+                copy.start_over(original.log_start_offset, now_ms=self._tools.now_ms())
+            case MoveStep.FLUSH:
+                self._flush()
+            case MoveStep.COPY:
+                return self._read_some()
+            case MoveStep.FINISH:
+                self._finish()
+        return True
+
+    def _flush(self) -> None:
+        self._is_waiting = True
+
+        def flushed(failure: StorageError | None) -> None:
+            self._is_waiting = False
+            if failure is None:
+                self._unflushed_bytes = 0
+                self.go_on()
+
+        self.copy.flush(flushed)
+
+    def _read_some(self) -> bool:
+        if self._tools.throttle().is_exceeded(self._tools.now_ms()):
+            return False
+        found = self._next_range(self._tools.sizes.step_bytes)
+        if found is None:
+            return True
+        file = found.file.hold()
+        offset, truncations = self.copy.end_offset, self.original.body.truncations
+
+        def read(content: bytes) -> None:
+            self._is_waiting = False
+            found.release()
+            is_stale = (
+                truncations != self.original.body.truncations or offset != self.copy.end_offset
+            )
+            if self.is_over or is_stale or self._take(content):
+                self.go_on()
+
+        def failed(error: StorageError) -> None:
+            self._is_waiting = False
+            found.release()
+            if not self.is_over and truncations == self.original.body.truncations:
+                self.source.fence(error)
+
+        self._is_waiting = True
+        try:
+            self._tools.executor.submit(
+                lambda: file.read(found.length, found.position), then=read, otherwise=failed
+            )
+        except TooMuchWork:
+            self._is_waiting = False
+            found.release()
+            raise
+        return True
+
+    def _next_range(self, max_bytes: int) -> FileRange | None:
+        """What follows in the original; None if there is nothing but offsets that nobody has."""
+        original, copy = self.original, self.copy
+        found = original.read(copy.end_offset, max_bytes=max_bytes, bound=ReadBound.LOG_END).range
+        if found is None and copy.end_offset < original.end_offset:
+            assert not original.body.bytes_since(copy.end_offset), "a read tells of damage"
+            copy.skip_to(original.end_offset, now_ms=self._tools.now_ms())
+        return found
+
+    def _take(self, content: bytes) -> bool:
+        """Append what was read; False where that cannot be done, or not now."""
+        try:
+            self._append(content)
+        except (StorageError, TooManyOpenFiles):
+            return False
+        except BatchError as error:
+            self._tools.give_up(self, error)
+            return False
+        return True
+
+    def _append(self, content: bytes) -> None:
+        original, copy, now_ms = self.original, self.copy, self._tools.now_ms()
+        if copy.end_offset == copy.log_start_offset and len(content) >= HEADER_BYTES:
+            # Records were deleted up to an offset amid a batch: the copy begins with that batch.
+            base_offset = read_header(content).base_offset
+            if base_offset < copy.end_offset:
+                copy.start_over(base_offset, now_ms=now_ms)
+        taken = copy.append_as_follower(content, leader_epoch=INT32_MAX, now_ms=now_ms)
+        assert taken, "a read gives a whole batch"
+        copy.raise_log_start(min(original.log_start_offset, copy.end_offset))
+        copy.raise_high_watermark(original.high_watermark)
+        self._unflushed_bytes += taken
+        self._tools.throttle().note(taken, now_ms)
+
+    def _finish(self) -> None:
+        """The last lap, here and now."""
+        original, copy = self.original, self.copy
+        while copy.end_offset < original.end_offset:
+            found = self._next_range(self._tools.sizes.last_lap_bytes)
+            if found is not None:
+                self._append(found.read())
+        if copy.is_flushing:
+            # A segment was full; its job has to end before the copy is closed.
+            self._flush()
+        else:
+            self._tools.swap(self)

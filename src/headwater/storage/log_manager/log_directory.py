@@ -1,0 +1,486 @@
+"""One log directory: its lock, its identity, its checkpoints and the logs in it.
+
+After a clean stop a log is opened when it is first asked for, so a broker with ten thousand
+partitions is ready at once; after a crash all of them are recovered first.
+
+What a reader would get wrong: a new partition is not durable before its log's first flush. That a
+topic exists is a fact of the cluster, and whoever keeps those facts makes a folder again that a
+power cut took, and adopts one whose `partition.metadata` is gone.
+
+A directory whose disk failed is fenced: its logs answer with the failure and nothing is written
+there any more, while the other directories go on (RC-5).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from headwater.common.elapsed import has_passed
+from headwater.common.exceptions import (
+    BatchError,
+    CorruptFile,
+    StorageError,
+    TooManyOpenFiles,
+    UnreadableLog,
+)
+from headwater.common.ids import TopicId, TopicPartition
+from headwater.common.ports import Random
+from headwater.common.settings.topic_settings import TopicSettings
+from headwater.storage.io.disk import Disk, Volume, make_directory_durably
+from headwater.storage.io.executor import Executor
+from headwater.storage.io.open_files import OpenFiles
+from headwater.storage.log import partition_metadata_file, segment_files
+from headwater.storage.log.log_loader import (
+    CheckpointedState,
+    LoadReport,
+    LogPlace,
+    load_log,
+    new_log,
+)
+from headwater.storage.log.unified_log import LogEvents, LogParts, UnifiedLog
+from headwater.storage.log_manager import clean_shutdown_file, log_dir_move_count, meta_properties
+from headwater.storage.log_manager.directory_checkpoints import DirectoryCheckpoints
+from headwater.storage.log_manager.future_logs import FutureLogs
+from headwater.storage.log_manager.partition_directory_names import (
+    METADATA_TOPIC,
+    UNIQUE_BYTES,
+    DirectoryKind,
+    deleted_name,
+    live_name,
+    parse_directory_name,
+    stray_name,
+)
+from headwater.storage.log_manager.pending_deletes import PendingDirectoryDeletes
+
+SettingsFor = Callable[[str], TopicSettings]
+
+# Each holds a few descriptors until it is done, and a crash may leave thousands of logs unflushed.
+_FLUSHED_AT_ONCE = 16
+# Even a broker with ten thousand busy partitions spends less than a hundredth of its time on this.
+_BETWEEN_EARLY_SAVES_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryTools:
+    """What all directories of a broker share."""
+
+    node_id: int
+    cluster_id: str
+    disk: Disk
+    files: OpenFiles
+    executor: Executor
+    rng: Random
+    settings_for: SettingsFor
+
+
+class LogDirectory:
+    """The partitions in one folder. Opened by `open`, ended by `close` or by a failure."""
+
+    def __init__(self, path: PurePath, tools: DirectoryTools) -> None:
+        self.path = path
+        self.directory_id: str | None = None
+        self.failure: StorageError | None = None
+        self.reports: dict[TopicPartition, LoadReport] = {}
+        self.broken: dict[TopicPartition, UnreadableLog] = {}
+        self.notes: list[str] = []
+        self._tools = tools
+        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._unopened: dict[TopicPartition, PurePath] = {}
+        self._removals = PendingDirectoryDeletes(tools.disk)
+        self._checkpoints = DirectoryCheckpoints(
+            tools.disk, path, executor=tools.executor, failed=self.fence
+        )
+        self.futures = FutureLogs(
+            tools.disk,
+            path,
+            tools.rng,
+            load=self._load,
+            make=self._make,
+            forget=lambda partition: self._checkpoints.forget([partition]),
+            remove_later=self._remove_later,
+        )
+        self._was_clean = True
+        # What a crash left unflushed, and how many of them are being flushed.
+        self._unflushed: deque[UnifiedLog] = deque()
+        self._flushes = 0
+        self._has_flushed_segments = False
+        self._saved_early_ms: int | None = None
+        self._events = LogEvents(
+            failed=self.fence,
+            recovery_point_lowered=self.save_recovery_points,
+            segments_flushed=self._note_flushed_segments,
+            log_start_lowered=self.save_log_starts,
+            first_dirty_lowered=self.save_cleaner_offsets,
+        )
+
+    def __len__(self) -> int:
+        return len(self._logs) + len(self._unopened) + len(self.broken)
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._logs or partition in self._unopened or partition in self.broken
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last broker here stopped cleanly, so that nothing can have been lost."""
+        return self._was_clean
+
+    def partitions(self) -> list[TopicPartition]:
+        return [*self._logs, *self._unopened, *self.broken]
+
+    def open_some(self, limit: int, *, now_ms: int) -> None:
+        """Open a few of the logs that nobody has asked for yet, so that retention reaches them."""
+        for partition in list(itertools.islice(self._unopened, limit)):
+            with suppress(UnreadableLog, TooManyOpenFiles):
+                self.log(partition, now_ms=now_ms)
+
+    def opened(self) -> Iterator[UnifiedLog]:
+        return iter(list(self._logs.values()))
+
+    def open(self, now_ms: int) -> None:
+        """Read the checkpoints and find the logs; after a crash, recover all of them."""
+        disk = self._tools.disk
+        make_directory_durably(disk, self.path)
+        self._check_identity()
+        self._checkpoints.load()
+        self.notes += self._checkpoints.damages
+        self._was_clean = clean_shutdown_file.load(disk, self.path) is not None and not self.notes
+        for name in disk.names(self.path):
+            self._find(name, now_ms)
+        # A power cut may have taken a folder that was never flushed, and one made in its stead
+        # must not inherit from it.
+        known = self._checkpoints.partitions()
+        self._checkpoints.forget(
+            each for each in known if each not in self._unopened and each not in self.futures
+        )
+        if not self._was_clean:
+            self._recover_all(now_ms)
+        if self._checkpoints.lacks_recovery_points:
+            self.save_recovery_points()
+        # From here on only another clean stop makes the next start trust what it finds.
+        clean_shutdown_file.remove(disk, self.path)
+
+    def log(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog:
+        """The log of a partition of this directory, opened if need be."""
+        self.check_serving()
+        log = self._logs.get(partition)
+        if log is not None:
+            return log
+        if partition in self.broken:
+            raise self.broken[partition]
+        folder = self._unopened.pop(partition)
+        try:
+            return self._open_log(partition, folder, now_ms)
+        except TooManyOpenFiles:
+            self._unopened[partition] = folder
+            raise
+        except (BatchError, CorruptFile) as error:
+            failure = self.broken[partition] = UnreadableLog(f"{folder} is not opened: {error}")
+            raise failure from error
+
+    def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
+        """Start the log of a new partition. Nothing is synced: see the top of this module."""
+        self.check_serving()
+        assert partition not in self, f"{partition} is here already"
+        log = self._make(partition, self.path / live_name(partition), topic_id, now_ms)
+        self._logs[partition] = log
+        return log
+
+    def topic_id(self, partition: TopicPartition) -> TopicId | None:
+        """The id in the folder, or None where a power cut took it: then `adopt` the partition."""
+        try:
+            return partition_metadata_file.load(self._tools.disk, self.path / live_name(partition))
+        except CorruptFile as error:
+            self.notes.append(f"{live_name(partition)}: {error}")
+            return None
+
+    def size_bytes(self, partition: TopicPartition) -> int:
+        """How much content a partition has, without opening its log for that."""
+        log = self._logs.get(partition)
+        if log is not None:
+            return log.size_bytes
+        disk, folder = self._tools.disk, self.path / live_name(partition)
+        logs = (name for name in disk.names(folder) if name.endswith(segment_files.LOG))
+        found = (disk.status(folder / name) for name in logs)
+        return sum(status.size for status in found if status is not None)
+
+    def volume(self) -> Volume:
+        return self._tools.disk.volume(self.path)
+
+    def adopt(self, partition: TopicPartition, topic_id: TopicId) -> None:
+        """Say again whose folder it is. If a power cut takes that too, it is said once more."""
+        self.check_serving()
+        partition_metadata_file.write(self._tools.disk, self.path / live_name(partition), topic_id)
+        log = self._logs.get(partition)
+        if log is not None:
+            # A flush may have been under way already, and has not seen the file.
+            log.body.is_folder_durable = False
+
+    def delete_all(self, partitions: Sequence[TopicPartition], *, now_ms: int) -> None:
+        """Take partitions away at once; their folders go later."""
+        self._let_go(partitions)
+        for partition in partitions:
+            self._doom(partition, now_ms)
+        self._tools.disk.sync_directory(self.path)
+
+    def set_aside(self, partitions: Sequence[TopicPartition]) -> None:
+        """Take partitions away that belong to nobody; their folders stay, for people to judge."""
+        self._let_go(partitions)
+        for partition in partitions:
+            target = self.path / stray_name(partition, self._tools.rng.bytes(UNIQUE_BYTES))
+            self._tools.disk.rename(self.path / live_name(partition), target)
+            self.notes.append(f"{live_name(partition)} is no partition of ours: now {target.name}")
+        self._tools.disk.sync_directory(self.path)
+
+    def move_count(self, partition: TopicPartition) -> int:
+        """How often the log of a folder has moved (see `log_dir_move_count`)."""
+        return log_dir_move_count.load(self._tools.disk, self.path / live_name(partition))
+
+    def raise_move_count(self, partition: TopicPartition, count: int) -> None:
+        log_dir_move_count.save(self._tools.disk, self.path / live_name(partition), count)
+
+    def take_in(self, log: UnifiedLog, *, count: int, now_ms: int) -> None:
+        """Have a log go on here, of which there is a whole copy among the futures.
+
+        When the copy has got its name, the log is here, whatever comes next. Until then a failure
+        has changed nothing for the log.
+        """
+        self.check_serving()
+        partition, copy = log.partition, self.futures.get(log.partition)
+        assert copy is not None, f"nothing of {partition} was copied"
+        copy.close_as_copy_of(log, now_ms=now_ms)
+        log_dir_move_count.save(self._tools.disk, copy.folder, count)
+        # What the former directory had on disk of it must be on disk here.
+        self.save_recovery_points()
+        self.save_log_starts()
+        self.save_cleaner_offsets()
+        self._checkpoints.note_high_watermarks(self._all_logs()).save()
+        folder = self.futures.promote(partition)
+        self._logs[partition] = log
+        log.move_to(copy.body.renamed(folder), self._events)
+
+    def create_future(
+        self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int
+    ) -> UnifiedLog:
+        """Start a copy of a log that lies in another directory."""
+        self.check_serving()
+        if partition in self:
+            raise StorageError(f"{self.path} has a folder of {partition} already")
+        return self.futures.create(partition, topic_id, now_ms=now_ms)
+
+    def open_future(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog:
+        self.check_serving()
+        log = self.futures.open(partition, now_ms=now_ms)
+        # It may be shorter than was promised (see `_open_log`).
+        self.save_recovery_points()
+        self.save_cleaner_offsets()
+        return log
+
+    def drop_future(self, partition: TopicPartition, *, now_ms: int) -> None:
+        self.check_serving()
+        self.futures.drop(partition, now_ms=now_ms)
+
+    def promote_future(self, partition: TopicPartition) -> None:
+        """Take a copy for the log itself, because there is no other."""
+        self.check_serving()
+        self._unopened[partition] = self.futures.promote(partition)
+
+    def leave_behind(self, partition: TopicPartition, *, now_ms: int) -> None:
+        """Remove the folder of a log that has gone on in another directory."""
+        self._logs.pop(partition, None)
+        self.reports.pop(partition, None)
+        self.delete_all([partition], now_ms=now_ms)
+
+    def _let_go(self, partitions: Sequence[TopicPartition]) -> None:
+        self.check_serving()
+        for partition in partitions:
+            log = self._logs.pop(partition, None)
+            if log is not None:
+                log.abandon()
+            self._unopened.pop(partition, None)
+            self.broken.pop(partition, None)
+            self.reports.pop(partition, None)
+        # On disk first: a topic of the same name may come next, and must not inherit from this one.
+        self._checkpoints.forget(partitions)
+
+    def _doom(self, partition: TopicPartition, now_ms: int) -> None:
+        target = self.path / deleted_name(partition, self._tools.rng.bytes(UNIQUE_BYTES))
+        self._tools.disk.rename(self.path / live_name(partition), target)
+        self._remove_later(target, partition, now_ms)
+
+    def _remove_later(self, folder: PurePath, partition: TopicPartition, now_ms: int) -> None:
+        delay_ms = self._tools.settings_for(partition.topic).file_delete_delay_ms
+        self._removals.trees.add([folder], now_ms=now_ms, delay_ms=delay_ms)
+
+    def remove_due(self, now_ms: int) -> None:
+        """Unlink some of what has waited long enough, off the loop."""
+        self._removals.remove_due(now_ms, self._tools.executor, failed=self.fence)
+
+    def save_recovery_points(self) -> None:
+        """Write them here and now: a lowered one must be on disk before the log is cut."""
+        self._checkpoints.note_recovery_points(self._all_logs()).save()
+
+    def save_recovery_points_later(self) -> None:
+        """Write them off the loop: raised ones only spare the next start some work."""
+        if self._checkpoints.note_recovery_points(self._all_logs()).save_later():
+            self._has_flushed_segments = False
+
+    def save_flushed_segments(self, now_ms: int) -> None:
+        """Write soon that segments were flushed: what the checkpoint has not heard of is checked.
+
+        Not at once, because many logs that roll together share one write.
+        """
+        if self._has_flushed_segments and has_passed(
+            self._saved_early_ms, _BETWEEN_EARLY_SAVES_MS, now_ms
+        ):
+            self._saved_early_ms = now_ms
+            self.save_recovery_points_later()
+
+    def flush_recovered(self) -> None:
+        """Flush what a crash left, a few logs at a time: the next start need not look at it again.
+
+        A log that finds no descriptor is flushed with its next segment.
+        """
+        while self._unflushed and self._flushes < _FLUSHED_AT_ONCE:
+            self._flushes += 1
+            self._unflushed.popleft().flush(self._flushed)
+
+    def _flushed(self, _: StorageError | None) -> None:
+        self._flushes -= 1
+
+    def save_log_starts(self) -> None:
+        self._checkpoints.note_log_starts(self._all_logs()).save()
+
+    def save_log_starts_later(self) -> None:
+        self._checkpoints.note_log_starts(self._all_logs()).save_later()
+
+    def save_cleaner_offsets(self) -> None:
+        self._checkpoints.note_cleaner_offsets(self._all_logs()).save()
+
+    def save_high_watermarks_later(self) -> None:
+        self._checkpoints.note_high_watermarks(self._all_logs()).save_later()
+
+    def close(self, *, broker_epoch: int) -> None:
+        """Flush everything and say so; the executor has nothing of ours left to do."""
+        if self.failure is not None:
+            return
+        for log in self._logs.values():
+            log.close()
+        self.futures.close()
+        assert not self._checkpoints.is_saving, "the executor is drained before this"
+        self.save_recovery_points()
+        self.save_log_starts()
+        self.save_cleaner_offsets()
+        self._checkpoints.note_high_watermarks(self._all_logs()).save()
+        for path in self._removals.files.take_all():
+            self._tools.disk.remove(path)
+        clean_shutdown_file.save(self._tools.disk, self.path, broker_epoch)
+
+    def fence(self, error: StorageError) -> None:
+        """The disk failed: nothing here is trusted or touched any more."""
+        if self.failure is None:
+            self.failure = error
+            for log in self._logs.values():
+                log.fence(error)
+            self.futures.fence(error)
+
+    def check_serving(self) -> None:
+        if self.failure is not None:
+            raise StorageError(f"{self.path} is offline: {self.failure}")
+
+    def _note_flushed_segments(self) -> None:
+        self._has_flushed_segments = True
+
+    def _place(self, partition: TopicPartition, folder: PurePath) -> LogPlace:
+        return LogPlace(
+            disk=self._tools.disk,
+            files=self._tools.files,
+            removals=self._removals.files,
+            folder=folder,
+            partition=partition,
+            rng=self._tools.rng,
+        )
+
+    def _all_logs(self) -> Iterator[UnifiedLog]:
+        return itertools.chain(self._logs.values(), self.futures.opened())
+
+    def _make(
+        self, partition: TopicPartition, folder: PurePath, topic_id: TopicId, now_ms: int
+    ) -> UnifiedLog:
+        place = self._place(partition, folder)
+        self._tools.disk.make_directory(folder)
+        partition_metadata_file.write(self._tools.disk, folder, topic_id)
+        settings = self._tools.settings_for(partition.topic)
+        return self._log_of(new_log(place, settings, now_ms=now_ms))
+
+    def _open_log(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> UnifiedLog:
+        log = self._logs[partition] = self._load(partition, folder, now_ms)
+        known = self._checkpoints
+        if log.recovery_point < known.recovery_points.offsets.get(partition, 0):
+            # The log is shorter than was promised. What is appended next was never flushed, and
+            # the next start must not believe that it was.
+            self.save_recovery_points()
+        if log.first_dirty_offset != known.cleaner_offsets.offsets.get(partition):
+            # Nor may it take a hole in what is appended next for compaction's.
+            self.save_cleaner_offsets()
+        return log
+
+    def _load(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> UnifiedLog:
+        known = self._checkpoints
+        remembered = CheckpointedState(
+            was_clean=self._was_clean,
+            recovery_point=known.recovery_points.offsets.get(partition, 0),
+            log_start_offset=known.log_starts.offsets.get(partition, 0),
+            first_dirty_offset=known.cleaner_offsets.offsets.get(partition),
+            is_foreign=known.lacks_recovery_points,
+        )
+        settings = self._tools.settings_for(partition.topic)
+        place = self._place(partition, folder)
+        loaded = load_log(place, settings, remembered, now_ms=now_ms)
+        log = self._log_of(loaded.parts)
+        log.raise_high_watermark(known.high_watermarks.offsets.get(partition, 0))
+        self.reports[partition] = loaded.report
+        return log
+
+    def _log_of(self, parts: LogParts) -> UnifiedLog:
+        return UnifiedLog(parts, executor=self._tools.executor, events=self._events)
+
+    def _check_identity(self) -> None:
+        """Refuse the directory of another broker; a new one gets our name, and an id of its own."""
+        tools = self._tools
+        self.directory_id = meta_properties.claim(
+            tools.disk,
+            self.path,
+            node_id=tools.node_id,
+            cluster_id=tools.cluster_id,
+            new_id=lambda: str(TopicId(tools.rng.bytes(UNIQUE_BYTES))),
+        )
+
+    def _recover_all(self, now_ms: int) -> None:
+        """A log that cannot be opened stays in `broken`, and the others serve."""
+        for partition in list(self._unopened):
+            with suppress(UnreadableLog):
+                log = self.log(partition, now_ms=now_ms)
+                if log.recovery_point < log.end_offset:
+                    self._unflushed.append(log)
+
+    def _find(self, name: str, now_ms: int) -> None:
+        folder, path = parse_directory_name(name), self.path / name
+        if folder is None or self._tools.disk.status(path) is not None:
+            return
+        if folder.partition.topic == METADATA_TOPIC:
+            return
+        match folder.kind:
+            case DirectoryKind.LIVE:
+                self._unopened[folder.partition] = path
+            case DirectoryKind.DELETED:
+                self._removals.trees.add([path], now_ms=now_ms, delay_ms=0)
+            case DirectoryKind.FUTURE:
+                self.futures.find(folder.partition, path, now_ms)
+            case DirectoryKind.STRAY:
+                # People judge those.
+                return

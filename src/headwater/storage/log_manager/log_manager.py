@@ -1,0 +1,389 @@
+"""All log directories of a broker, as one place where partitions live.
+
+The background work goes on in small steps: whoever owns the loop calls `tick` a few times a
+second, with the time, and each call does a bounded part of what is due. One failed directory leaves
+the others serving.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import PurePath
+from typing import Generic, TypeVar
+
+from headwater.common.elapsed import has_passed
+from headwater.common.exceptions import (
+    BatchError,
+    StorageError,
+    TooManyOpenFiles,
+    UnreadableLog,
+    WrongLogDirectory,
+)
+from headwater.common.ids import TopicId, TopicPartition
+from headwater.common.settings.storage_settings import StorageSettings
+from headwater.storage.log.unified_log import UnifiedLog
+from headwater.storage.log_manager.log_dir_move_steps import MoveSizes
+from headwater.storage.log_manager.log_dir_moves import LogDirMoves
+from headwater.storage.log_manager.log_directory import DirectoryTools, LogDirectory
+
+T = TypeVar("T")
+
+# How much one tick may do of a task: enough to come round in time, too little to hold up a request.
+_MEMBERS_PER_TICK = 100
+_OPENED_PER_TICK = 20
+_MOST_WANTED = 10_000
+
+
+class LogManager:
+    """Finds, makes and removes logs, and keeps them in order."""
+
+    def __init__(
+        self,
+        paths: Sequence[PurePath],
+        tools: DirectoryTools,
+        settings: StorageSettings,
+        *,
+        members_per_tick: int = _MEMBERS_PER_TICK,
+        move_sizes: MoveSizes | None = None,
+    ) -> None:
+        assert paths, "a broker needs at least one log directory"
+        self.directories = [LogDirectory(path, tools) for path in paths]
+        self._settings = settings
+        self._members_per_tick = members_per_tick
+        # Logs in which background work met damage; whoever reads there hears of it too.
+        self.damaged: dict[TopicPartition, str] = {}
+        self._home: dict[TopicPartition, LogDirectory] = {}
+        # Where a disk came back after another had served in its place, until somebody judges.
+        self._doubles: dict[TopicPartition, list[LogDirectory]] = {}
+        self._rounds: list[_Round[UnifiedLog] | _Round[LogDirectory]] = []
+        self.moves = LogDirMoves(self, tools.executor, settings, move_sizes or MoveSizes())
+        # Where logs shall be made that are not here yet.
+        self._wanted: dict[TopicPartition, LogDirectory] = {}
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._home
+
+    def open(self, now_ms: int) -> None:
+        """Open every directory. One that fails is fenced; when all fail, so does this.
+
+        The directory of another broker is no failure but a mistake, and is refused at once.
+        """
+        for directory in self.directories:
+            try:
+                directory.open(now_ms)
+            except WrongLogDirectory:
+                raise
+            except StorageError as error:
+                directory.fence(error)
+                continue
+            for partition in directory.partitions():
+                if self._home.setdefault(partition, directory) is not directory:
+                    self._doubles.setdefault(partition, []).append(directory)
+        self._serving_or_fail()
+        for partition in list(self._doubles):
+            self._leave_behind(partition, now_ms)
+        self.moves.resume(now_ms)
+        self._rounds = self._schedule(now_ms)
+
+    def configure(self, settings: StorageSettings) -> None:
+        """Take new settings; the intervals stay as they were at the start."""
+        self._settings = settings
+        self.moves.configure(settings)
+
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._home)
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory:
+        return self._home[partition]
+
+    def candidates(self, partition: TopicPartition) -> list[LogDirectory]:
+        """Where folders lie that bear its name: one as a rule, and in doubt the first serves.
+
+        More than one is there when a topic was made anew on another disk while the one with its
+        namesake was broken. Kafka does not start then, and leaves it to people.
+        """
+        return [self._home[partition], *self._doubles.get(partition, ())]
+
+    def serving(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.failure is None]
+
+    def log(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog | None:
+        """The log of a partition, or None where this broker has none.
+
+        Raises `StorageError` when its directory is fenced, `UnreadableLog` when it is damaged.
+        """
+        directory = self._home.get(partition)
+        if directory is None:
+            return None
+        return _guarded(directory, partial(directory.log, partition, now_ms=now_ms))
+
+    def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
+        """Start a log where it is wanted, or in the directory with the fewest partitions."""
+        serving = self._serving_or_fail()
+        wanted = self._wanted.pop(partition, None)
+        directory = wanted if wanted in serving else min(serving, key=len)
+        log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        self._home[partition] = directory
+        return log
+
+    def delete(self, partition: TopicPartition, *, now_ms: int) -> None:
+        self.delete_all([partition], now_ms=now_ms)
+
+    def delete_all(self, partitions: Iterable[TopicPartition], *, now_ms: int) -> None:
+        """Delete many partitions for the price of one: each directory is synced once.
+
+        Those in a failed directory stay, and its failure is raised when all others are gone.
+        """
+        doomed: dict[LogDirectory, list[TopicPartition]] = {}
+        for partition in partitions:
+            self.moves.cancel(partition, now_ms=now_ms)
+            doomed.setdefault(self._home[partition], []).append(partition)
+        failure: StorageError | None = None
+        for directory, gone in doomed.items():
+            try:
+                _guarded(directory, partial(directory.delete_all, gone, now_ms=now_ms))
+            except StorageError as error:
+                failure = failure or error
+                continue
+            for partition in gone:
+                del self._home[partition]
+                self.damaged.pop(partition, None)
+        if failure is not None:
+            raise failure
+
+    def set_aside(self, partition: TopicPartition, directory: LogDirectory, *, now_ms: int) -> None:
+        """Take away a folder that belongs to nobody, but keep it under another name."""
+        if directory is self._home[partition]:
+            self.moves.cancel(partition, now_ms=now_ms)
+        left = [each for each in self.candidates(partition) if each is not directory]
+        self._doubles.pop(partition, None)
+        del self._home[partition]
+        if left:
+            self._home[partition] = left[0]
+        if left[1:]:
+            self._doubles[partition] = left[1:]
+        _guarded(directory, partial(directory.set_aside, [partition]))
+
+    def opened(self) -> Iterator[UnifiedLog]:
+        """The logs that are open and usable; those not opened since a clean stop are at rest."""
+        for directory in self.serving():
+            yield from directory.opened()
+
+    def tick(self, now_ms: int) -> None:
+        """Do a bounded part of the background work that is due."""
+        for directory in self.serving():
+            _guarded_quietly(
+                directory, partial(directory.open_some, _OPENED_PER_TICK, now_ms=now_ms)
+            )
+            _guarded_quietly(directory, directory.flush_recovered)
+            directory.remove_due(now_ms)
+            directory.save_flushed_segments(now_ms)
+        for each in self._rounds:
+            each.go_on(now_ms)
+        self.moves.tick(now_ms)
+
+    def close(self, *, broker_epoch: int = -1) -> None:
+        """Stop cleanly. Jobs under way must have ended; a directory that fails now is fenced."""
+        self.moves.stop()
+        for directory in self.serving():
+            _guarded_quietly(directory, partial(directory.close, broker_epoch=broker_epoch))
+
+    # Logs that go from one directory to another.
+
+    def want(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Say where the log of a partition shall be made, should it come here (KIP-113).
+
+        Kept in memory only, as Kafka does it, and no more than so many: whoever asks for them
+        may name partitions that never come.
+        """
+        self._wanted.pop(partition, None)
+        self._wanted[partition] = directory
+        if len(self._wanted) > _MOST_WANTED:
+            del self._wanted[next(iter(self._wanted))]
+
+    def moved(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        self._home[partition] = directory
+
+    def adopt_futures(
+        self, topic_id_of: Callable[[TopicPartition], TopicId | None], *, now_ms: int
+    ) -> None:
+        """Once it is known what there is: judge the copies that have no original here.
+
+        The copy of a partition that is not this broker's goes. One of a partition that is, and of
+        which no disk has anything else, was left by a power cut that took the original: it is all
+        there is. While a disk is away nobody knows.
+        """
+        is_whole = len(self.serving()) == len(self.directories)
+        for directory in self.serving():
+            for partition in directory.futures.partitions():
+                wanted = topic_id_of(partition)
+                if wanted is None or directory.futures.topic_id(partition) != wanted:
+                    self.moves.cancel(partition, now_ms=now_ms)
+                    if partition in directory.futures:
+                        _guarded_quietly(
+                            directory, partial(directory.drop_future, partition, now_ms=now_ms)
+                        )
+                elif is_whole and partition not in self._home:
+                    _guarded_quietly(directory, partial(directory.promote_future, partition))
+                    if partition in directory:
+                        self._home[partition] = directory
+
+    def _leave_behind(self, partition: TopicPartition, now_ms: int) -> None:
+        """Of two folders of one log, the one that it was moved to is the log (see
+        `log_dir_moves`).
+        """
+        candidates = self.candidates(partition)
+        counts: dict[LogDirectory, int] = {}
+        for each in candidates:
+            with suppress(StorageError):
+                counts[each] = _guarded(each, partial(each.move_count, partition))
+        newest = max(counts, key=lambda each: counts[each], default=candidates[0])
+        topic_id = newest.topic_id(partition)
+        left = [
+            each
+            for each in counts
+            if counts[each] < counts[newest] and each.topic_id(partition) == topic_id
+        ]
+        if topic_id is None or not left:
+            return
+        others = [each for each in candidates if each is not newest and each not in left]
+        self._home[partition] = newest
+        del self._doubles[partition]
+        if others:
+            self._doubles[partition] = others
+        end_offset = _end_offset(newest, partition, now_ms)
+        for each in left:
+            left_end = _end_offset(each, partition, now_ms)
+            # One that has gone on while the other disk was away is for people to judge.
+            if end_offset is not None and left_end is not None and left_end <= end_offset:
+                remove = partial(each.delete_all, [partition], now_ms=now_ms)
+            else:
+                remove = partial(each.set_aside, [partition])
+            _guarded_quietly(each, remove)
+
+    def _serving_or_fail(self) -> list[LogDirectory]:
+        serving = self.serving()
+        if not serving:
+            reasons = "; ".join(f"{each.path}: {each.failure}" for each in self.directories)
+            raise StorageError(f"no log directory is left ({reasons})")
+        return serving
+
+    def _schedule(self, now_ms: int) -> list[_Round[UnifiedLog] | _Round[LogDirectory]]:
+        settings = self._settings
+
+        def for_logs(
+            interval_ms: int, visit: Callable[[UnifiedLog, int], object]
+        ) -> _Round[UnifiedLog]:
+            return _Round(
+                interval_ms,
+                now_ms,
+                self.opened,
+                partial(self._visit_log, visit),
+                members_per_tick=self._members_per_tick,
+            )
+
+        def for_directories(
+            interval_ms: int, save: Callable[[LogDirectory], None]
+        ) -> _Round[LogDirectory]:
+            return _Round(
+                interval_ms,
+                now_ms,
+                self.serving,
+                lambda each, _: _visit_directory(each, partial(save, each)),
+                members_per_tick=self._members_per_tick,
+            )
+
+        return [
+            for_logs(settings.log_retention_check_interval_ms, UnifiedLog.apply_retention),
+            for_logs(settings.log_flush_scheduler_interval_ms, UnifiedLog.flush_if_old),
+            for_logs(settings.producer_id_expiration_check_interval_ms, self._expire_producers),
+            for_directories(
+                settings.log_flush_offset_checkpoint_interval_ms,
+                LogDirectory.save_recovery_points_later,
+            ),
+            for_directories(
+                settings.log_flush_start_offset_checkpoint_interval_ms,
+                LogDirectory.save_log_starts_later,
+            ),
+            for_directories(
+                settings.replica_high_watermark_checkpoint_interval_ms,
+                LogDirectory.save_high_watermarks_later,
+            ),
+        ]
+
+    def _visit_log(
+        self, visit: Callable[[UnifiedLog, int], object], log: UnifiedLog, now_ms: int
+    ) -> None:
+        """The round goes on with the next log, whatever becomes of this one.
+
+        It may have been deleted since the round began; then it refuses.
+        """
+        try:
+            visit(log, now_ms)
+        except (StorageError, TooManyOpenFiles):
+            # The log has told its directory already, or the next round has better luck.
+            return
+        except BatchError as error:
+            self.damaged[log.partition] = str(error)
+
+    def _expire_producers(self, log: UnifiedLog, now_ms: int) -> None:
+        log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
+
+
+class _Round(Generic[T]):
+    """Work that visits every log or directory once in an interval, a few in each tick."""
+
+    def __init__(
+        self,
+        interval_ms: int,
+        now_ms: int,
+        members: Callable[[], Iterable[T]],
+        visit: Callable[[T, int], object],
+        *,
+        members_per_tick: int,
+    ) -> None:
+        self._interval_ms = interval_ms
+        self._begun_ms = now_ms
+        self._members = members
+        self._visit = visit
+        self._members_per_tick = members_per_tick
+        self._waiting: deque[T] = deque()
+
+    def go_on(self, now_ms: int) -> None:
+        if not self._waiting and has_passed(self._begun_ms, self._interval_ms, now_ms):
+            self._begun_ms = now_ms
+            self._waiting.extend(self._members())
+        for _ in range(min(len(self._waiting), self._members_per_tick)):
+            self._visit(self._waiting.popleft(), now_ms)
+
+
+def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:
+    """Do something in a directory; when its disk fails, the directory is fenced."""
+    try:
+        return action()
+    except StorageError as error:
+        directory.fence(error)
+        raise
+
+
+def _end_offset(directory: LogDirectory, partition: TopicPartition, now_ms: int) -> int | None:
+    """Where a log ends, or None where it cannot be opened."""
+    try:
+        return _guarded(directory, partial(directory.log, partition, now_ms=now_ms)).end_offset
+    except (StorageError, UnreadableLog, TooManyOpenFiles):
+        return None
+
+
+def _visit_directory(directory: LogDirectory, action: Callable[[], None]) -> None:
+    """One that has failed since the round began is not written to any more."""
+    if directory.failure is None:
+        _guarded_quietly(directory, action)
+
+
+def _guarded_quietly(directory: LogDirectory, action: Callable[[], None]) -> None:
+    """The same for work that nobody waits for: the fence itself is the answer."""
+    with suppress(StorageError):
+        _guarded(directory, action)

@@ -1,0 +1,78 @@
+"""Files that were renamed away and wait to be unlinked.
+
+Unlinking a large file takes a while and readers may still be sending it, so a removed segment is
+first renamed to `.deleted`, which takes it out of the log, and goes after `file.delete.delay.ms`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
+
+from headwater.common.elapsed import has_passed
+from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.storage.io.disk import Disk
+from headwater.storage.io.executor import Executor
+
+# A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
+_FILES_REMOVED_AT_ONCE = 1_000
+_TREES_REMOVED_AT_ONCE = 200
+
+
+class PendingDeletes:
+    """A queue for each delay, so that the earliest is always in front of its own."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, deque[tuple[int, PurePath]]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(queue) for queue in self._queues.values())
+
+    def add(self, paths: Iterable[PurePath], *, now_ms: int, delay_ms: int) -> None:
+        queue = self._queues.setdefault(delay_ms, deque())
+        queue.extend((now_ms, path) for path in paths)
+
+    def take_due(self, now_ms: int, *, limit: int) -> list[PurePath]:
+        """What has waited long enough, at most so many; the rest is due at the next call."""
+        due: list[PurePath] = []
+        for delay_ms, queue in list(self._queues.items()):
+            while queue and len(due) < limit and has_passed(queue[0][0], delay_ms, now_ms):
+                due.append(queue.popleft()[1])
+            if not queue:
+                del self._queues[delay_ms]
+        return due
+
+    def take_all(self) -> list[PurePath]:
+        """Everything, when the directory is closed or gone."""
+        everything = [path for queue in self._queues.values() for _, path in queue]
+        self._queues.clear()
+        return everything
+
+
+class PendingDirectoryDeletes:
+    """What waits in one log directory: files of segments, and whole folders of partitions."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.files = PendingDeletes()
+        self.trees = PendingDeletes()
+        self._disk = disk
+
+    def remove_due(
+        self, now_ms: int, executor: Executor, *, failed: Callable[[StorageError], None]
+    ) -> None:
+        """Unlink some of what has waited long enough, off the loop."""
+        files = self.files.take_due(now_ms, limit=_FILES_REMOVED_AT_ONCE)
+        trees = self.trees.take_due(now_ms, limit=_TREES_REMOVED_AT_ONCE)
+        if not files and not trees:
+            return
+
+        def job() -> None:
+            for file in files:
+                self._disk.remove(file)
+            for tree in trees:
+                self._disk.remove_tree(tree)
+
+        try:
+            executor.submit(job, then=lambda _: None, otherwise=failed)
+        except TooMuchWork:
+            self.files.add(files, now_ms=now_ms, delay_ms=0)
+            self.trees.add(trees, now_ms=now_ms, delay_ms=0)

@@ -1,0 +1,397 @@
+"""What one partition remembers of each producer: its epoch, its last batches, its transaction.
+
+Pure: nothing here touches a disk. The log calls `find_duplicate` and `check` before it writes a
+batch and `record` after, and the same `record` runs when state is rebuilt from the log.
+
+What a reader would get wrong: a transaction stays unstable after its marker is written, until the
+high watermark has passed the marker (LSO-1); otherwise a consumer could see a commit that a new
+leader never heard of. And moving the log start forgets no producer: Kafka keeps the state of a
+producer whose records are gone until it expires, so its retries are still recognised.
+
+The number of producers has no bound of its own. As in Kafka, idle ones expire after
+producer.id.expiration.ms, and those with an open transaction never do (IDP-8).
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from headwater.common.exceptions import (
+    CoordinatorFenced,
+    InvalidRecord,
+    ProducerEpochRefused,
+    SequenceRefused,
+    TransactionStateRefused,
+)
+from headwater.common.ids import NO_SEQUENCE, NO_TIMESTAMP
+from headwater.records.batch_header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
+from headwater.records.kernel.batch_runs import BATCHES_REMEMBERED
+
+NO_OFFSET = -1
+NO_COORDINATOR_EPOCH = -1
+
+
+class AppendOrigin(Enum):
+    """Who made a batch, which says how far it must be checked (IDP-9)."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class BatchEntry(NamedTuple):
+    """One batch that a producer has written, as much of it as answers a retry."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """One producer as the snapshot file and DescribeProducers show it: its last batch only.
+
+    `last_offset` is -1 when only markers are known, `transaction_first_offset` when no
+    transaction is open. `last_offset_delta` is the last offset minus the first one of the batch.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int = NO_SEQUENCE
+    last_offset: int = NO_OFFSET
+    last_offset_delta: int = 0
+    timestamp: int = NO_TIMESTAMP
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    transaction_first_offset: int = NO_OFFSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedTransaction:
+    """A transaction that a marker has just ended; `last_offset` is the marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class _Producer:
+    """The live state of one producer id."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp", "transaction_first_offset")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[BatchEntry] = deque(maxlen=BATCHES_REMEMBERED)
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.timestamp = NO_TIMESTAMP
+        self.transaction_first_offset = NO_OFFSET
+
+
+class ProducerStateManager:
+    """All producers of one partition, and the transactions that hold back its stable offset."""
+
+    __slots__ = ("_ongoing", "_producers", "_unreplicated")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, _Producer] = {}
+        # First offset to producer id, in rising order because offsets are handed out so. An
+        # OrderedDict finds its first key at once, where a plain dict walks over deleted ones.
+        self._ongoing: OrderedDict[int, int] = OrderedDict()
+        # (first offset, marker offset) of ended transactions, both strictly rising from left to
+        # right: one that began no earlier than a later-ended one can never decide the minimum.
+        # A list, because an empty deque costs 700 bytes, and most partitions have no transaction.
+        self._unreplicated: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def find_duplicate(self, header: BatchHeader) -> BatchEntry | None:
+        """The batch that a client's batch repeats: same epoch, same sequences (IDP-2).
+
+        Ask this before `check`, which would refuse a repeated batch as out of sequence.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch:
+            return None
+        first_sequence = header.base_sequence
+        if first_sequence < 0:
+            # Batches of a coordinator carry no sequence, and none of them repeats another.
+            return None
+        for batch in producer.batches:
+            # By place, because this runs for every Produce: first and last sequence.
+            if batch[0] == first_sequence and batch[1] == header.last_sequence:
+                return batch
+        return None
+
+    def may_have_forgotten(self, header: BatchHeader) -> bool:
+        """Whether a batch may have been written before those that are remembered of its producer.
+
+        Fewer than usual are remembered after a restart: a snapshot has only the last one.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch or not producer.batches:
+            return False
+        behind = (producer.batches[0].first_sequence - header.last_sequence) & MAX_SEQUENCE
+        return len(producer.batches) < BATCHES_REMEMBERED and 0 < behind <= MAX_SEQUENCE // 2
+
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has already written to the transaction that it is in (TX-13)."""
+        producer = self._producers.get(producer_id)
+        return (
+            producer is not None
+            and producer.epoch == epoch
+            and producer.transaction_first_offset >= 0
+        )
+
+    def check(self, header: BatchHeader, origin: AppendOrigin) -> None:
+        """Refuse a data batch that does not follow what its producer wrote before.
+
+        A producer that is not known may start at any sequence (IDP-6): its state may have
+        expired, and the records that would show its last sequence may be deleted.
+        """
+        if header.producer_id < 0 or origin is AppendOrigin.REPLICATION:
+            return
+        if origin is AppendOrigin.CLIENT and header.base_sequence < 0:
+            raise InvalidRecord(
+                f"producer {header.producer_id} sent a batch with base sequence "
+                f"{header.base_sequence}"
+            )
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return
+        _check_epoch(producer, header.producer_id, header.producer_epoch)
+        if origin is AppendOrigin.CLIENT:
+            _check_sequence(producer, header)
+        if producer.transaction_first_offset >= 0 and not header.attributes & TRANSACTIONAL_FLAG:
+            raise TransactionStateRefused(
+                f"producer {header.producer_id} sent a batch outside of the transaction that it "
+                f"opened at offset {producer.transaction_first_offset}"
+            )
+
+    def check_marker(self, *, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Refuse a transaction marker that a coordinator sends too late (TX-6).
+
+        Markers that arrive by replication were checked by the leader and are not asked about.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        _check_epoch(producer, producer_id, epoch)
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise CoordinatorFenced(
+                f"a marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, "
+                f"but epoch {producer.coordinator_epoch} has already written one"
+            )
+
+    def record(self, header: BatchHeader, *, first_offset: int, timestamp: int) -> None:
+        """Remember a data batch that was written.
+
+        Offset and timestamp are given because the header may still be the client's; the
+        timestamp is the largest of the batch as stored. The caller skips batches without a
+        producer, which cost nothing here.
+        """
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return
+        producer = self._at_epoch(producer_id, header.producer_epoch)
+        producer.batches.append(
+            BatchEntry(
+                header.base_sequence,
+                header.last_sequence,
+                first_offset,
+                first_offset + header.last_offset_delta,
+                timestamp,
+            )
+        )
+        producer.timestamp = timestamp
+        if header.attributes & TRANSACTIONAL_FLAG and producer.transaction_first_offset < 0:
+            producer.transaction_first_offset = first_offset
+            self._ongoing[first_offset] = producer_id
+
+    def record_marker(
+        self,
+        *,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        is_abort: bool,
+        offset: int,
+        timestamp: int,
+    ) -> CompletedTransaction | None:
+        """Remember a commit or abort marker; what it ended, or None without an open transaction.
+
+        A marker with a new epoch forgets the batches of the old one, so that the producer starts
+        again at sequence 0. A marker that compaction has emptied says nothing: do not record it.
+        """
+        producer = self._at_epoch(producer_id, epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.timestamp = timestamp
+        first_offset = producer.transaction_first_offset
+        if first_offset < 0:
+            return None
+        producer.transaction_first_offset = NO_OFFSET
+        del self._ongoing[first_offset]
+        while self._unreplicated and self._unreplicated[-1][0] >= first_offset:
+            self._unreplicated.pop()
+        self._unreplicated.append((first_offset, offset))
+        return CompletedTransaction(
+            producer_id=producer_id,
+            first_offset=first_offset,
+            last_offset=offset,
+            is_aborted=is_abort,
+        )
+
+    def last_stable_offset_when(self, completed: CompletedTransaction) -> int:
+        """The stable offset to write into the transaction index beside an aborted transaction.
+
+        It counts only what is undecided, as if all were replicated, and must be asked before
+        anything else is recorded.
+        """
+        return next(iter(self._ongoing), completed.last_offset + 1)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the first transaction begins that is open, or ended at or above the watermark."""
+        undecided = next(iter(self._ongoing), None)
+        for first_offset, marker_offset in self._unreplicated:
+            if marker_offset >= high_watermark:
+                return first_offset if undecided is None else min(first_offset, undecided)
+        return undecided
+
+    def last_stable_offset(self, *, high_watermark: int, log_start_offset: int) -> int:
+        """Where readers of committed data must stop (LSO-1).
+
+        Deleted records may take the start of an open transaction with them; the stable offset
+        does not fall below the log start for that.
+        """
+        unstable = self.first_unstable_offset(high_watermark)
+        if unstable is None or unstable >= high_watermark:
+            return high_watermark
+        return max(unstable, log_start_offset)
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        """Forget ended transactions whose marker is replicated.
+
+        A moved log start needs no call of its own, because it never passes the high watermark.
+        """
+        unreplicated = self._unreplicated
+        if unreplicated and unreplicated[0][1] < high_watermark:
+            del unreplicated[: bisect_left(unreplicated, high_watermark, key=_marker_offset)]
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers idle for `expiration_ms`, save those in a transaction; how many.
+
+        Kafka does this by the timestamps in the batches, not by when they arrived: a producer
+        that writes old records is forgotten at the next look.
+        """
+        idle = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_first_offset < 0
+            and now_ms - producer.timestamp >= expiration_ms
+        ]
+        for producer_id in idle:
+            del self._producers[producer_id]
+        return len(idle)
+
+    def entries(self) -> list[ProducerEntry]:
+        """Every producer, for a snapshot or for DescribeProducers."""
+        return [_entry(producer_id, producer) for producer_id, producer in self._producers.items()]
+
+    def load(self, entries: Iterable[ProducerEntry]) -> None:
+        """Replace everything by a snapshot's content; then the log after it is recorded again.
+
+        This is how a log is truncated: state cannot be wound back, so it is reloaded from the
+        newest snapshot that the truncation leaves. A snapshot knows one batch per producer, so
+        retries of older ones are refused as out of sequence afterwards. It knows no ended
+        transactions either, even where their markers are above the high watermark; they count as
+        stable then, which is safe because the coordinator has decided them and will send a marker
+        again that gets lost. Kafka does both.
+        """
+        self.clear()
+        for entry in entries:
+            producer = self._at_epoch(entry.producer_id, entry.epoch)
+            producer.coordinator_epoch = entry.coordinator_epoch
+            producer.timestamp = entry.timestamp
+            producer.transaction_first_offset = entry.transaction_first_offset
+            if entry.last_offset >= 0:
+                producer.batches.append(_last_batch(entry))
+        transactions = sorted(
+            (producer.transaction_first_offset, producer_id)
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_first_offset >= 0
+        )
+        self._ongoing.update(transactions)
+
+    def clear(self) -> None:
+        """Forget everything, as when a log is emptied and started anew at another offset."""
+        self._producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+
+    def _at_epoch(self, producer_id: int, epoch: int) -> _Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = _Producer(epoch)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        return producer
+
+
+def _marker_offset(ended: tuple[int, int]) -> int:
+    return ended[1]
+
+
+def _check_epoch(producer: _Producer, producer_id: int, epoch: int) -> None:
+    if epoch < producer.epoch:
+        raise ProducerEpochRefused(
+            f"producer {producer_id} has epoch {epoch}, but epoch {producer.epoch} has taken over"
+        )
+
+
+def _check_sequence(producer: _Producer, header: BatchHeader) -> None:
+    expected = 0
+    if header.producer_epoch == producer.epoch and producer.batches:
+        # Coordinators write without a sequence, -1, so that 0 comes next after them too.
+        expected = (producer.batches[-1].last_sequence + 1) & MAX_SEQUENCE
+    if header.base_sequence != expected:
+        raise SequenceRefused(
+            f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence "
+            f"{header.base_sequence} where {expected} comes next"
+        )
+
+
+def _entry(producer_id: int, producer: _Producer) -> ProducerEntry:
+    last = producer.batches[-1] if producer.batches else None
+    return ProducerEntry(
+        producer_id=producer_id,
+        epoch=producer.epoch,
+        last_sequence=last.last_sequence if last else NO_SEQUENCE,
+        last_offset=last.last_offset if last else NO_OFFSET,
+        last_offset_delta=last.last_offset - last.first_offset if last else 0,
+        timestamp=producer.timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        transaction_first_offset=producer.transaction_first_offset,
+    )
+
+
+def _last_batch(entry: ProducerEntry) -> BatchEntry:
+    first_sequence = entry.last_sequence
+    if first_sequence >= 0:
+        first_sequence = (first_sequence - entry.last_offset_delta) & MAX_SEQUENCE
+    return BatchEntry(
+        first_sequence,
+        entry.last_sequence,
+        entry.last_offset - entry.last_offset_delta,
+        entry.last_offset,
+        entry.timestamp,
+    )

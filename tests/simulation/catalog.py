@@ -1,0 +1,57 @@
+"""All simulators by name, each a function of one seed.
+
+A new one belongs here: `make sim`, `make sim-night` and whoever wants to run all of them look
+nowhere else.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from tests.simulation.simulators import (
+    classic_groups,
+    cluster,
+    committed_offsets,
+    consumer_groups,
+    mixed_groups,
+    pipelined_transactions,
+    replication,
+    storage,
+    transactions,
+    wired_transactions,
+)
+
+
+class Outcome(Protocol):
+    """How a run ended; `failure` is None when every check held."""
+
+    @property
+    def trace(self) -> list[str]: ...
+
+    @property
+    def failure(self) -> str | None: ...
+
+
+Simulator = Callable[[int], Outcome]
+
+SIMULATORS: Final[Mapping[str, Simulator]] = {
+    "storage": storage.run,
+    "replication": replication.run,
+    "cluster": cluster.run,
+    "zookeeper": cluster.run_on_zookeeper,
+    "classic-groups": classic_groups.run,
+    "consumer-groups": consumer_groups.run,
+    "mixed-groups": mixed_groups.run,
+    "offsets": committed_offsets.run,
+    "transactions": transactions.run,
+    "wired-transactions": wired_transactions.run,
+    "pipelined-transactions": pipelined_transactions.run,
+}
+
+
+def named(part: str) -> dict[str, Simulator]:
+    """Those whose name contains a text; all, if it is empty."""
+    return {name: simulator for name, simulator in SIMULATORS.items() if part in name}
+
+
+def replay_command(name: str, seed: int) -> str:
+    return f"make sim SIM={name} SEED={seed}"

@@ -1,0 +1,23 @@
+"""A cleaning without a child process: what `run` does is given, and `cancel` is only noted."""
+
+from collections.abc import Callable
+
+from headwater.storage.cleaner.cleaning_job import CleaningFailure, CleaningResult, FailureKind
+
+RunCleaning = Callable[[], CleaningResult | CleaningFailure]
+
+
+class InlineCleaner:
+    """Cancelled before it runs, it does nothing; later, it is done anyway."""
+
+    def __init__(self, run: RunCleaning) -> None:
+        self._run = run
+        self.is_cancelled = False
+
+    def run(self) -> CleaningResult | CleaningFailure:
+        if self.is_cancelled:
+            return CleaningFailure(FailureKind.CANCELLED, "cancelled before it began")
+        return self._run()
+
+    def cancel(self) -> None:
+        self.is_cancelled = True

@@ -1,0 +1,49 @@
+"""Colleagues that answer when the test says so, and what it says."""
+
+from dataclasses import dataclass
+
+from headwater.common.exceptions import ConnectionLost
+from headwater.common.ids import NodeId
+from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.metadata_store import Failed
+from headwater.protocol.older_versions import Message
+
+
+@dataclass(slots=True)
+class Question:
+    """A request that was asked of a broker."""
+
+    node_id: NodeId
+    request: Message
+    purpose: Purpose
+    timeout_ms: int
+    then: Answered
+    otherwise: Failed
+
+    def answer(self, response: Message) -> None:
+        self.then(response)
+
+    def fail(self) -> None:
+        self.otherwise(ConnectionLost("the test says so"))
+
+
+class ScriptedInterBrokerClient:
+    """`headwater.metadata.ports.inter_broker_client.InterBrokerClient` that keeps all questions."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+
+    def ask(
+        self,
+        node_id: NodeId,
+        request: Message,
+        *,
+        purpose: Purpose,
+        timeout_ms: int,
+        then: Answered,
+        otherwise: Failed,
+    ) -> None:
+        self.asked.append(Question(node_id, request, purpose, timeout_ms, then, otherwise))
+
+    def drop(self, node_id: NodeId, purpose: Purpose) -> None:
+        raise AssertionError(f"nobody closes {purpose} to {node_id} here")

@@ -1,0 +1,44 @@
+"""A shard that does what a test says, and remembers what it heard."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.common.ids import ProducerId
+from headwater.coordinator.runtime.coordinator_effects import (
+    Asked,
+    Effect,
+    Loaded,
+    StateRecord,
+    TimerFired,
+)
+
+Event = Asked | TimerFired | Loaded | str
+Script = Callable[[Event], Sequence[Effect]]
+
+
+def nothing(_: Event) -> Sequence[Effect]:
+    return ()
+
+
+@dataclass(slots=True)
+class ScriptedShard:
+    """`CoordinatorShard`; what it is told are texts."""
+
+    leader_epoch: int = 0
+    scripts: deque[Script] = field(default_factory=deque)
+    heard: list[Event] = field(default_factory=list)
+    replayed: list[tuple[StateRecord, int, ProducerId | None]] = field(default_factory=list)
+    ended: list[tuple[ProducerId, bool]] = field(default_factory=list)
+
+    def decide(self, event: Event) -> Sequence[Effect]:
+        self.heard.append(event)
+        if isinstance(event, Loaded) or not self.scripts:
+            return ()
+        return self.scripts.popleft()(event)
+
+    def replay(self, record: StateRecord, *, offset: int, producer_id: ProducerId | None) -> None:
+        self.replayed.append((record, offset, producer_id))
+
+    def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
+        self.ended.append((producer_id, is_commit))

@@ -1,0 +1,418 @@
+"""The store of several brokers in one process: sessions that expire, late answers, lost answers.
+
+`SharedStore` is what ZooKeeper would be, `StoreSession` what one broker has of it, behind the port
+`ClusterStore`. Both ways between them take random time, in order.
+
+What a reader would get wrong: a broker that is cut off does not know whether its session has ended.
+The store tells the others when the timeout is over, and the broker itself when it is back.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from headwater.common.config_types import ResourceType
+from headwater.common.exceptions import ConnectionLost, ControllerFenced, HeadwaterError
+from headwater.common.ids import NodeId
+from headwater.metadata.changes import (
+    AclsReplaced,
+    BrokerGone,
+    BrokerRegistered,
+    ConfigsReplaced,
+    ControllerElected,
+    ControllerGone,
+    FeatureFinalized,
+    KnownToAll,
+    LogDirectoryFailed,
+    MetadataChange,
+    TopicDeleted,
+    apply,
+    changes_of,
+)
+from headwater.metadata.cluster_image import (
+    NO_CONTROLLER,
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    Version,
+)
+from headwater.metadata.ports.metadata_store import Failed, Registration, StoreListener
+from tests.simulation.fakes.stall import Stall
+from tests.simulation.fakes.virtual_time import VirtualTime
+from tests.simulation.labs.cluster_lab import CLUSTER_ID
+
+SESSION_TIMEOUT_MS = 6_000
+_RETRY_MS = 20
+
+
+class SharedStore:
+    """What has been agreed on, and whose sessions live."""
+
+    def __init__(self, time: VirtualTime, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
+        self.time = time
+        self.session_timeout_ms = session_timeout_ms
+        self.image = ClusterImage(cluster_id=CLUSTER_ID)
+        # A new session of a broker is another one. Sessions by what they keep alive.
+        self._registered: dict[NodeId, object] = {}
+        self._controller: tuple[NodeId, object] | None = None
+        self._ended: dict[object, None] = {}
+        self._zxid = 0
+        self._sessions: list[StoreSession] = []
+
+    def session(self, node_id: int, stall: Stall | None = None) -> "StoreSession":
+        """A broker's way to the store, for one life of its process."""
+        session = StoreSession(self, NodeId(node_id), stall or Stall())
+        self._sessions.append(session)
+        return session
+
+    # What happens at the store, at one moment each.
+
+    def register(self, token: object, registration: Registration) -> int:
+        node_id = registration.node_id
+        if self._registered.get(node_id, token) is not token:
+            raise ConnectionLost(f"a former session of broker {node_id} still lives")
+        if node_id in self._registered:
+            # As in ZooKeeper, whose node is there already.
+            return self.image.brokers[node_id].epoch
+        self._registered[node_id] = token
+        self._zxid += 1
+        broker = BrokerRegistration(
+            node_id=node_id,
+            epoch=self._zxid,
+            rack=registration.rack,
+            endpoints=registration.endpoints,
+        )
+        self._note([BrokerRegistered(broker)])
+        return self._zxid
+
+    def become_controller(self, token: object, node_id: NodeId) -> Version:
+        if self._controller is not None and self._controller != (node_id, token):
+            raise ControllerFenced(f"broker {self._controller[0]} is the controller")
+        self._controller = (node_id, token)
+        version = Version(self.image.version.controller_epoch + 1, 0)
+        self.image = replace(self.image, version=version)
+        self._note([ControllerElected(node_id)])
+        return version
+
+    def write(self, token: object, changes: Sequence[MetadataChange], fence: Version) -> Version:
+        if self._controller is None or self._controller[1] is not token:
+            raise ControllerFenced("no longer the controller")
+        if fence != self.image.version:
+            raise ControllerFenced(f"decided on {fence}, and {self.image.version} is the newest")
+        heard = [each for change in changes for each in self._heard_by_all(change)]
+        version = fence._replace(sequence=fence.sequence + 1)
+        self.image = apply(self.image, changes, version)
+        self._tell(heard)
+        return version
+
+    def resign(self, token: object) -> None:
+        if self._controller is not None and self._controller[1] is token:
+            self._controller = None
+            self._note([ControllerGone()])
+
+    def report_failed_directory(self, node_id: NodeId) -> None:
+        self._tell([LogDirectoryFailed(node_id)])
+
+    def end_registration(self, token: object, broker: BrokerRegistration) -> None:
+        if self._controller is None or self._controller[1] is not token:
+            return
+        known = self.image.brokers.get(broker.node_id)
+        if known is not None and known.epoch == broker.epoch:
+            self.unregister(broker.node_id)
+
+    def unregister(self, node_id: NodeId) -> None:
+        """A registration goes, and its session does not."""
+        owner = self._registered.pop(node_id, None)
+        if owner is not None:
+            self._note([BrokerGone(node_id)])
+            for session in self._sessions:
+                session.lost_registration(owner)
+
+    def end_control(self, node_id: NodeId) -> None:
+        if self._controller is not None and self._controller[0] == node_id:
+            self._controller = None
+            self._note([ControllerGone()])
+
+    def end(self, token: object) -> None:
+        """A session is over: what it kept alive is gone."""
+        self._ended[token] = None
+        changes: list[MetadataChange] = []
+        if self._controller is not None and self._controller[1] is token:
+            self._controller = None
+            changes.append(ControllerGone())
+        for node_id, owner in list(self._registered.items()):
+            if owner is token:
+                del self._registered[node_id]
+                changes.append(BrokerGone(node_id))
+        self._note(changes)
+
+    def has_ended(self, token: object) -> bool:
+        return token in self._ended
+
+    def _heard_by_all(self, change: MetadataChange) -> list[MetadataChange]:
+        match change:
+            case ConfigsReplaced() | FeatureFinalized() | AclsReplaced():
+                return [change]
+            case TopicDeleted(name):
+                resource = ConfigResource(ResourceType.TOPIC, name)
+                return [ConfigsReplaced(resource, {})] if resource in self.image.configs else []
+            case _:
+                return []
+
+    def _note(self, changes: list[MetadataChange]) -> None:
+        self.image = apply(self.image, changes, self.image.version)
+        self._tell(changes)
+
+    def _tell(self, changes: list[MetadataChange]) -> None:
+        if changes:
+            for session in self._sessions:
+                session.tell(changes, self.image.version)
+
+
+class StoreSession:
+    """`ClusterStore` as one process sees it. After a lost session it begins another by itself."""
+
+    def __init__(self, store: SharedStore, node_id: NodeId, stall: Stall) -> None:
+        self.node_id = node_id
+        self._stall = stall
+        self._store = store
+        self._time = store.time
+        self._token = object()
+        self._listener: StoreListener | None = None
+        self._is_cut = False
+        self._cuts = 0
+        self._is_dead = False
+        self._there_ms = 0
+        self._back_ms = 0
+        self._missed: list[Callable[[], None]] = []
+        self._under_way: dict[object, Failed] = {}
+
+    # What the test does to it.
+
+    def cut(self) -> None:
+        """The broker and the store cannot reach each other."""
+        self._is_cut = True
+        self._cuts += 1
+        number, token = self._cuts, self._token
+
+        def over() -> None:
+            if self._is_cut and self._cuts == number:
+                self._expire(token)
+
+        self._time.after(self._store.session_timeout_ms, over)
+        self._fail_all()
+
+    def heal(self) -> None:
+        self._is_cut = False
+        missed, self._missed = self._missed, []
+        for action in missed:
+            self._back(action)
+
+    def expire(self) -> None:
+        """The store takes the broker for dead, and the broker hears of it soon."""
+        self._expire(self._token)
+
+    def crash(self) -> None:
+        """The process is gone, and with it whoever waits for an answer."""
+        self._is_dead = True
+        token = self._token
+        self._time.after(self._store.session_timeout_ms, lambda: self._store.end(token))
+
+    # The port.
+
+    def listen(self, listener: StoreListener) -> None:
+        self._listener = listener
+        controller_id = self._store.image.controller_id
+        is_gone = controller_id == NO_CONTROLLER
+        change = ControllerGone() if is_gone else ControllerElected(controller_id)
+        self.tell([change], self._store.image.version)
+
+    def register(
+        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+    ) -> None:
+        token = self._token
+
+        def done() -> Callable[[], None]:
+            return partial(then, self._store.register(token, registration))
+
+        self._ask(done, otherwise)
+
+    def become_controller(
+        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+    ) -> None:
+        token = self._token
+
+        def done() -> Callable[[], None]:
+            return partial(then, self._store.become_controller(token, node_id))
+
+        self._ask(done, otherwise)
+
+    def resign(self) -> None:
+        token = self._token
+
+        def done() -> Callable[[], None]:
+            self._store.resign(token)
+            return _nothing
+
+        def again(_: HeadwaterError) -> None:
+            # Not before there is a connection again, and in the same session only.
+            if token is self._token and not self._is_dead:
+                self._time.after(_RETRY_MS, self.resign)
+
+        self._ask(done, again)
+
+    def read_configs(self, *, then: Callable[[Sequence[MetadataChange]], None]) -> None:
+        def done() -> Callable[[], None]:
+            found = [
+                change for change in changes_of(self._store.image) if isinstance(change, KnownToAll)
+            ]
+            return partial(then, found)
+
+        def again(_: HeadwaterError) -> None:
+            self.read_configs(then=then)
+
+        self._ask(done, again)
+
+    def report_failed_directory(self, node_id: NodeId) -> None:
+        token = self._token
+
+        def done() -> Callable[[], None]:
+            self._store.report_failed_directory(node_id)
+            return _nothing
+
+        def again(_: HeadwaterError) -> None:
+            # With another session comes another registration, and then the controller asks.
+            if token is self._token and not self._is_dead:
+                self._time.after(_RETRY_MS, lambda: self.report_failed_directory(node_id))
+
+        self._ask(done, again)
+
+    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+        self._ask(lambda: partial(then, self._store.image), otherwise)
+
+    def write(
+        self,
+        changes: Sequence[MetadataChange],
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        token = self._token
+
+        def done() -> Callable[[], None]:
+            return partial(then, self._store.write(token, changes, fence))
+
+        self._ask(done, otherwise)
+
+    def end_registration(self, broker: BrokerRegistration) -> None:
+        token = self._token
+        self._say(lambda: self._store.end_registration(token, broker))
+
+    def end_control(self, node_id: NodeId) -> None:
+        self._say(lambda: self._store.end_control(node_id))
+
+    def close(self) -> None:
+        self._is_dead = True
+        self._store.end(self._token)
+
+    # Between the two.
+
+    def tell(self, changes: Sequence[MetadataChange], version: Version) -> None:
+        def heard() -> None:
+            if self._listener is not None:
+                self._listener.changed(changes, version)
+
+        self._back(heard)
+
+    def lost_registration(self, token: object) -> None:
+        def heard() -> None:
+            if self._listener is not None and token is self._token:
+                self._listener.registration_lost()
+
+        if token is self._token:
+            self._back(heard)
+
+    def _say(self, done: Callable[[], None]) -> None:
+        """What needs no answer, and may be lost."""
+
+        def said() -> Callable[[], None]:
+            done()
+            return _nothing
+
+        self._ask(said, _ignore)
+
+    def _ask(self, done: Callable[[], Callable[[], None]], otherwise: Failed) -> None:
+        """`done` happens at the store and gives what then happens here."""
+        key, token = object(), self._token
+        self._under_way[key] = otherwise
+
+        def arrive() -> None:
+            if self._is_cut or self._store.has_ended(token):
+                return
+            try:
+                answer = done()
+            except HeadwaterError as error:
+                answer = partial(otherwise, error)
+            self._back(partial(self._end, key, answer))
+
+        if self._is_cut:
+            self._fail(key, otherwise)
+            return
+        self._there_ms = max(self._there_ms, self._time.now_ms + self._delay_ms())
+        self._time.after(self._there_ms - self._time.now_ms, arrive)
+
+    def _end(self, key: object, answer: Callable[[], None]) -> None:
+        if self._under_way.pop(key, None) is not None and not self._is_dead:
+            answer()
+
+    def _back(self, action: Callable[[], None]) -> None:
+        self._back_ms = max(self._back_ms, self._time.now_ms + self._delay_ms())
+
+        def arrive() -> None:
+            if self._is_cut:
+                self._missed.append(action)
+            else:
+                self._stall.pass_on(partial(self._hear, action))
+
+        self._time.after(self._back_ms - self._time.now_ms, arrive)
+
+    def _hear(self, action: Callable[[], None]) -> None:
+        if not self._is_dead:
+            action()
+
+    def _fail_all(self) -> None:
+        for key, otherwise in list(self._under_way.items()):
+            self._fail(key, otherwise)
+
+    def _fail(self, key: object, otherwise: Failed) -> None:
+        end = partial(self._end, key, partial(otherwise, _lost()))
+        self._time.after(1, partial(self._stall.pass_on, end))
+
+    def _expire(self, token: object) -> None:
+        if token is not self._token or self._is_dead:
+            return
+        self._store.end(token)
+        self._token = object()
+        self._fail_all()
+
+        def lost() -> None:
+            if self._listener is not None:
+                self._listener.session_lost()
+
+        self._back(lost)
+
+    def _delay_ms(self) -> int:
+        return self._time.rand.randint(1, 5)
+
+
+def _lost() -> ConnectionLost:
+    return ConnectionLost("the store does not answer")
+
+
+def _nothing() -> None:
+    """There is no answer to wait for."""
+
+
+def _ignore(_: HeadwaterError) -> None:
+    """The session ends in its time."""

@@ -1,0 +1,52 @@
+"""Other brokers that answer when the test says so, and what it says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headwater.common.exceptions import HeadwaterError
+from headwater.common.ids import NodeId
+from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.protocol.older_versions import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request on its way to another broker."""
+
+    node_id: NodeId
+    request: Message
+    purpose: Purpose
+    timeout_ms: int
+    then: Answered
+    otherwise: Callable[[HeadwaterError], None]
+
+
+class SimpleInterBrokerClient:
+    """`headwater.metadata.ports.inter_broker_client.InterBrokerClient`."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def ask(
+        self,
+        node_id: NodeId,
+        request: Message,
+        *,
+        purpose: Purpose,
+        timeout_ms: int,
+        then: Answered,
+        otherwise: Callable[[HeadwaterError], None],
+    ) -> None:
+        self.asked.append(
+            Asked(
+                node_id=node_id,
+                request=request,
+                purpose=purpose,
+                timeout_ms=timeout_ms,
+                then=then,
+                otherwise=otherwise,
+            )
+        )
+
+    def drop(self, node_id: NodeId, purpose: Purpose) -> None:
+        raise AssertionError(f"nobody drops {purpose} to {node_id}")

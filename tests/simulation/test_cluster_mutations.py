@@ -1,0 +1,127 @@
+"""Bugs of the kind that people make, each in one place of the shipped code: the storms find them.
+
+What a reader would get wrong: a mutation need not fail in every story. It must in one of the first
+few, and by a check, not by an exception of the mutant's own.
+"""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from headwater.common.ids import NodeId, TopicId, TopicPartition
+from headwater.controller import partition_change_builder
+from headwater.controller.partition_change_builder import ReplicaEligibility
+from headwater.coordinator.assignors import uniform_assignor
+from headwater.coordinator.assignors.assignor_spec import (
+    Assignment,
+    MemberSpec,
+    PartitionCounts,
+    TopicIdPartition,
+)
+from headwater.coordinator.group.consumer import current_assignment_builder
+from headwater.coordinator.runtime.coordinator_log import PartitionCoordinatorLog
+from headwater.metadata.cluster_image import ClusterImage
+from headwater.replication import follower_state
+from headwater.replication.leader_state import FollowerFetch, LeaderState
+from headwater.replication.partition import Partition
+from headwater.replication.replica_manager import ReplicaManager
+from headwater.storage.log.leader_epoch_checkpoint import EpochEnd, LeaderEpochFileCache
+from headwater.storage.log_manager.log_directory import LogDirectory
+from tests.simulation.simulators.cluster import run
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+_MOST_STORIES = 25
+
+
+def leader_waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
+    def everything(_: LeaderState, end_offset: int, *, min_in_sync: int, now_ms: int) -> int:  # noqa: ARG001
+        return end_offset
+
+    patch.setattr(LeaderState, "committed_end", everything)
+
+
+def follower_cuts_nothing(patch: pytest.MonkeyPatch) -> None:
+    def nothing(_: LeaderEpochFileCache, end_offset: int, leader: EpochEnd) -> int:  # noqa: ARG001
+        return end_offset
+
+    patch.setattr(follower_state, "diverging_end", nothing)
+
+
+def watermark_goes_back(patch: pytest.MonkeyPatch) -> None:
+    fetched = Partition.fetched
+
+    def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
+        heard = fetched(self, fetch)
+        if self.log is not None:
+            self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
+        return heard
+
+    patch.setattr(Partition, "fetched", forgetful)
+
+
+def returned_broker_counts_as_sound(patch: pytest.MonkeyPatch) -> None:
+    """As in Kafka's ZooKeeper mode (decision 0013)."""
+    judged = partition_change_builder.eligibility
+
+    def trusting(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:
+        found = judged(image, node_id, name)
+        return ReplicaEligibility.SOUND if found is ReplicaEligibility.RETURNED else found
+
+    patch.setattr(partition_change_builder, "standing", trusting)
+
+
+def deleted_folders_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogDirectory, "_doom", lambda *_: None)
+
+
+def namesakes_folders_are_taken(patch: pytest.MonkeyPatch) -> None:
+    nobody: list[LogDirectory] = []
+    patch.setattr(ReplicaManager, "_strays", lambda *_: nobody)
+
+
+def coordinator_answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionCoordinatorLog, "committed_offset", PartitionCoordinatorLog.end_offset)
+
+
+def everybody_owns_everything(patch: pytest.MonkeyPatch) -> None:
+    """In two places: what others have is not given away, whatever the assignor wants."""
+
+    def generous(
+        members: Mapping[str, MemberSpec], topics: tuple[TopicId, ...], counts: PartitionCounts
+    ) -> Assignment:
+        all_there_is = frozenset(
+            TopicIdPartition(topic_id, number)
+            for topic_id in topics
+            for number in range(counts[topic_id])
+        )
+        return dict.fromkeys(members, all_there_is)
+
+    patch.setattr(uniform_assignor, "_assign_even", generous)
+    patch.setattr(current_assignment_builder, "filter", lambda _, wanted: wanted, raising=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        leader_waits_for_nobody,
+        follower_cuts_nothing,
+        watermark_goes_back,
+        returned_broker_counts_as_sound,
+        deleted_folders_stay,
+        namesakes_folders_are_taken,
+        coordinator_answers_before_it_is_committed,
+        everybody_owns_everything,
+    ],
+)
+def test_a_bug_in_the_shipped_code_is_found(
+    mutate: Mutate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch)
+    for seed in range(1, _MOST_STORIES + 1):
+        failure = run(seed).failure
+        if failure is not None and "CheckFailed" in failure:
+            print(f"seed {seed}: {failure.strip().splitlines()[-1]}")
+            return
+    pytest.fail("nobody noticed")

@@ -1,0 +1,173 @@
+"""What must be so of classic groups whatever happens to them.
+
+- No partition has two owners in one generation, whatever was told by sync, over all crashes.
+- Settled generations only rise, and within a coordinator's life all do.
+- Whoever is not answered waits in a group, and not for longer than a rebalance may take.
+- Nobody is thrown out while it talks or waits, and nobody stays that has been silent for a session.
+- Who was replaced, removed or is of another generation hears errors only.
+- A group that is loaded is the group that was written.
+"""
+
+import json
+from dataclasses import dataclass, field
+
+from headwater.common.error_codes import ErrorCode
+from headwater.coordinator.group.classic.classic_group import ClassicGroup
+from headwater.coordinator.group.classic.classic_group_member import ClassicGroupMember
+from headwater.coordinator.group.classic.classic_responses import ClassicRequest
+from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
+from headwater.coordinator.runtime.coordinator_effects import Asked, Effect, Reply
+from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from headwater.protocol.older_versions import Message
+
+LONGEST_WAIT_MS = 22_000
+"""The rebalance timeout of every member, the latest that a timer fires, and some air."""
+
+LATEST_TIMER_MS = 50
+
+Place = str
+"""A member's instance if it is static, since whoever comes back keeps the place; else its id."""
+
+
+@dataclass(slots=True)
+class ClassicWatch:
+    generations: dict[str, int] = field(default_factory=dict)
+    """Of each group in memory."""
+    settled: dict[str, int] = field(default_factory=dict)
+    """The newest generation that somebody was told the assignments of."""
+    owners: dict[tuple[str, int, int], Place] = field(default_factory=dict)
+    """By group, generation and partition."""
+    fenced: dict[str, None] = field(default_factory=dict)
+    """Member ids whose place another has taken."""
+    heard_ms: dict[str, int] = field(default_factory=dict)
+    """When a member last said something that counts."""
+    syncs: int = 0
+    fences: int = 0
+
+    def forget_memory(self) -> None:
+        """A coordinator has died; what it did not write down need not be true any more."""
+        self.generations.clear()
+        self.fenced.clear()
+        self.heard_ms.clear()
+
+    def decided(
+        self,
+        group: ClassicGroup,
+        request: ClassicRequest,
+        effects: list[Effect],
+        asked: Asked,
+        instance_before: str | None,
+    ) -> None:
+        if instance_before is not None and all(
+            member.member_id != instance_before for member in group.members
+        ):
+            self.fenced[instance_before] = None
+            self.fences += 1
+        for effect in effects:
+            if isinstance(effect, Reply) and effect.to == asked.caller:
+                self._check_standing(group, request, effect.response)
+        for member in group.members:
+            if asked in (member.joining, member.syncing) or (
+                isinstance(request, HeartbeatRequest)
+                and request.member_id == member.member_id
+                and request.generation_id == group.generation
+            ):
+                self.heard_ms[member.member_id] = asked.now_ms
+
+    def _check_standing(
+        self, group: ClassicGroup, request: ClassicRequest, response: Message
+    ) -> None:
+        match request:
+            case HeartbeatRequest() | SyncGroupRequest():
+                assert isinstance(response, HeartbeatResponse | SyncGroupResponse)
+                known = any(member.member_id == request.member_id for member in group.members)
+                if request.member_id in self.fenced or not known:
+                    assert response.error_code, "one that is no member was answered like one"
+                elif request.generation_id != group.generation:
+                    assert response.error_code, "a stale generation was taken for the newest"
+            case JoinGroupRequest():
+                assert isinstance(response, JoinGroupResponse)
+                if request.member_id in self.fenced:
+                    assert response.error_code
+            case LeaveGroupRequest():
+                assert isinstance(response, LeaveGroupResponse)
+                for identity, member in zip(request.members, response.members, strict=True):
+                    assert identity.member_id not in self.fenced or member.error_code
+
+    def written(self, record: GroupMetadataRecord) -> None:
+        value = record.value
+        assert value is not None
+        group_id = record.key.group
+        assert value.generation >= self.settled.get(group_id, 0), "a generation was settled late"
+        owned: list[int] = []
+        for member in value.members:
+            owned += json.loads(member.assignment or b"[]")
+        assert len(owned) == len(set(owned)), "a partition was written down for two"
+        if value.members:
+            assert value.leader in [member.member_id for member in value.members]
+
+    def compare(self, *, live: ClassicGroup, loaded: ClassicGroup) -> None:
+        if live.state_name == "PreparingRebalance":
+            return
+        assert live.describe() == loaded.describe()
+        assert live.generation == loaded.generation
+
+    def answered(self, asked: Asked, response: Message) -> None:
+        """A reply has left, and so what it says is committed."""
+        request = asked.request
+        if not isinstance(request, SyncGroupRequest):
+            return
+        assert isinstance(response, SyncGroupResponse)
+        if response.error_code:
+            return
+        self.syncs += 1
+        place = request.group_instance_id or request.member_id
+        generation = request.generation_id
+        self.settled[request.group_id] = max(self.settled.get(request.group_id, 0), generation)
+        for partition in json.loads(response.assignment or b"[]"):
+            key = (request.group_id, generation, partition)
+            owner = self.owners.setdefault(key, place)
+            assert owner == place, f"{key} belongs to {owner} and was given to {place}"
+
+    def ended_session(self, group: ClassicGroup, before: ClassicGroupMember, now_ms: int) -> None:
+        """A session timer has fired, and this is the member as it was before."""
+        if any(member.member_id == before.member_id for member in group.members):
+            return
+        waited = before.joining is not None or before.syncing is not None
+        if before.is_new and waited:
+            # A new member has a time to get in from its first join on, however often it repeats it.
+            return
+        assert not waited, "one that waits was thrown out"
+        silent_ms = now_ms - self.heard_ms.get(before.member_id, 0)
+        assert silent_ms >= before.session_timeout_ms, "one that talks was thrown out"
+
+    def look(self, groups: tuple[ClassicGroup, ...], asked: list[Asked], now_ms: int) -> None:
+        for group in groups:
+            before = self.generations.get(group.group_id, 0)
+            assert group.generation >= before, "a generation was taken back"
+            self.generations[group.group_id] = group.generation
+            for member in group.members:
+                overdue_ms = now_ms - member.deadline_ms
+                assert member.may_be_silent or overdue_ms <= LATEST_TIMER_MS, "a dead one stays"
+        waiting = sorted(
+            waiter.caller
+            for group in groups
+            for member in group.members
+            for waiter in (member.joining, member.syncing)
+            if waiter is not None
+        )
+        assert waiting == sorted(one.caller for one in asked), "a request was forgotten"
+        for one in asked:
+            assert now_ms - one.now_ms <= LONGEST_WAIT_MS, f"{one} waits for ever"
+
+
+def is_fatal(error: ErrorCode) -> bool:
+    """After these a consumer gives up."""
+    return error in (
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    )

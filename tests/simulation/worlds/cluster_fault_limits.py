@@ -1,0 +1,127 @@
+"""What may befall a simulated cluster without breaking what it may rely on.
+
+What all in-sync replicas have acknowledged stays while one of them keeps what it has, and is not
+taken for dead while another one that lost something is still in sync by name. Faults ask here
+first. What a reader would get wrong: a fault's effects come later. A leader's wish or a session's
+end may be under way, so a broker to whom that may happen is no one to rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.common.ids import NodeId, TopicId, TopicPartition
+from headwater.metadata.cluster_image import PartitionRegistration
+from tests.simulation.labs.cluster_node_lab import ClusterNodeLab, MemberNode
+from tests.simulation.worlds.cluster_checks import partitions_of
+
+SESSION_MS: Final = 1_500
+_SHAKY_MS: Final = 1_000
+_FOR_EVER_MS: Final = 1 << 60
+
+
+def _every(_: TopicPartition) -> bool:
+    return True
+
+
+class FaultLimits:
+    """Knows who has lost what, and who may be taken for dead."""
+
+    def __init__(self, lab: ClusterNodeLab) -> None:
+        self._lab = lab
+        # Who lost something and has not been taken among the in-sync replicas since.
+        self.wiped: dict[tuple[TopicPartition, NodeId], None] = {}
+        self._shaky_until_ms: dict[NodeId, int] = {}
+        self._isr: dict[TopicPartition, tuple[NodeId, ...]] = {}
+        self._ids: dict[str, TopicId] = {}
+
+    # Questions.
+
+    def may_go(self, node: MemberNode) -> bool:
+        """Whether a broker may die or be taken for dead.
+
+        While one that lost its power is in sync by name, the others in sync must stay: the last of
+        them would leave everything to the one that lost it.
+        """
+        return not any(
+            node.node_id in state.isr and any((place, each) in self.wiped for each in state.isr)
+            for place, state in partitions_of(self._lab)
+        )
+
+    def may_be_shaken(self, node: MemberNode) -> bool:
+        """Whether a session may end, now or at some time to come."""
+        is_shaken = self._shaky_until_ms.get(node.node_id) == _FOR_EVER_MS
+        return node.is_up and not is_shaken and self.may_go(node)
+
+    def may_lose(
+        self, node: MemberNode, is_lost: Callable[[TopicPartition], bool] = _every
+    ) -> bool:
+        """Whether others keep what is committed, in every partition of those, and are known to."""
+        return all(
+            self._is_kept_without(node.node_id, place, state)
+            for place, state in partitions_of(self._lab)
+            if node.node_id in state.replicas and is_lost(place)
+        )
+
+    def _is_kept_without(
+        self, node_id: NodeId, place: TopicPartition, state: PartitionRegistration
+    ) -> bool:
+        others = [each for each in state.isr if each != node_id]
+        kept = [each for each in others if (place, each) not in self.wiped]
+        return bool(kept) and all(map(self._is_safe, kept)) and not self._is_being_changed(place)
+
+    def _is_safe(self, node_id: NodeId) -> bool:
+        is_shaky = self._shaky_until_ms.get(node_id, 0) > self._lab.time.now_ms
+        return self._lab.nodes[node_id].is_up and not is_shaky
+
+    def _is_being_changed(self, place: TopicPartition) -> bool:
+        """Whether a leader has asked that others be in sync no more: it may come true later."""
+        found = [node.partitions.find(*place) for node in self._lab.nodes if node.is_up]
+        return any(hosted is not None and hosted.proposal is not None for hosted in found)
+
+    # What has happened.
+
+    def lost(self, node: MemberNode, is_lost: Callable[[TopicPartition], bool] = _every) -> None:
+        """A broker may have lost what it had of some partitions."""
+        for place, state in partitions_of(self._lab):
+            if node.node_id in state.replicas and is_lost(place):
+                self.wiped[place, node.node_id] = None
+
+    def shake(self, node: MemberNode) -> None:
+        """Somebody may take it for dead, without an end that is known yet."""
+        self._shaky_until_ms[node.node_id] = _FOR_EVER_MS
+
+    def shake_for_a_while(self, node: MemberNode) -> None:
+        """Somebody may take it for dead, as long as a session may go on that nobody keeps."""
+        self._shaky_until_ms[node.node_id] = self._lab.time.now_ms + SESSION_MS + _SHAKY_MS
+
+    def note_in_sync(self) -> None:
+        """To be called often: no state of the store shall be missed."""
+        for name, topic in self._lab.store.image.topics.items():
+            if self._ids.setdefault(name, topic.topic_id) != topic.topic_id:
+                self._forget(name)
+                self._ids[name] = topic.topic_id
+        for place, state in partitions_of(self._lab):
+            before = self._isr.get(place)
+            if before == state.isr:
+                continue
+            self._isr[place] = state.isr
+            for node_id in state.isr:
+                if before is not None and node_id not in before and self._is_itself(node_id):
+                    self.wiped.pop((place, node_id), None)
+
+    def _forget(self, topic: str) -> None:
+        """Another topic has this name now, of which nobody has lost anything."""
+        for place in [each for each in self._isr if each.topic == topic]:
+            del self._isr[place]
+        for key in [each for each in self.wiped if each[0].topic == topic]:
+            del self.wiped[key]
+
+    def _is_itself(self, node_id: NodeId) -> bool:
+        """Whether the store means the process that is there, and not one before it.
+
+        A leader may have one taken among the in-sync replicas that has just died.
+        """
+        node, known = self._lab.nodes[node_id], self._lab.store.image.brokers.get(node_id)
+        return node.is_up and known is not None and known.epoch == node.membership.broker_epoch

@@ -1,0 +1,259 @@
+"""What befalls the brokers of a simulated cluster: crashes, lost power, broken disks, cut links.
+
+What a reader would get wrong: a fault that would break what the cluster may rely on does not
+happen, though the dice have chosen it (see `cluster_mercy`). In small clusters that is often so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Final
+
+from headwater.common.ids import NodeId, TopicPartition
+from headwater.metadata.cluster_image import NO_CONTROLLER
+from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab, MemberNode
+from tests.simulation.worlds.cluster_fault_limits import SESSION_MS, FaultLimits
+
+_SLOW_MS: Final = 400
+_JUMP_MS: Final = 60_000
+
+
+class Faults:
+    """See the module. `say` is told of each."""
+
+    def __init__(self, lab: ClusterNodeLab, mercy: FaultLimits, say: Callable[[str], None]) -> None:
+        self._lab = lab
+        self._rng = lab.time.rand
+        self._mercy = mercy
+        self._say = say
+        self._cut_off: dict[NodeId, None] = {}
+        # Who is still to be stopped and started, one after the other.
+        self._rolling: list[MemberNode] = []
+        self._stopping: MemberNode | None = None
+        self._deeds: list[Callable[[], None]] = [
+            *(self._crash,) * 2,
+            *(self._restart,) * 3,
+            self._cut,
+            *(lab.network.heal,) * 2,
+            self._expire,
+            self._unregister,
+            self._depose,
+            self._lose_store,
+            *(self._find_store,) * 2,
+            self._stop,
+            self._roll,
+            self._freeze,
+            self._break_disk,
+            *(self._slow_down,) * 2,
+            self._jump,
+        ]
+
+    def strike(self) -> None:
+        """One of them, or most often none."""
+        number = self._rng.randrange(38)
+        if number < len(self._deeds):
+            self._deeds[number]()
+        self._roll_on()
+
+    def end(self) -> None:
+        """No more of them: everything is as it should be, and everybody is there."""
+        self._rolling.clear()
+        self._lab.network.heal()
+        for node in self._lab.nodes:
+            if node.is_up and node.stall.is_on:
+                node.thaw()
+            # Also of one that is down, for its next start.
+            node.slow_down(0)
+            if node.is_up:
+                node.session.heal()
+
+    @property
+    def are_mended(self) -> bool:
+        return all(
+            node.is_up and not any(map(node.disk.is_broken, DIRECTORIES))
+            for node in self._lab.nodes
+        )
+
+    def mend(self) -> None:
+        """Whoever is down is started, and whose disk has failed gets a new start."""
+        for node in self._lab.nodes:
+            if not node.is_up:
+                self._start(node)
+            elif any(map(node.disk.is_broken, DIRECTORIES)) and self._mercy.may_go(node):
+                self._say(f"{node.node_id} ends, for its disk")
+                node.crash()
+
+    # What befalls brokers.
+
+    def _some(self) -> MemberNode:
+        return self._rng.choice(self._lab.nodes)
+
+    def _crash(self) -> None:
+        node, loses_power = self._some(), self._rng.random() < 0.5
+        controller_id = self._lab.store.image.controller_id
+        if self._rng.random() < 0.3 and controller_id != NO_CONTROLLER:
+            node = self._lab.nodes[controller_id]
+        is_authorized = self._mercy.may_lose if loses_power else self._mercy.may_go
+        if not node.is_up or not is_authorized(node):
+            return
+        self._say(f"{node.node_id} {'loses power' if loses_power else 'dies'}")
+        node.crash(loses_power=loses_power)
+        self._mercy.shake_for_a_while(node)
+        if loses_power:
+            self._mercy.lost(node)
+
+    def _restart(self) -> None:
+        down = [node for node in self._lab.nodes if not node.is_up]
+        if down:
+            self._start(self._rng.choice(down))
+
+    def _start(self, node: MemberNode) -> None:
+        for path in DIRECTORIES:
+            if node.disk.is_broken(path):
+                self._mend_disk(node, path)
+        self._say(f"{node.node_id} starts")
+        # A former session may still have to end.
+        self._mercy.shake_for_a_while(node)
+        node.start()
+
+    def _cut(self) -> None:
+        node, other = self._some(), self._some()
+        if self._rng.random() < 0.5:
+            self._lab.network.isolate(node.node_id)
+            self._say(f"{node.node_id} is isolated")
+        elif other is not node:
+            self._lab.network.cut_one_way(node.node_id, other.node_id)
+            self._say(f"{node.node_id} does not reach {other.node_id}")
+
+    def _freeze(self) -> None:
+        """For less than its session lasts, or for longer."""
+        node = self._some()
+        if not self._mercy.may_be_shaken(node):
+            return
+        span_ms = self._rng.randrange(3 * SESSION_MS)
+        self._say(f"{node.node_id} does not run for {span_ms} ms")
+        self._mercy.shake(node)
+        node.freeze()
+        life = node.life
+
+        def thaw() -> None:
+            if node.life == life and node.stall.is_on:
+                self._say(f"{node.node_id} runs again")
+                self._mercy.shake_for_a_while(node)
+                node.thaw()
+
+        self._lab.time.after(span_ms, thaw)
+
+    def _jump(self) -> None:
+        """Somebody sets its clock."""
+        node, jump_ms = self._some(), self._rng.randint(-_JUMP_MS, _JUMP_MS)
+        node.clock.skew_ms += jump_ms
+        self._say(f"the clock of {node.node_id} jumps by {jump_ms} ms")
+
+    # Its disks.
+
+    def _slow_down(self) -> None:
+        node, is_slow = self._some(), self._rng.random() < 0.5
+        if node.is_up:
+            node.slow_down(_SLOW_MS if is_slow else 0)
+            self._say(f"the disk of {node.node_id} is {'slow' if is_slow else 'quick'}")
+
+    def _break_disk(self) -> None:
+        """One of its disks, and with it whatever was there, until somebody changes it."""
+        node, path = self._some(), self._rng.choice(DIRECTORIES)
+        if not node.is_up or any(map(node.disk.is_broken, DIRECTORIES)):
+            return
+
+        # Of one that has no folder yet nobody knows on which disk it will be.
+        if any(node.directory_of(each.name) is None for each in node.partitions):
+            return
+
+        def is_lost(place: TopicPartition) -> bool:
+            return node.directory_of(place) == path
+
+        if self._mercy.may_lose(node, is_lost):
+            self._mercy.lost(node, is_lost)
+            node.disk.break_under(path)
+            self._say(f"the disk of {node.node_id} under {path} fails")
+
+    def _mend_disk(self, node: MemberNode, path: PurePath) -> None:
+        node.disk.repair(path)
+        is_new = self._rng.random() < 0.5
+        if is_new:
+            node.disk.remove_tree(path)
+            node.disk.make_directory(path)
+            node.disk.sync_directory(path.parent)
+        self._say(f"{node.node_id} {'has a new disk' if is_new else 'can use'} {path}")
+
+    # Its session.
+
+    def _expire(self) -> None:
+        node = self._some()
+        if self._mercy.may_be_shaken(node):
+            self._mercy.shake_for_a_while(node)
+            node.session.expire()
+            self._say(f"the session of {node.node_id} ends")
+
+    def _unregister(self) -> None:
+        """Somebody takes it for dead, though it lives, and so does its session."""
+        node = self._some()
+        if self._mercy.may_be_shaken(node):
+            self._mercy.shake_for_a_while(node)
+            self._lab.store.unregister(node.node_id)
+            self._say(f"{node.node_id} is registered no more")
+
+    def _depose(self) -> None:
+        """Somebody takes the controller for dead, though it lives."""
+        controller_id = self._lab.store.image.controller_id
+        if controller_id != NO_CONTROLLER:
+            self._lab.store.end_control(controller_id)
+            self._say(f"{controller_id} is the controller no more")
+
+    def _lose_store(self) -> None:
+        node = self._some()
+        if self._mercy.may_be_shaken(node):
+            self._mercy.shake(node)
+            self._cut_off[node.node_id] = None
+            node.session.cut()
+            self._say(f"{node.node_id} does not reach the store")
+
+    def _find_store(self) -> None:
+        for node in self._lab.nodes:
+            if node.node_id in self._cut_off:
+                del self._cut_off[node.node_id]
+                if node.is_up:
+                    node.session.heal()
+                    self._mercy.shake_for_a_while(node)
+                    self._say(f"{node.node_id} reaches the store")
+
+    # Its clean end.
+
+    def _stop(self) -> None:
+        """Somebody starts it again."""
+        self._take_leave(self._some())
+
+    def _take_leave(self, node: MemberNode) -> bool:
+        is_authorized = self._mercy.may_be_shaken(node)
+        if is_authorized:
+            self._say(f"{node.node_id} is told to stop")
+            self._mercy.shake(node)
+            node.stop()
+        return is_authorized
+
+    def _roll(self) -> None:
+        """One after the other is stopped and started, as for an upgrade."""
+        if not self._rolling and self._stopping is None:
+            self._say("a rolling restart begins")
+            self._rolling = list(self._lab.nodes)
+
+    def _roll_on(self) -> None:
+        stopping = self._stopping
+        if stopping is not None:
+            if not stopping.is_up:
+                self._start(stopping)
+                self._stopping = None
+            return
+        is_whole = all(node.is_serving for node in self._lab.nodes)
+        if self._rolling and is_whole and self._take_leave(self._rolling[0]):
+            self._stopping = self._rolling.pop(0)

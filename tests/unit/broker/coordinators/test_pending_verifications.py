@@ -1,0 +1,206 @@
+"""Batches that wait until their coordinator has confirmed their partition."""
+
+from dataclasses import dataclass, field, replace
+
+from headwater.broker.coordinators.pending_verifications import (
+    Answered,
+    FirstBatches,
+    PendingVerifications,
+    VerifiedTransaction,
+)
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import ProducerId
+from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
+from headwater.replication.partition import Partition
+from headwater.replication.transaction_verification import VerificationGuard, VerificationRequest
+from headwater.replication.transactional_append import is_current, written
+from tests.simulation.labs.broker_lab import BrokerLab
+
+PRODUCER = TransactionalProducer(ProducerId(7), 3)
+ADD = VerifiedTransaction(transactional_id="x", producer=PRODUCER, question=VerificationRequest.ADD)
+VERIFY = replace(ADD, question=VerificationRequest.VERIFY)
+BACKOFF_MS, PATIENCE_MS = 20, 100
+"""The defaults of add.partitions.to.txn.retry.backoff.ms and its maximum."""
+
+
+@dataclass(slots=True)
+class Batch:
+    sequence: int
+    outcomes: list[tuple[int, str]]
+    hosted: Partition
+
+    def verified(self, ticket: VerificationGuard) -> None:
+        is_good = is_current(self.hosted, PRODUCER.producer_id, ticket)
+        self.outcomes.append((self.sequence, "verified" if is_good else "stale"))
+
+    def refused(self, code: ErrorCode) -> None:
+        self.outcomes.append((self.sequence, code.name))
+
+
+@dataclass(slots=True)
+class Lab:
+    """A leader of two partitions whose coordinator answers when the test says so."""
+
+    lab: BrokerLab = field(default_factory=BrokerLab)
+    asked: list[tuple[FirstBatches, Answered]] = field(default_factory=list)
+    outcomes: list[tuple[int, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lab.create("t", 2)
+        broker = self.lab.broker
+        self.pending = PendingVerifications(
+            lambda batches, answered: self.asked.append((batches, answered)),
+            clock=broker.clock,
+            timer=broker.timer,
+        )
+        self.pending.configure(broker.static.settings)
+
+    pending: PendingVerifications = field(init=False)
+
+    def hosted(self, number: int = 0) -> Partition:
+        found = self.lab.broker.partitions.find("t", number)
+        assert found is not None
+        return found
+
+    def send(self, sequence: int, transaction: VerifiedTransaction = ADD) -> None:
+        batch = Batch(sequence, self.outcomes, self.hosted())
+        self.pending.verify(transaction, [(self.hosted(), batch)])
+
+    def write_marker(self) -> None:
+        written(self.hosted(), PRODUCER.producer_id)
+
+    def answer(self, code: ErrorCode) -> None:
+        """The first question that has no answer yet."""
+        batches, answered = self.asked.pop(0)
+        answered(dict.fromkeys(batches.partitions, code))
+
+
+def test_batches_wait_behind_the_first_one_and_are_released_in_order() -> None:
+    """One question for all of them: answers to several could overtake each other (IDP-6)."""
+    lab = Lab()
+    for sequence in range(3):
+        lab.send(sequence)
+    assert len(lab.asked) == 1
+    assert lab.outcomes == []
+    assert lab.pending.has_waiting(lab.hosted(), ADD)
+    lab.answer(ErrorCode.NONE)
+    assert lab.outcomes == [(0, "verified"), (1, "verified"), (2, "verified")]
+    assert not lab.pending.has_waiting(lab.hosted(), ADD)
+    assert len(lab.pending) == 0
+
+
+def test_a_refusal_holds_for_all_that_wait() -> None:
+    lab = Lab()
+    lab.send(0)
+    lab.send(1)
+    lab.answer(ErrorCode.PRODUCER_FENCED)
+    assert lab.outcomes == [(0, "PRODUCER_FENCED"), (1, "PRODUCER_FENCED")]
+    lab.send(2)
+    assert len(lab.asked) == 1
+
+
+def test_a_retried_question_takes_a_new_ticket() -> None:
+    """TX-14: the marker that the retry waits for removes the ticket of the first question."""
+    lab = Lab()
+    lab.send(0)
+    lab.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    lab.write_marker()
+    assert lab.asked == []
+    lab.lab.pass_time(BACKOFF_MS)
+    lab.answer(ErrorCode.NONE)
+    assert lab.outcomes == [(0, "verified")]
+
+
+def test_an_answer_is_void_if_a_marker_was_written_meanwhile() -> None:
+    """The coordinator is asked again, at once."""
+    for transaction in (ADD, VERIFY):
+        lab = Lab()
+        lab.send(0, transaction)
+        lab.write_marker()
+        lab.answer(ErrorCode.NONE)
+        assert lab.outcomes == []
+        lab.answer(ErrorCode.NONE)
+        assert lab.outcomes == [(0, "verified")]
+
+
+def test_a_late_batch_of_an_ended_transaction_is_refused() -> None:
+    """KIP-890: the marker ended the very transaction that the first answer was about."""
+    lab = Lab()
+    lab.send(0)
+    lab.write_marker()
+    lab.answer(ErrorCode.NONE)
+    lab.answer(ErrorCode.PRODUCER_FENCED)
+    assert lab.outcomes == [(0, "PRODUCER_FENCED")]
+
+
+def test_retries_end_with_an_error_that_clients_retry() -> None:
+    lab = Lab()
+    lab.send(0)
+    for _ in range(PATIENCE_MS // BACKOFF_MS):
+        lab.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert lab.outcomes == []
+        lab.lab.pass_time(BACKOFF_MS)
+    lab.send(1)
+    lab.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert lab.outcomes == [(0, "CONCURRENT_TRANSACTIONS"), (1, "CONCURRENT_TRANSACTIONS")]
+    assert len(lab.pending) == 0
+
+
+def test_markers_do_not_keep_a_batch_waiting_for_ever() -> None:
+    lab = Lab()
+    lab.send(0)
+    lab.lab.pass_time(PATIENCE_MS)
+    lab.write_marker()
+    lab.answer(ErrorCode.NONE)
+    assert lab.outcomes == [(0, "CONCURRENT_TRANSACTIONS")]
+
+
+def test_a_client_that_only_verifies_is_not_kept_waiting_for_markers() -> None:
+    """It adds partitions itself, and waits then."""
+    lab = Lab()
+    lab.send(0, VERIFY)
+    lab.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert lab.outcomes == [(0, "CONCURRENT_TRANSACTIONS")]
+
+
+def test_other_epochs_and_transactional_ids_wait_for_answers_of_their_own() -> None:
+    """Otherwise a zombie, or a client with a made-up id, could delay or fail a producer."""
+    lab = Lab()
+    zombie = replace(ADD, producer=replace(PRODUCER, epoch=PRODUCER.epoch - 1))
+    stranger = replace(ADD, transactional_id="y")
+    for sequence, transaction in enumerate((zombie, stranger, ADD)):
+        lab.send(sequence, transaction)
+    assert len(lab.asked) == 3
+    lab.answer(ErrorCode.PRODUCER_FENCED)
+    lab.answer(ErrorCode.INVALID_TXN_STATE)
+    lab.answer(ErrorCode.NONE)
+    assert lab.outcomes == [(0, "PRODUCER_FENCED"), (1, "INVALID_TXN_STATE"), (2, "verified")]
+
+
+def test_only_the_partitions_that_need_it_are_asked_about_again() -> None:
+    lab = Lab()
+    batches = [
+        (lab.hosted(number), Batch(number, lab.outcomes, lab.hosted(number))) for number in range(2)
+    ]
+    lab.pending.verify(ADD, batches)
+    lab.write_marker()
+    lab.answer(ErrorCode.NONE)
+    assert lab.outcomes == [(1, "verified")]
+    ((question, _),) = lab.asked
+    assert question.partitions == (lab.hosted(0).name,)
+    lab.answer(ErrorCode.NONE)
+    assert lab.outcomes == [(1, "verified"), (0, "verified")]
+
+
+def test_a_batch_that_arrives_during_the_release_keeps_its_place() -> None:
+    lab = Lab()
+
+    class Chained(Batch):
+        def verified(self, ticket: VerificationGuard) -> None:
+            super().verified(ticket)
+            lab.send(2)
+
+    lab.pending.verify(ADD, [(lab.hosted(), Chained(0, lab.outcomes, lab.hosted()))])
+    lab.send(1)
+    lab.answer(ErrorCode.NONE)
+    assert lab.outcomes == [(0, "verified"), (1, "verified"), (2, "verified")]

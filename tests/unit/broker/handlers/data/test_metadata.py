@@ -1,0 +1,146 @@
+"""Metadata: which brokers and topics there are."""
+
+import pytest
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_TOPIC_ID, TopicId
+from headwater.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from headwater.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from tests.simulation.labs.broker_lab import CLUSTER_ID, BrokerLab
+
+
+def ask(
+    lab: BrokerLab, *topics: MetadataRequestTopic, version: int = 13, create: bool = False
+) -> MetadataResponse:
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+    return lab.ask(request, MetadataResponse, version)
+
+
+def named(name: str | None) -> MetadataRequestTopic:
+    return MetadataRequestTopic(name=name)
+
+
+def by_id(topic_id: TopicId) -> MetadataRequestTopic:
+    return MetadataRequestTopic(name=None, topic_id=topic_id)
+
+
+def test_the_answer_about_all_topics_follows_every_change() -> None:
+    """TO-7: it is kept encoded while nothing changes."""
+    lab = BrokerLab()
+    everything = MetadataRequest(topics=None)
+    assert lab.ask(everything, MetadataResponse).topics == ()
+    lab.create("t", 2)
+    for _ in range(2):
+        response = lab.ask(everything, MetadataResponse)
+        assert [(each.name, len(each.partitions)) for each in response.topics] == [("t", 2)]
+        assert (response.cluster_id, response.controller_id) == (CLUSTER_ID, 0)
+        assert [(each.host, each.port) for each in response.brokers] == [("broker.test", 9092)]
+    assert ask(lab).topics == ()
+
+
+def test_a_topic_is_made_by_asking_for_it_where_that_is_allowed() -> None:
+    """TO-6: it is there with the first answer."""
+    lab = BrokerLab({"num.partitions": "3"})
+    (result,) = ask(lab, named("new"), create=False).topics
+    assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (result,) = ask(lab, named("new"), create=True).topics
+    assert (result.error_code, len(result.partitions)) == (ErrorCode.NONE, 3)
+    lab = BrokerLab({"auto.create.topics.enable": "false"})
+    (result,) = ask(lab, named("new"), create=True).topics
+    assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_deleted_topic_is_unknown_at_first_when_it_is_created_again_on_first_use() -> None:
+    """As in Kafka, so that clients see the deletion; a topic that is new is there at once."""
+    lab = BrokerLab()
+    lab.create("t")
+    delete = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
+    lab.ask(delete, DeleteTopicsResponse)
+    found = ask(lab, named("t"), named("new"), create=True).topics
+    assert [each.error_code for each in found] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    for create in (False, True):
+        found = ask(lab, named("t"), named("new"), create=create).topics
+        assert [each.error_code for each in found] == [ErrorCode.NONE] * 2
+
+
+def test_a_second_deletion_is_seen_too_when_the_topic_is_created_again_on_first_use() -> None:
+    lab = BrokerLab()
+    for _ in range(2):
+        lab.create("t")
+        (found,) = ask(lab, named("t"), create=True).topics
+        assert found.error_code is ErrorCode.NONE
+        lab.ask(
+            DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000),
+            DeleteTopicsResponse,
+        )
+    (found,) = ask(lab, named("t"), create=True).topics
+    assert found.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250])
+def test_a_name_that_no_topic_can_have_is_no_topic(name: str) -> None:
+    """TO-1."""
+    lab = BrokerLab()
+    for create in (False, True):
+        assert ask(lab, named(name), create=create).topics == (
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name),
+        )
+    assert not lab.broker.image.topics
+
+
+def test_topics_are_found_by_their_id() -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    stranger = TopicId(b"x" * 16)
+    known = lab.broker.image.topics["t"].topic_id
+    found, unknown = ask(lab, by_id(known), by_id(stranger), named("t")).topics
+    assert (found.name, found.error_code) == ("t", ErrorCode.NONE)
+    assert unknown == MetadataResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=stranger
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "version"),
+    [
+        (MetadataRequestTopic(name="", topic_id=TopicId(b"x" * 16)), 11),
+        (MetadataRequestTopic(name=None, topic_id=NO_TOPIC_ID), 12),
+    ],
+)
+def test_what_a_version_cannot_ask_is_refused_as_a_whole(
+    topic: MetadataRequestTopic, version: int
+) -> None:
+    """Kafka 4.1 answers an id before version 12 so; without a name it fails, and we do not."""
+    response = ask(BrokerLab(), topic, version=version)
+    assert (response.brokers, response.cluster_id, response.controller_id) == ((), None, -1)
+    assert [each.error_code for each in response.topics] == [ErrorCode.INVALID_REQUEST]
+
+
+def test_a_topic_that_is_asked_for_twice_is_told_once() -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    assert len(ask(lab, named("t"), named("t")).topics) == 1
+
+
+def test_rights_are_told_to_whoever_asks() -> None:
+    lab = BrokerLab()
+    lab.create("t")
+    request = MetadataRequest(
+        topics=(named("t"),),
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    response = lab.ask(request, MetadataResponse, 8)
+    assert response.topics[0].topic_authorized_operations == 3_576
+    assert response.cluster_authorized_operations == 8_096
+    response = lab.ask(MetadataRequest(topics=None), MetadataResponse, 8)
+    assert response.topics[0].topic_authorized_operations == -(2**31)

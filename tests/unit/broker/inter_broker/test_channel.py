@@ -1,0 +1,355 @@
+"""One errand's way to one broker: versions, order, failures, and the wait after them."""
+
+import random
+from collections.abc import Callable
+
+from headwater.broker.inter_broker.channel import (
+    CONNECT_MS,
+    LONGEST_REST_MS,
+    SHORTEST_REST_MS,
+    WAITING_MAX,
+    InterBrokerChannel,
+    LogIn,
+)
+from headwater.broker.inter_broker.request import Buffer, InterBrokerRequest
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import (
+    ConnectionLost,
+    HeadwaterError,
+    LoginRefused,
+    RequestTimedOut,
+    TooMuchWork,
+    UnsupportedInVersion,
+)
+from headwater.metadata.cluster_image import BrokerEndpoint
+from headwater.protocol.api_key import ApiKey
+from headwater.protocol.api_table import APIS
+from headwater.protocol.codec import write
+from headwater.protocol.headers import read_request_header, response_frame
+from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from headwater.protocol.messages.fetch import FetchRequest, FetchResponse
+from headwater.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from headwater.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from headwater.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from headwater.protocol.older_versions import Message
+from headwater.security.authentication.plain_mechanism import PlainClient
+from headwater.security.authentication.sasl_client_authenticator import SaslClientAuthenticator
+from tests.simulation.fakes.seeded_random import SeededRandom
+from tests.simulation.labs.broker_lab import ScriptedClock
+
+SIZE_BYTES = 4
+THEIRS = {
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.STOP_REPLICA: (4, 4),
+    ApiKey.SASL_HANDSHAKE: (0, 1),
+    ApiKey.SASL_AUTHENTICATE: (0, 2),
+}
+
+
+class Line:
+    """A connection as a link sees it, played by the test."""
+
+    def __init__(self, up: Callable[[], None], down: Callable[[ConnectionLost], None]) -> None:
+        self.up = up
+        self.down = down
+        self.is_closed = False
+        self.room = 5
+        self.asked: list[tuple[int, bytes, Callable[[memoryview], None]]] = []
+        self._otherwise: list[Callable[[ConnectionLost], None]] = []
+
+    @property
+    def may_send(self) -> bool:
+        return len(self.asked) < self.room
+
+    def ask(
+        self,
+        correlation_id: int,
+        parts: list[Buffer],
+        *,
+        deadline_ms: int,  # noqa: ARG002
+        then: Callable[[memoryview], None],
+        otherwise: Callable[[ConnectionLost], None],
+    ) -> None:
+        self.asked.append((correlation_id, b"".join(parts)[SIZE_BYTES:], then))
+        self._otherwise.append(otherwise)
+
+    def sweep(self, now_ms: int) -> None:
+        """The real one has tests of its own."""
+
+    def close(self) -> None:
+        self.lose(ConnectionLost("closed on our side"))
+
+    # What the test does.
+
+    def answer(self, response: Message) -> int:
+        """Answer the oldest request; its version is returned."""
+        number, frame, then = self.asked.pop(0)
+        self._otherwise.pop(0)
+        header = read_request_header(memoryview(frame))
+        assert header.correlation_id == number
+        body = write(response, header.version)
+        parts = response_frame(APIS[response.api], header.version, number, body)
+        whole = bytearray(b"".join(bytes(part) for part in parts if isinstance(part, Buffer)))
+        then(memoryview(whole)[SIZE_BYTES:])
+        return header.version
+
+    def lose(self, lost: ConnectionLost) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            for otherwise in self._otherwise:
+                otherwise(lost)
+            self.down(lost)
+
+
+class Lab:
+    """A link, the lines that it opened, and what became of requests."""
+
+    def __init__(self, log_in: LogIn | None = None) -> None:
+        self.clock = ScriptedClock()
+        self.endpoint: BrokerEndpoint | None = BrokerEndpoint(
+            listener="PLAINTEXT", host="h", port=1
+        )
+        self.lines: list[Line] = []
+        self.outcomes: list[Message | HeadwaterError] = []
+        self._soon: list[Callable[[], None]] = []
+        self.link = InterBrokerChannel(
+            where=lambda: self.endpoint,
+            dial=self._dial,
+            clock=self.clock,
+            soon=self._soon.append,
+            client_id="broker-1-control",
+            log_in=log_in,
+        )
+
+    @property
+    def line(self) -> Line:
+        return self.lines[-1]
+
+    def ask(self, request: Message | None = None, timeout_ms: int = 1_000) -> None:
+        deadline_ms = self.clock.steady_ms() + timeout_ms
+        wanted = request or StopReplicaRequest()
+        before = len(self.outcomes)
+        self.link.ask(
+            InterBrokerRequest(wanted, deadline_ms, self.outcomes.append, self.outcomes.append)
+        )
+        assert len(self.outcomes) == before, "nothing is told before `ask` has returned"
+
+    def turn(self) -> None:
+        soon, self._soon[:] = self._soon[:], []
+        for action in soon:
+            action()
+
+    def greet(self, versions: dict[ApiKey, tuple[int, int]] | None = None) -> None:
+        """The connection is there, and the other side says what it speaks."""
+        self.line.up()
+        keys = tuple(
+            ApiVersion(api_key=key, min_version=oldest, max_version=newest)
+            for key, (oldest, newest) in (versions or THEIRS).items()
+        )
+        self.line.answer(ApiVersionsResponse(api_keys=keys))
+
+    def _dial(
+        self,
+        endpoint: BrokerEndpoint,
+        deadline_ms: int,
+        up: Callable[[], None],
+        down: Callable[[ConnectionLost], None],
+    ) -> Line:
+        assert endpoint == self.endpoint
+        assert deadline_ms == self.clock.steady_ms() + CONNECT_MS
+        self.lines.append(Line(up, down))
+        return self.lines[-1]
+
+
+def test_requests_wait_for_the_greeting_and_leave_in_order() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.ask(FetchRequest())
+    lab.line.up()
+    assert len(lab.line.asked) == 1, "only the greeting"
+    lab.line.answer(
+        ApiVersionsResponse(
+            api_keys=tuple(
+                ApiVersion(api_key=key, min_version=oldest, max_version=newest)
+                for key, (oldest, newest) in THEIRS.items()
+            )
+        )
+    )
+    assert lab.line.answer(StopReplicaResponse()) == 4
+    assert lab.line.answer(FetchResponse()) == 18
+    assert lab.outcomes == [StopReplicaResponse(), FetchResponse()]
+    assert len(lab.lines) == 1
+
+
+def test_the_newest_version_that_both_sides_have_is_spoken() -> None:
+    lab = Lab()
+    lab.ask(FetchRequest())
+    lab.greet({ApiKey.FETCH: (4, 16)})
+    assert lab.line.answer(FetchResponse()) == 16
+
+
+def test_an_api_that_the_other_side_does_not_have_fails_alone() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.ask(FetchRequest())
+    lab.greet({ApiKey.FETCH: (4, 18)})
+    lab.turn()
+    assert isinstance(lab.outcomes[0], UnsupportedInVersion)
+    lab.line.answer(FetchResponse())
+    assert lab.outcomes[1] == FetchResponse()
+
+
+def test_a_connection_that_breaks_takes_all_its_requests_with_it_and_the_next_one_is_new() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.greet()
+    lab.line.room = 1
+    lab.ask()
+    lab.line.lose(ConnectionLost("gone"))
+    assert [type(each) for each in lab.outcomes] == [ConnectionLost, ConnectionLost]
+    # It had been open, so there is no reason to wait.
+    lab.ask()
+    assert len(lab.lines) == 2
+
+
+def test_a_broker_that_cannot_be_reached_is_left_alone_for_longer_and_longer() -> None:
+    lab = Lab()
+    rest_ms = SHORTEST_REST_MS
+    for tries in range(1, 8):
+        lab.ask()
+        assert len(lab.lines) == tries
+        lab.line.lose(ConnectionLost("refused"))
+        lab.clock.move(rest_ms - 1)
+        lab.ask()
+        lab.turn()
+        assert len(lab.lines) == tries, "asking fails at once meanwhile"
+        lab.clock.move(1)
+        rest_ms = min(2 * rest_ms, LONGEST_REST_MS)
+    assert len(lab.outcomes) == 14
+    assert all(isinstance(each, ConnectionLost) for each in lab.outcomes)
+
+
+def test_after_a_good_connection_the_wait_is_short_again() -> None:
+    lab = Lab()
+    for _ in range(4):
+        lab.ask()
+        lab.line.lose(ConnectionLost("refused"))
+        lab.clock.move(LONGEST_REST_MS)
+    lab.ask()
+    lab.greet()
+    lab.line.lose(ConnectionLost("gone"))
+    lab.ask()
+    lab.line.lose(ConnectionLost("refused"))
+    lab.clock.move(SHORTEST_REST_MS)
+    lab.ask()
+    assert len(lab.lines) == 7
+
+
+def test_a_broker_that_is_not_known_to_be_up_is_not_waited_for() -> None:
+    lab = Lab()
+    lab.endpoint = None
+    lab.ask()
+    lab.turn()
+    assert isinstance(lab.outcomes[0], ConnectionLost)
+    lab.endpoint = BrokerEndpoint(listener="PLAINTEXT", host="h", port=2)
+    lab.ask()
+    lab.greet()
+    lab.line.answer(StopReplicaResponse())
+    assert lab.outcomes[1] == StopReplicaResponse()
+
+
+def test_a_request_that_could_not_be_sent_in_time_is_told_so() -> None:
+    lab = Lab()
+    lab.ask(timeout_ms=100)
+    lab.ask(timeout_ms=200)
+    lab.clock.move(100)
+    lab.link.sweep(lab.clock.steady_ms())
+    assert [type(each) for each in lab.outcomes] == [RequestTimedOut]
+    lab.greet()
+    lab.line.answer(StopReplicaResponse())
+    assert lab.outcomes[1:] == [StopReplicaResponse()]
+
+
+def test_no_more_requests_wait_than_there_may() -> None:
+    lab = Lab()
+    for _ in range(WAITING_MAX + 1):
+        lab.ask()
+    lab.turn()
+    assert [type(each) for each in lab.outcomes] == [TooMuchWork]
+
+
+def test_a_link_that_is_closed_fails_what_waits_and_may_be_used_again() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.greet()
+    lab.link.close()
+    assert [type(each) for each in lab.outcomes] == [ConnectionLost]
+    assert lab.line.is_closed
+    lab.ask()
+    assert len(lab.lines) == 2
+
+
+def logging_in() -> Lab:
+    """A link to brokers that ask for a login."""
+    rng = SeededRandom(random.Random(1))
+    return Lab(lambda: SaslClientAuthenticator("PLAIN", PlainClient("b1", "secret"), rng))
+
+
+def apis_asked(line: Line) -> list[ApiKey]:
+    return [read_request_header(memoryview(frame)).api.key for _, frame, _ in line.asked]
+
+
+def test_requests_wait_for_the_login() -> None:
+    lab = logging_in()
+    lab.ask()
+    lab.greet()
+    assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE]
+    assert lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",))) == 1
+    assert apis_asked(lab.line) == [ApiKey.SASL_AUTHENTICATE]
+    assert lab.line.answer(SaslAuthenticateResponse()) == 2
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA]
+
+
+def test_a_login_that_is_refused_is_told_and_the_link_rests() -> None:
+    lab = logging_in()
+    lab.ask()
+    lab.greet()
+    lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    response = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    try:
+        lab.line.answer(response)
+    except LoginRefused as refused:
+        # The real line ends for what its callback raises.
+        lab.line.lose(refused)
+    (outcome,) = lab.outcomes
+    assert isinstance(outcome, LoginRefused)
+    lab.ask()
+    assert len(lab.lines) == 1, "it is not knocked at again at once"
+
+
+def test_a_login_is_renewed_in_time_and_requests_wait_for_that_too() -> None:
+    lab = logging_in()
+    lab.ask()
+    lab.greet()
+    lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    lab.line.answer(SaslAuthenticateResponse(session_lifetime_ms=10_000))
+    lab.line.room = 1
+    lab.clock.move(8_499)
+    lab.link.sweep(lab.clock.steady_ms())
+    lab.ask()
+    lab.line.answer(StopReplicaResponse())
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA], "it is too early"
+    lab.clock.move(1_000)
+    lab.link.sweep(lab.clock.steady_ms())
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA], "there is no room for it yet"
+    lab.line.answer(StopReplicaResponse())
+    assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE]
+    lab.line.room = 5
+    lab.ask()
+    assert apis_asked(lab.line) == [ApiKey.SASL_HANDSHAKE], "whatever room there is"
+    lab.line.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    lab.line.answer(SaslAuthenticateResponse(session_lifetime_ms=10_000))
+    assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA]
+    lab.line.answer(StopReplicaResponse())
+    assert len(lab.outcomes) == 3

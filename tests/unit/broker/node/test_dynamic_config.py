@@ -1,0 +1,81 @@
+"""Settings that change while a broker runs reach whoever obeys them."""
+
+import pytest
+
+from headwater.broker.node.dynamic_config import DynamicConfig
+from headwater.broker.node.listeners import network_settings
+from headwater.common.config_types import ResourceType
+from headwater.common.settings.broker_properties import known_settings
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.common.settings.declared_settings import UpdateMode
+from headwater.common.settings.storage_settings import StorageSettings
+from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
+from headwater.metadata.changes import ConfigsReplaced
+from headwater.metadata.cluster_image import ConfigResource
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.network.limits.connection_quotas import ConnectionQuotas
+from headwater.network.network_settings import NetworkSettings
+from tests.simulation.labs.cluster_lab import after, lone_broker
+
+BROKER_0 = ConfigResource(ResourceType.BROKER, "0")
+
+
+def test_a_change_for_a_broker_is_told_and_one_for_a_topic_is_not() -> None:
+    told: list[int] = []
+    live = DynamicConfig(
+        StaticConfig.parse({}), [lambda settings: told.append(settings.max_connections)]
+    )
+    change = ConfigsReplaced(BROKER_0, {"max.connections": "7"})
+    image = after(lone_broker(), change)
+    live.changed(image, [change])
+    live.changed(image, [ConfigsReplaced(ConfigResource(ResourceType.TOPIC, "t"), {})])
+    assert told == [7]
+    live.tell(image)
+    assert told == [7, 7]
+
+
+def test_what_another_controller_took_and_this_broker_cannot_obey_is_told_and_survived(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else it could never be started again, since the image has it from then on."""
+    told: list[int] = []
+    live = DynamicConfig(
+        StaticConfig.parse({}), [lambda settings: told.append(settings.max_connections)]
+    )
+    foreign = {"listener.name.foreign.ssl.keystore.location": "own.pem", "max.connections": "7"}
+    live.tell(after(lone_broker(), ConfigsReplaced(BROKER_0, foreign)))
+    assert told == []
+    assert "there is no such listener" in caplog.text
+
+
+def test_what_may_change_while_a_broker_runs_is_obeyed_by_somebody_who_is_told() -> None:
+    """Unless it is declared to have no effect, it reaches the sockets, the storage, the topics, or
+    those who ask about transactions.
+    """
+    inherited = {name for setting in TOPIC_SETTINGS.values() for name in setting.synonyms}
+    reached = {
+        *NetworkSettings.__slots__,
+        *StorageSettings.__slots__,
+        # `TransactionQuestions.configure` takes this.
+        "transaction_partition_verification_enable",
+        # `Replicas.configure` takes these.
+        "leader_replication_throttled_rate",
+        "follower_replication_throttled_rate",
+    }
+    changeable = {
+        name
+        for name, setting in known_settings().items()
+        if setting.reach is not UpdateMode.READ_ONLY and setting.has_effect
+    }
+    assert {name.replace(".", "_") for name in changeable - inherited} <= reached
+
+
+def test_new_limits_count_for_whoever_comes_next() -> None:
+    connection_quotas = ConnectionQuotas(NetworkSettings())
+    assert connection_quotas.admit("PLAINTEXT", "192.0.2.1") is None
+    settings = BrokerSettings(max_connections_per_ip_overrides=("192.0.2.1:1",), max_connections=3)
+    connection_quotas.configure(network_settings(settings))
+    assert connection_quotas.admit("PLAINTEXT", "192.0.2.1") == "max.connections.per.ip"
+    assert connection_quotas.admit("PLAINTEXT", "192.0.2.2") is None
+    assert connection_quotas.admit("PLAINTEXT", "192.0.2.3") is None
+    assert connection_quotas.admit("PLAINTEXT", "192.0.2.4") == "max.connections"

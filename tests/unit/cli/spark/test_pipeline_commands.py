@@ -1,0 +1,210 @@
+"""`headwater pipeline`: what it finds wrong with a file, and how it looks after runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.cli.main import app
+from headwater.client import Admin
+from headwater.pipelines.run.run_files import NoSuchRun, RunFile, RunReport, report
+from headwater.process.java import NoJava, find_java
+from headwater.testing import EmbeddedBroker
+
+PIPELINE = """\
+version: 1
+name: big-orders
+sources:
+  orders: {subscribe: orders, decode: {value: {json: "amount double"}}}
+steps:
+  big:
+    sql: |
+      select *
+      from orders wher amount > 100
+sinks:
+  - {from: big, topic: big-orders, value: "amount +"}
+"""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as opened:
+        yield opened
+
+
+def test_check_tells_everything_with_file_and_line(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """SQL is judged by Spark's grammar, topics by the broker."""
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+    file = tmp_path / "big.yaml"
+    file.write_text(PIPELINE, encoding="utf-8")
+    words = ["pipeline", "check", str(file), "-b", broker.bootstrap_servers]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{file}:4: there is no topic orders",
+        f"{file}:9: this is no SQL: syntax error near 'amount'",
+        f"{file}:11: this is no SQL: syntax error at its end",
+        f"{file}:11: there is no topic big-orders",
+    ]
+    told = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
+    assert json.loads(told[0]) == {"file": str(file), "line": 4, "text": "there is no topic orders"}
+
+
+def test_check_offline_needs_no_broker(tmp_path: Path) -> None:
+    file = tmp_path / "copy.yaml"
+    file.write_text(
+        "name: copy\nbootstrap: nowhere:1\nsources: {a: {subscribe: a}}\n"
+        "sinks:\n  - {from: a, topic: b}\n",
+        encoding="utf-8",
+    )
+    result = CliRunner().invoke(app, ["pipeline", "check", str(file), "--offline"])
+    assert (result.exit_code, result.stdout) == (0, "nothing wrong found\n")
+
+
+def told(name: str, pid: int, state: str) -> RunReport:
+    sink = {
+        "sink": "s",
+        "state": "running",
+        "batch": 3,
+        "rows": 10,
+        "rows_per_second": 5.0,
+        "lag": 7,
+        "batch_ms": 200,
+        "restarts": 0,
+        "error": None,
+    }
+    return RunReport(
+        name=name, file="/p.yaml", pid=pid, started_ms=1, told_ms=2, state=state, sinks=[sink]
+    )
+
+
+def rows(*words: str) -> list[dict[str, object]]:
+    result = CliRunner().invoke(app, ["pipeline", *words, "--json"])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_runs_are_listed_and_one_that_was_killed_is_known_to_be_dead(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "lost") as file:
+        file.tell(told("lost", 1, "running"))
+    with RunFile(tmp_path, "orders") as file:
+        file.tell(told("orders", 42, "running"))
+        found = rows("list", "--runs", str(tmp_path))
+        assert [(each["pipeline"], each["state"], each["pid"]) for each in found] == [
+            ("lost", "died", None),
+            ("orders", "running", 42),
+        ]
+        (sink,) = rows("status", "orders", "--runs", str(tmp_path))
+        assert (sink["sink"], sink["lag"], sink["run"]) == ("s", 7, "running")
+
+
+def test_the_status_of_several_sinks_has_room_in_80_columns(tmp_path: Path) -> None:
+    sink = {
+        "sink": "orders-by-minute",
+        "state": "restarting",
+        "batch": 1234,
+        "rows": 123456,
+        "rows_per_second": 12345.678901234567,
+        "lag": 1234567,
+        "batch_ms": 12345,
+        "restarts": 12,
+        "error": None,
+    }
+    words = ["pipeline", "status", "orders", "--runs", str(tmp_path)]
+    with RunFile(tmp_path, "orders") as file:
+        file.tell(replace(told("orders", 42, "running"), sinks=[sink, sink]))
+        lines = CliRunner().invoke(app, words).stdout.splitlines()
+        assert lines[0] == "orders: running"
+        assert lines[2].split() == [
+            "orders-by-minute", "restarting", "1234", "123456", "12346", "1234567", "12345", "12",
+        ]  # fmt: skip
+        assert max(map(len, lines)) <= 80
+        file.tell(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
+        assert "no such file" in CliRunner().invoke(app, words).stdout
+
+
+def test_what_does_not_run_cannot_be_stopped(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "orders") as file:
+        file.tell(told("orders", os.getpid(), "finished"))
+    result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "headwater: the pipeline orders does not run\n",
+    )
+    result = CliRunner().invoke(app, ["pipeline", "stop", "other", "--runs", str(tmp_path)])
+    assert result.stderr == "headwater: no pipeline other has been run here\n"
+
+
+HOLDER = """
+import os, signal, sys
+from pathlib import Path
+from headwater.pipelines.run.run_files import RunFile, RunReport
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+with RunFile(Path(sys.argv[1]), "orders") as file:
+    told = {"name": "orders", "file": "", "pid": os.getpid(), "state": "running"}
+    file.tell(RunReport(**told, started_ms=0, told_ms=0))
+    print("there", flush=True)
+    signal.pause()
+"""
+
+
+def test_stop_waits_for_the_end_of_the_run(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "there\n"
+        result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
+        assert result.exit_code == 0, result.output
+        assert run.wait(60) == 0
+
+
+def is_starting(folder: Path) -> bool:
+    try:
+        return report(folder, "copy").state == "starting"
+    except NoSuchRun:
+        return False
+
+
+def test_a_run_that_is_stopped_while_spark_starts_has_stopped_and_not_died(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Ctrl-C is the harder case: PySpark would take it for itself in the meantime."""
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topic("from")
+        admin.create_topic("to")
+    file = tmp_path / "copy.yaml"
+    file.write_text(
+        f"name: copy\nbootstrap: {broker.bootstrap_servers}\n"
+        "sources: {a: {subscribe: from}}\nsinks:\n  - {from: a, topic: to}\n",
+        encoding="utf-8",
+    )
+    words = ["pipeline", "run", str(file), "--runs", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "headwater", *words], stderr=subprocess.PIPE, text=True
+    ) as run:
+        until_s = time.monotonic() + 60
+        while not is_starting(tmp_path):
+            assert run.poll() is None
+            assert time.monotonic() < until_s
+            threading.Event().wait(0.05)
+        run.send_signal(signal.SIGINT)
+        _, told = run.communicate(timeout=120)
+    assert run.returncode == 0, told
+    assert report(tmp_path, "copy").state == "stopped"

@@ -1,0 +1,83 @@
+"""How a run of a pipeline tells how far it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from headwater.cli.spark.pipeline_run import Reporter, progress_table
+from headwater.pipelines.run.batch_progress import BatchProgress
+from headwater.pipelines.run.query_state import SinkQueryState
+from headwater.pipelines.run.run_files import RunFile, report
+from headwater.pipelines.spec.pipeline_spec import PipelineSpec
+
+SPEC = PipelineSpec(
+    file=Path("/p.yaml"), name="orders", checkpoint=Path("/ck"), sources=(), steps=(), sinks=()
+)
+PROGRESS = BatchProgress(
+    batch_id=4,
+    rows=100,
+    rows_per_second=51.3,
+    batch_ms=1950,
+    lag=12,
+    dropped_rows=0,
+    watermark=None,
+)
+LIVES = [SinkQueryState(name="big").started().progressed(PROGRESS)]
+
+
+def test_progress_is_in_the_file_of_the_run(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "orders") as file:
+        Reporter(SPEC, file, as_json=False).tell(LIVES)
+    (sink,) = report(tmp_path, "orders").sinks
+    assert (sink["sink"], sink["state"], sink["batch"], sink["lag"]) == ("big", "running", 4, 12)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_has_not_changed_is_not_told_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    with RunFile(tmp_path, "orders") as file:
+        reporter = Reporter(SPEC, file, as_json=as_json)
+        with reporter:
+            reporter.tell(LIVES)
+            reporter.tell(LIVES)
+    (line,) = capsys.readouterr().out.splitlines()
+    if as_json:
+        told = json.loads(line)
+        assert (told["pipeline"], told["rows_per_second"], told["lag"]) == ("orders", 51.3, 12)
+    else:
+        assert (
+            line == "big: running  batch 4, rows 100, rows_per_second 51.3, lag 12, batch_ms 1950"
+        )
+
+
+def test_progress_that_cannot_be_told_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with RunFile(tmp_path, "orders") as file:
+        reporter = Reporter(SPEC, file, as_json=True)
+        (tmp_path / "orders.draft").mkdir()
+        reporter.tell(LIVES)
+    assert "progress cannot be told" in caplog.text
+
+
+def test_people_see_a_table(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "orders") as file:
+        Reporter(SPEC, file, as_json=True).tell(LIVES)
+        console = Console(width=100, record=True)
+        console.print(progress_table(report(tmp_path, "orders").sinks))
+    head, row = console.export_text().splitlines()
+    assert head.split() == [
+        "SINK",
+        "STATE",
+        "BATCH",
+        "ROWS",
+        "ROWS/S",
+        "LAG",
+        "BATCH",
+        "MS",
+        "ERROR",
+    ]
+    assert row.split() == ["big", "running", "4", "100", "51.3", "12", "1950", "-"]

@@ -1,0 +1,272 @@
+"""The commands that need Spark, as far as they come without it: what they refuse and how they tell.
+
+What is wrong must be said at once; nobody waits for a JVM to hear of a misspelt option.
+"""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from headwater.cli.main import app
+from headwater.cli.spark.mirror import _Terminal
+from headwater.cli.terminal import failing_clearly
+from headwater.client import Admin, Consumer, TopicPartition
+from headwater.process.java import NoJava, find_java
+from headwater.testing import EmbeddedBroker
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words))
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--topics", "("], "topics is no regular expression"),
+        (["--topics", "tea", "--alias", "a.b"], "letters, digits, _ and -"),
+        (["--topics", "tea", "--source-setting", "nonsense=1"], "no setting of this client"),
+    ],
+)
+def test_a_mirror_that_cannot_be_is_refused_at_once(options: list[str], reason: str) -> None:
+    code, output = run("mirror", "127.0.0.1:1", "127.0.0.1:1", *options)
+    assert code == 2
+    assert reason in output
+
+
+def test_a_cluster_is_not_copied_onto_itself_and_spark_not_started_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Where there is no Java, Spark would be the first to complain.
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with EmbeddedBroker() as broker:
+        here = broker.bootstrap_servers
+        assert run("mirror", here, here, "--topics", "tea", "--identity", "--once") == (
+            1,
+            "headwater: source and target are the same cluster: "
+            "topics would be copied onto themselves\n",
+        )
+
+
+def test_a_mirror_tells_people_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = iter((0.0, 2.0))
+    terminal = _Terminal(clock=lambda: next(seconds))
+    terminal.tell({"event": "no topic"})
+    terminal.tell({"event": "topic", "topic": "tea", "copy": "source.tea"})
+    terminal.tell({"event": "progress", "records": 1_000, "bytes": 0, "lag": 9_000})
+    terminal.tell({"event": "progress", "records": 5_000, "bytes": 2**21, "lag": 5_000})
+    terminal.tell({"event": "left out", "topic": "x", "reason": "has come from the target cluster"})
+    assert capsys.readouterr().out.splitlines() == [
+        "no topic matches so far",
+        "tea is copied to source.tea",
+        "1,000 records copied, 9,000 to go",
+        "5,000 records copied, 2,000 records/s, 1.0 MiB/s, 5,000 to go",
+        "x is left out: it has come from the target cluster",
+    ]
+
+
+def test_connectors_are_listed() -> None:
+    code, output = run("connect", "list", "--json")
+    assert code == 0
+    rows = [json.loads(line) for line in output.splitlines()]
+    assert {"connector": "postgresql", "import": True, "export": True} in rows
+
+
+def test_an_import_without_a_broker_is_told_at_once(tmp_path: Path) -> None:
+    words = ["connect", "import", "files", "tea", "--checkpoint", str(tmp_path)]
+    code, output = run(*words, "--bootstrap", "127.0.0.1:1")
+    assert code == 1
+    assert "no broker answers" in output
+
+
+def has_child(pid: int) -> bool:
+    tasks = Path(f"/proc/{pid}/task")
+    return any(each.read_text() for each in tasks.glob("*/children"))
+
+
+def endless(command: str, here: str, there: str, folder: Path) -> list[str]:
+    (folder / "rows.json").write_text('{"a": 1}\n')
+    words = {
+        "mirror": ["mirror", here, there, "--topics", "tea"],
+        "connect": [
+            *("connect", "import", "files", "tea", "-b", here, "--every", "1 second"),
+            *("--checkpoint", str(folder / "in")),
+            *("-o", f"path={folder}", "-o", "format=json"),
+        ],
+    }
+    return [sys.executable, "-m", "headwater", *words[command], "--json"]
+
+
+@contextmanager
+def running(words: list[str]) -> Iterator["subprocess.Popen[str]"]:
+    """A process that ends with the block at the latest, also when a test gives it up."""
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            yield run
+        except BaseException:
+            run.kill()
+            raise
+
+
+def need_java() -> None:
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("command", ["mirror", pytest.param("connect", marks=pytest.mark.slow)])
+def test_a_command_that_is_stopped_while_spark_starts_ends_well(
+    command: str, tmp_path: Path
+) -> None:
+    """Ctrl-C is the harder case: PySpark would take it for itself in the meantime."""
+    need_java()
+    with EmbeddedBroker() as broker, EmbeddedBroker() as other:
+        words = endless(command, broker.bootstrap_servers, other.bootstrap_servers, tmp_path)
+        with running(words) as run:
+            until_s = time.monotonic() + 60
+            while not has_child(run.pid):
+                assert run.poll() is None
+                assert time.monotonic() < until_s
+                threading.Event().wait(0.02)
+            run.send_signal(signal.SIGINT)
+            told, errors = run.communicate(timeout=120)
+        for each in (broker, other):
+            with Admin(bootstrap_servers=each.bootstrap_servers) as admin:
+                assert admin.list_topics() == []
+    assert run.returncode == 0, errors
+    # Spark's usual page of warnings is kept from people.
+    assert " WARN " not in errors
+    assert "log4j" not in errors
+    (line,) = told.splitlines()
+    assert json.loads(line).get("rows", 0) == json.loads(line).get("records", 0) == 0
+
+
+@pytest.mark.slow
+def test_an_import_ends_well_when_somebody_has_had_enough(tmp_path: Path) -> None:
+    """The batch that runs is finished first: there is nothing to complain of."""
+    need_java()
+    with EmbeddedBroker() as broker:
+        here = broker.bootstrap_servers
+        with running(endless("connect", here, here, tmp_path)) as run:
+            with Consumer(bootstrap_servers=here, auto_offset_reset="earliest") as consumer:
+                consumer.assign([TopicPartition("tea", 0)])
+                until_s = time.monotonic() + 120
+                while not consumer.poll(1.0):
+                    assert run.poll() is None
+                    assert time.monotonic() < until_s
+            run.send_signal(signal.SIGINT)
+            told, errors = run.communicate(timeout=120)
+    assert run.returncode == 0, errors
+    assert json.loads(told) == {"rows": 1}
+    # A worker of Spark's may say that its pipe broke; the query itself has not failed.
+    assert "Py4J" not in errors
+    assert "terminated with error" not in errors
+
+
+AVRO = ("--format", "avro", "--registry", "http://127.0.0.1:1")
+
+
+def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Where there is no Java, Spark would be the first to complain."""
+    monkeypatch.setenv("JAVA_HOME", str(folder))
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["import", "files", "tea", "--key", "b"], 2, "the key column b is not among a"),
+        (["import", "files", "tea", "--every", "soon"], 2, "'soon' is no time such as"),
+        (["import", "files", "a b"], 2, "other characters than letters"),
+        (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a whole number above 0"),
+        (["import", "files", "tea", "-o", "format=parquet"], 1, "is no parquet file: Parquet"),
+        (["export", "none", "files", "--schema", "a int"], 1, "none: there is no such topic"),
+        (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
+        (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),
+        (["export", "tea", "files"], 2, "is needed for JSON"),
+        (["export", "tea", "files", "--format", "avro", "--schema", "a int"], 2, "is for JSON"),
+        (["export", "tea", "files", "--format", "avro"], 2, "Avro needs it: http://host:8081"),
+        (["import", "files", "tea", *AVRO, "--avro-schema", "none.avsc"], 2, "No such file"),
+        (["import", "files", "tea", *AVRO], 1, "registry at 127.0.0.1:1 does not answer"),
+    ],
+)
+def test_an_import_or_export_that_cannot_be_is_refused_before_spark_is_started(
+    words: list[str], code: int, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_spark(monkeypatch, tmp_path)
+    (tmp_path / "rows.json").write_text('{"a": 1}\n')
+    common = ["--checkpoint", str(tmp_path / "in"), "-o", f"path={tmp_path}", "-o", "format=json"]
+    with EmbeddedBroker() as broker:
+        here = broker.bootstrap_servers
+        with Admin(bootstrap_servers=here) as admin:
+            admin.create_topic("tea")
+        told_code, output = run("connect", words[0], *common, *words[1:], "-b", here)
+    assert told_code == code, output
+    assert reason in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [
+        ("pyspark", "spark"),
+        ("py4j", "spark"),
+        ("numpy", "spark"),
+        ("yaml", "spark"),
+        ("kazoo", "cluster"),
+    ],
+)
+def test_a_command_that_needs_a_package_says_how_to_get_it(
+    package: str,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(typer.Exit) as end, failing_clearly():
+        importlib.import_module(package)
+    assert end.value.exit_code == 2
+    line = f"this needs {package}, which is not installed: pip install 'headwater[{extra}]'"
+    assert capsys.readouterr().err == f"headwater: {line}\n"
+
+
+@pytest.mark.parametrize("word", ["run", "check"])
+def test_a_pipeline_where_spark_is_not_installed_is_one_clear_line(
+    word: str, tmp_path: Path
+) -> None:
+    """As after `make run`, which installs the broker only."""
+    file = tmp_path / "tea.yaml"
+    file.write_text("version: 1\n")
+    missing = (
+        "import sys; sys.modules.update(dict.fromkeys(['numpy', 'pandas', 'pyspark', 'yaml']))"
+    )
+    program = f"{missing}; from headwater.cli.entry import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "pipeline", word, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.endswith("which is not installed: pip install 'headwater[spark]'")
+
+
+def test_a_module_that_no_extra_brings_is_a_fault_of_ours() -> None:
+    with pytest.raises(ModuleNotFoundError), failing_clearly():
+        importlib.import_module("headwater.nosuch")

@@ -1,0 +1,387 @@
+"""A member of a classic group, answer by answer."""
+
+from headwater.client.assignors import COOPERATIVE_STICKY, RANGE, Assignor
+from headwater.client.consumer.group.classic_member import ClassicMember, Stage
+from headwater.client.consumer.group.member import (
+    AssignmentChange,
+    Identity,
+    MemberSettings,
+    Rebalance,
+)
+from headwater.client.errors import FencedInstanceId, NetworkException
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import TopicPartition
+from headwater.protocol.consumer_protocol import (
+    ConsumerAssignment,
+    Subscription,
+    named_partitions,
+    partitions_of,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from headwater.protocol.messages.leave_group import LeaveGroupRequest
+from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from headwater.protocol.older_versions import Message
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Group:
+    """One member, and a coordinator that answers as the test says."""
+
+    def __init__(self, *assignors: Assignor, instance: str | None = None) -> None:
+        settings = MemberSettings(
+            group_id="g",
+            group_instance_id=instance,
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=1_000,
+            max_poll_interval_ms=60_000,
+            retry_backoff_ms=100,
+        )
+        self.member = ClassicMember(settings, assignors or (RANGE,))
+        self.now_ms = 0
+        self.member.subscribe(["t"])
+        self.member.polled(0)
+
+    def asks(self) -> Message | None:
+        ask = self.member.next_ask(self.now_ms)
+        return None if ask is None else ask.request
+
+    def hears(self, response: Message) -> None:
+        self.member.answered(response, self.now_ms)
+
+    def joins(self, *, generation: int = 1, leader: str = "other") -> JoinGroupRequest:
+        request = self.asks()
+        assert isinstance(request, JoinGroupRequest)
+        self.hears(
+            JoinGroupResponse(
+                generation_id=generation,
+                protocol_name=request.protocols[0].name,
+                leader=leader,
+                member_id="me",
+            )
+        )
+        return request
+
+    def syncs(self, *partitions: TopicPartition) -> SyncGroupRequest:
+        request = self.asks()
+        assert isinstance(request, SyncGroupRequest)
+        named = ConsumerAssignment(assigned_partitions=named_partitions(partitions))
+        self.hears(SyncGroupResponse(assignment=write_assignment(named)))
+        return request
+
+    def is_told(self) -> Rebalance:
+        rebalance = self.member.rebalance
+        assert rebalance is not None
+        self.member.rebalance_done()
+        return rebalance
+
+    def settle(self, *partitions: TopicPartition) -> None:
+        self.joins()
+        self.syncs(*partitions)
+        self.is_told()
+
+    def beats(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.now_ms += 1_000
+        request = self.asks()
+        assert isinstance(request, HeartbeatRequest)
+        self.hears(HeartbeatResponse(error_code=error))
+
+
+def owned_in(request: JoinGroupRequest) -> tuple[list[TopicPartition], int]:
+    said = read_subscription(request.protocols[0].metadata)
+    return partitions_of(said.owned_partitions), said.generation_id
+
+
+def assigned_in(request: Message | None) -> dict[str, list[TopicPartition]]:
+    assert isinstance(request, SyncGroupRequest)
+    return {
+        each.member_id: partitions_of(read_assignment(each.assignment).assigned_partitions)
+        for each in request.assignments
+    }
+
+
+def test_nothing_is_asked_before_the_first_poll() -> None:
+    member = ClassicMember(MemberSettings(group_id="g"), (RANGE,))
+    member.subscribe(["t"])
+    assert member.next_ask(0) is None
+
+
+def test_a_member_that_is_given_an_id_joins_again_with_it() -> None:
+    """GR-2: MEMBER_ID_REQUIRED names the member."""
+    group = Group()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    group.hears(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
+    again = group.asks()
+    assert isinstance(again, JoinGroupRequest)
+    assert again.member_id == "me"
+
+
+def test_one_request_is_under_way_at_a_time() -> None:
+    group = Group()
+    assert group.asks() is not None
+    assert group.asks() is None
+
+
+def test_a_follower_syncs_with_nothing_and_is_told_what_it_gets() -> None:
+    group = Group()
+    group.joins()
+    assert group.syncs(T0).assignments == ()
+    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T0,))
+    assert group.member.owned == (T0,)
+    assert group.member.identity == Identity(1, "me", None)
+
+
+def test_a_leader_assigns_what_exists_to_all() -> None:
+    group = Group()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    wish = write_subscription(Subscription(topics=("t", "not there")))
+    group.hears(
+        JoinGroupResponse(
+            generation_id=1,
+            protocol_name="range",
+            leader="me",
+            member_id="me",
+            members=tuple(
+                JoinGroupResponseMember(member_id=name, metadata=wish) for name in ("me", "other")
+            ),
+        )
+    )
+    assert group.asks() is None
+    assert group.member.topics_to_assign == frozenset({"t", "not there"})
+    group.member.assign({"t": 2})
+    assert assigned_in(group.asks()) == {"me": [T0], "other": [T1]}
+
+
+def test_a_leader_gives_partitions_to_members_near_them() -> None:
+    """KIP-881: members say in their subscriptions in which rack they are."""
+    group = Group()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    wishes = {
+        name: write_subscription(Subscription(topics=("t",), rack_id=rack))
+        for name, rack in (("me", "r1"), ("other", "r0"))
+    }
+    group.hears(
+        JoinGroupResponse(
+            generation_id=1,
+            protocol_name="range",
+            leader="me",
+            member_id="me",
+            members=tuple(
+                JoinGroupResponseMember(member_id=name, metadata=wish)
+                for name, wish in wishes.items()
+            ),
+        )
+    )
+    group.member.assign({"t": 2}, {T0: frozenset({"r0"}), T1: frozenset({"r1"})})
+    assert assigned_in(group.asks()) == {"me": [T1], "other": [T0]}
+
+
+def test_a_leader_has_the_group_rebalance_when_a_topic_grows_or_appears() -> None:
+    group = Group()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    me = JoinGroupResponseMember(
+        member_id="me", metadata=write_subscription(Subscription(topics=("t",)))
+    )
+    group.hears(
+        JoinGroupResponse(
+            generation_id=1, protocol_name="range", leader="me", member_id="me", members=(me,)
+        )
+    )
+    group.member.assign({})
+    group.syncs()
+    group.is_told()
+    group.member.partition_counts_seen({})
+    assert group.asks() is None
+    group.member.partition_counts_seen({"t": 3})
+    assert isinstance(group.asks(), JoinGroupRequest)
+
+
+def test_a_static_leader_that_comes_back_may_be_told_not_to_assign() -> None:
+    """GR-14, KIP-814."""
+    group = Group(instance="i")
+    assert isinstance(group.asks(), JoinGroupRequest)
+    group.hears(
+        JoinGroupResponse(
+            generation_id=1,
+            protocol_name="range",
+            leader="me",
+            member_id="me",
+            skip_assignment=True,
+        )
+    )
+    assert group.member.topics_to_assign is None
+    assert group.syncs(T0).assignments == ()
+
+
+def test_an_eager_member_gives_up_everything_before_it_joins_again() -> None:
+    group = Group()
+    group.settle(T0, T1)
+    group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert group.asks() is None
+    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0, T1))
+    assert owned_in(group.joins(generation=2)) == ([], 1)
+
+
+def test_hearts_beat_on_while_the_application_has_not_given_up_yet() -> None:
+    group = Group()
+    group.settle(T0)
+    group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert group.asks() is None
+    group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert group.member.rebalance == Rebalance(AssignmentChange.REVOKED, (T0,))
+
+
+def test_a_cooperative_member_keeps_what_it_has_and_gives_up_only_what_it_loses() -> None:
+    """KIP-429: after giving something up it joins once more, so that others can have it."""
+    group = Group(COOPERATIVE_STICKY)
+    group.settle(T0, T1)
+    group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert owned_in(group.joins(generation=2)) == ([T0, T1], 1)
+    group.syncs(T0)
+    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T1,))
+    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, ())
+    assert group.member.owned == (T0,)
+    assert owned_in(group.joins(generation=3)) == ([T0], 2)
+
+
+def test_a_cooperative_member_first_gives_up_what_it_no_longer_wants() -> None:
+    group = Group(COOPERATIVE_STICKY)
+    group.settle(T0)
+    group.member.subscribe(["u"])
+    assert group.asks() is None
+    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0,))
+    assert isinstance(group.asks(), JoinGroupRequest)
+
+
+def test_assignors_of_both_kinds_make_an_eager_member() -> None:
+    group = Group(RANGE, COOPERATIVE_STICKY)
+    group.settle(T0)
+    group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert group.asks() is None
+    assert group.member.rebalance == Rebalance(AssignmentChange.REVOKED, (T0,))
+
+
+def test_who_is_unknown_has_lost_all_and_joins_as_a_newcomer() -> None:
+    group = Group(COOPERATIVE_STICKY)
+    group.settle(T0)
+    group.beats(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert group.asks() is None
+    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    request = group.joins()
+    assert request.member_id == ""
+    assert owned_in(request) == ([], -1)
+
+
+def test_an_old_generation_loses_all_but_the_member_id() -> None:
+    group = Group()
+    group.settle(T0)
+    group.beats(ErrorCode.ILLEGAL_GENERATION)
+    assert group.asks() is None
+    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.joins().member_id == "me"
+
+
+def test_a_lost_membership_overrides_what_was_to_be_given_up() -> None:
+    group = Group()
+    group.settle(T0)
+    group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert group.asks() is None
+    group.beats(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.member.rebalance is None
+
+
+def test_an_application_that_does_not_poll_leaves_and_comes_back_with_its_next_poll() -> None:
+    group = Group()
+    group.settle(T0)
+    group.now_ms = 60_000
+    request = group.asks()
+    assert isinstance(request, LeaveGroupRequest)
+    assert request.members[0].member_id == "me"
+    assert group.member.stage is Stage.ASLEEP
+    assert group.asks() is None
+    group.member.failed(NetworkException("gone"), group.now_ms)
+    group.now_ms += 1_000
+    assert group.asks() is None
+    group.member.polled(group.now_ms)
+    assert group.asks() is None
+    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.joins().member_id == ""
+
+
+def test_a_static_member_says_nothing_when_it_goes() -> None:
+    group = Group(instance="i")
+    group.settle(T0)
+    assert group.member.leave() is None
+
+
+def test_another_under_the_same_instance_id_ends_a_member_for_good() -> None:
+    group = Group(instance="i")
+    group.settle(T0)
+    group.beats(ErrorCode.FENCED_INSTANCE_ID)
+    assert isinstance(group.member.failure, FencedInstanceId)
+    group.member.forgive(group.now_ms)
+    assert group.member.failure is not None
+    assert group.asks() is None
+
+
+def test_a_moved_coordinator_is_looked_for_and_the_same_is_asked_again() -> None:
+    group = Group()
+    group.settle(T0)
+    group.beats(ErrorCode.NOT_COORDINATOR)
+    assert group.member.has_lost_coordinator
+    assert group.asks() is None
+    group.beats()
+    assert group.member.owned == (T0,)
+    assert group.member.rebalance is None
+
+
+def test_a_join_without_an_answer_is_sent_again_after_the_back_off() -> None:
+    group = Group()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    group.member.failed(NetworkException("gone"), group.now_ms)
+    assert group.asks() is None
+    group.now_ms += 100
+    assert isinstance(group.asks(), JoinGroupRequest)
+
+
+def test_a_refusal_that_cannot_get_better_is_a_failure_until_the_application_has_heard() -> None:
+    group = Group()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    group.hears(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    assert group.member.failure is not None
+    assert group.asks() is None
+    group.member.forgive(group.now_ms)
+    group.now_ms += 100
+    assert isinstance(group.asks(), JoinGroupRequest)
+
+
+def test_a_member_that_has_nothing_to_ask_is_not_looked_at_in_a_hurry() -> None:
+    """Or its shell would spin: whenever nothing is asked, the next look lies in the future."""
+    group = Group()
+    assert group.member.wake_at_ms(0) > 0
+    group.settle(T0)
+    assert group.asks() is None
+    assert group.member.wake_at_ms(group.now_ms) == group.now_ms + 1_000
+    group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert group.asks() is None
+    assert group.member.wake_at_ms(group.now_ms) > group.now_ms
+    group.beats(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert group.asks() is None
+    group.now_ms += 100_000
+    assert group.member.wake_at_ms(group.now_ms) > group.now_ms
+    group.is_told()
+    assert isinstance(group.asks(), JoinGroupRequest)
+    group.hears(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    group.now_ms += 100_000
+    assert group.asks() is None
+    assert group.member.wake_at_ms(group.now_ms) > group.now_ms

@@ -1,0 +1,254 @@
+"""The thread behind a blocking client: it never lets a caller hang."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+
+import pytest
+
+from headwater.client.errors import ClientClosed, KafkaTimeout
+from headwater.client.network.loop_thread import LoopThread, Wakeup
+
+PATIENCE_S = 30.0
+
+FORKING = """
+import os, sys
+from headwater.client import Producer
+from headwater.client.errors import ClientClosed
+producer = Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=100)
+child = os.fork()
+if child == 0:
+    for call in (lambda: producer.send("tea", b""), lambda: producer.flush(1)):
+        try:
+            call()
+        except ClientClosed as error:
+            assert "forked" in str(error)
+        else:
+            os._exit(1)
+    producer.close()
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+producer.close(0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.fixture
+def thread() -> LoopThread:
+    return LoopThread("a test")
+
+
+def test_work_runs_on_the_loop_and_its_result_comes_back(thread: LoopThread) -> None:
+    async def work() -> str:
+        return threading.current_thread().name
+
+    assert thread.run(work()) == "a test"
+    thread.stop(timeout_s=PATIENCE_S)
+    assert not thread.is_running
+
+
+def test_work_that_takes_too_long_is_given_up(thread: LoopThread) -> None:
+    cancelled = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(KafkaTimeout):
+        # Enough to begin with it: what has not begun has nothing to clean up.
+        thread.run(work(), timeout_s=2)
+    assert cancelled.wait(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_timeout_of_the_work_itself_is_handed_on(thread: LoopThread) -> None:
+    async def work() -> None:
+        raise KafkaTimeout("of its own")
+
+    with pytest.raises(KafkaTimeout, match="of its own"):
+        thread.run(work(), timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_the_loop_does_not_wait_for_itself(thread: LoopThread) -> None:
+    async def inner() -> None:
+        return None
+
+    async def outer() -> None:
+        thread.run(inner())
+
+    with pytest.raises(ClientClosed, match="callback"):
+        thread.run(outer())
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_after_the_end_everything_is_refused(thread: LoopThread) -> None:
+    async def work() -> None:
+        return None
+
+    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+    with pytest.raises(ClientClosed):
+        thread.run(work())
+    with pytest.raises(ClientClosed):
+        thread.post(lambda: None)
+
+
+def test_work_that_is_under_way_is_cancelled_at_the_end(thread: LoopThread) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    thread.post(lambda: thread.loop.create_task(work()))
+    assert started.wait(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+    assert ended.wait(PATIENCE_S)
+
+
+def test_who_waits_for_work_while_another_thread_ends_it_is_told_so(thread: LoopThread) -> None:
+    started = threading.Event()
+
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: thread.run(work()))
+        assert started.wait(PATIENCE_S)
+        thread.stop(timeout_s=PATIENCE_S)
+        with pytest.raises(ClientClosed, match="meanwhile"):
+            waiting.result(PATIENCE_S)
+
+
+def test_work_that_comes_in_the_last_turn_is_not_waited_for_in_vain(thread: LoopThread) -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    def end() -> None:
+        thread.loop.stop()
+        is_last.set()
+        assert has_come.wait(PATIENCE_S)
+
+    is_last, has_come = threading.Event(), threading.Event()
+    thread.post(end)
+    assert is_last.wait(PATIENCE_S)
+    coming = asyncio.run_coroutine_threadsafe(work(), thread.loop)
+    has_come.set()
+    with pytest.raises(CancelledError):
+        coming.result(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_burst_of_wake_ups_is_one() -> None:
+    posted: list[object] = []
+    worked: list[int] = []
+    wakeup = Wakeup(posted.append, lambda: worked.append(1))
+    for _ in range(5):
+        wakeup.set()
+    assert len(posted) == 1
+    (fire,) = posted
+    assert callable(fire)
+    fire()
+    assert worked == [1]
+    wakeup.set()
+    assert len(posted) == 2
+
+
+def test_in_the_child_of_a_fork_a_client_refuses_and_does_not_hang() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=PATIENCE_S * 4
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_visit_is_done_in_the_callers_thread(thread: LoopThread) -> None:
+    assert thread.visit(threading.current_thread) is threading.current_thread()
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_during_a_visit_the_loop_does_nothing(thread: LoopThread) -> None:
+    served = threading.Event()
+
+    def work() -> bool:
+        thread.post(served.set)
+        # It would be there at once, if it could.
+        return served.wait(0.05)
+
+    assert thread.visit(work) is False
+    assert served.wait(PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_visit_waits_for_the_end_of_a_turn(thread: LoopThread) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def turn() -> None:
+        has_begun.set()
+        assert may_end.wait(PATIENCE_S)
+        order.append("turn")
+
+    thread.post(turn)
+    assert has_begun.wait(PATIENCE_S)
+    with ThreadPoolExecutor(1) as pool:
+        visiting = pool.submit(thread.visit, lambda: order.append("visit"))
+        may_end.set()
+        visiting.result(PATIENCE_S)
+    assert order == ["turn", "visit"]
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_loop_that_never_rests_is_visited_all_the_same(thread: LoopThread) -> None:
+    is_over = threading.Event()
+
+    def again() -> None:
+        if not is_over.is_set():
+            thread.loop.call_soon(again)
+
+    thread.post(again)
+    with ThreadPoolExecutor(1) as pool:
+        visits = pool.submit(lambda: [thread.visit(lambda: 1) for _ in range(100)])
+        assert visits.result(PATIENCE_S) == [1] * 100
+    is_over.set()
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_what_a_visitor_raises_is_raised_and_the_loop_goes_on(thread: LoopThread) -> None:
+    with pytest.raises(ZeroDivisionError):
+        thread.visit(lambda: 1 // 0)
+
+    async def work() -> str:
+        return "goes on"
+
+    assert thread.run(work(), timeout_s=PATIENCE_S) == "goes on"
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_a_visitor_does_not_wait_for_the_loop_it_holds_up(thread: LoopThread) -> None:
+    async def work() -> None: ...
+
+    def visit() -> None:
+        with pytest.raises(ClientClosed, match="must not wait for the same client"):
+            thread.run(work(), timeout_s=PATIENCE_S)
+
+    thread.visit(visit)
+    thread.run(work(), timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=PATIENCE_S)
+
+
+def test_nobody_visits_a_loop_from_within_or_after_its_end(thread: LoopThread) -> None:
+    async def work() -> int | None:
+        return thread.visit(lambda: 1)
+
+    assert thread.run(work(), timeout_s=PATIENCE_S) is None
+    thread.stop(timeout_s=PATIENCE_S)
+    assert thread.visit(lambda: 1) is None

@@ -1,0 +1,126 @@
+"""When a client's token is fetched anew, and what is done when there is none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from headwater.client.network.oauth_token_cache import OAuthTokenCache
+from headwater.client.network.oauth_token_source import Token
+from headwater.common.exceptions import LoginRefused, NotFetched
+from headwater.security.authentication.oauth_bearer import OAuthBearerCredentials
+from tests.simulation.labs.broker_lab import ScriptedClock
+
+
+@dataclass
+class Lab:
+    """Somebody who gives out tokens when the test says so."""
+
+    clock: ScriptedClock = field(default_factory=ScriptedClock)
+    under_way: list[tuple[Callable[[Any], None], Callable[[BaseException], None]]] = field(
+        default_factory=list
+    )
+    got: list[str] = field(default_factory=list)
+    refused: list[LoginRefused] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.zk_client = OAuthTokenCache(lambda: token("never", 0), self.clock, self._purpose)
+
+    def _purpose(
+        self,
+        job: Callable[[], Any],  # noqa: ARG002
+        *,
+        then: Callable[[Any], None],
+        otherwise: Callable[[BaseException], None],
+    ) -> None:
+        assert not self.under_way
+        self.under_way.append((then, otherwise))
+
+    def ask(self) -> None:
+        self.zk_client.ask(lambda found: self.got.append(found.token), self.refused.append)
+
+    def give(self, name: str, lifetime_ms: int | None) -> None:
+        end_ms = None if lifetime_ms is None else self.clock.now_ms() + lifetime_ms
+        self.under_way.pop()[0](token(name, end_ms))
+
+    def fail(self, error: BaseException | None = None) -> None:
+        self.under_way.pop()[1](error or NotFetched("the issuer is away", may_pass=True))
+
+
+def token(name: str, end_ms: int | None) -> Token:
+    return Token(OAuthBearerCredentials(token=name), end_ms)
+
+
+def test_connections_share_a_token_and_one_errand_for_it() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.ask()
+    lab.give("a", 10_000)
+    lab.ask()
+    assert lab.got == ["a"] * 3
+    assert not lab.under_way
+
+
+def test_a_token_is_fetched_anew_before_it_runs_out() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.give("a", 10_000)
+    lab.clock.move(7_999)
+    lab.ask()
+    assert lab.got == ["a", "a"]
+    lab.clock.move(1)
+    lab.ask()
+    lab.give("b", 10_000)
+    assert lab.got == ["a", "a", "b"]
+
+
+def test_a_token_without_an_end_serves_one_login() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.give("a", None)
+    lab.ask()
+    lab.give("b", None)
+    assert lab.got == ["a", "b"]
+
+
+def test_when_there_is_no_new_token_the_old_one_serves_while_it_holds() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.give("a", 10_000)
+    lab.clock.move(9_000)
+    lab.ask()
+    lab.fail()
+    assert lab.got == ["a", "a"]
+    lab.clock.move(1_000)
+    lab.ask()
+    lab.fail()
+    assert lab.got == ["a", "a"]
+    (refused,) = lab.refused
+    assert str(refused) == "no token to log in with: the issuer is away"
+
+
+def test_after_a_failure_the_next_login_asks_again() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.fail()
+    lab.ask()
+    lab.give("a", 10_000)
+    assert (len(lab.refused), lab.got) == (1, ["a"])
+
+
+def test_what_a_function_of_the_user_s_raises_is_told_by_its_kind_only() -> None:
+    lab = Lab()
+    lab.ask()
+    lab.fail(ValueError("password=s3cret"))
+    (refused,) = lab.refused
+    assert str(refused) == "no token to log in with: oauth_cb raised ValueError"
+
+
+def test_no_repr_shows_a_token(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    lab = Lab()
+    lab.ask()
+    lab.give("s3cret", 10_000)
+    assert "s3cret" not in repr(token("s3cret", 1))
+    assert "s3cret" not in caplog.text

@@ -1,0 +1,122 @@
+"""Memory for records is given out first come, first served."""
+
+import random
+
+from headwater.client.producer.buffer_pool import BufferPool, MemoryClaim
+
+
+def full(total_bytes: int = 1_000) -> BufferPool:
+    """Memory of which nothing is free."""
+    memory = BufferPool(total_bytes, batch_bytes=100)
+    assert memory.take(total_bytes)
+    return memory
+
+
+def test_who_needs_much_is_not_passed_by_those_who_need_little() -> None:
+    memory = full()
+    large = memory.wait_in_line(800)
+    memory.give_back(500)
+    assert not large.is_called
+    assert not memory.take(100)
+    small = memory.wait_in_line(100)
+    memory.give_back(300)
+    assert large.is_called
+    assert not small.is_called
+    memory.give_back(200)
+    assert small.is_called
+
+
+def test_what_was_granted_is_set_aside_until_it_is_taken() -> None:
+    memory = full()
+    claim = memory.wait_in_line(600)
+    memory.give_back(1_000)
+    assert claim.is_called
+    assert memory.free_bytes == 400
+    assert not memory.take(500)
+    assert memory.take(600, claim)
+    assert memory.free_bytes == 400
+
+
+def test_what_was_granted_in_vain_goes_to_the_next_in_line() -> None:
+    memory = full()
+    first, second = memory.wait_in_line(800), memory.wait_in_line(300)
+    memory.give_back(900)
+    assert (first.is_called, second.is_called) == (True, False)
+    memory.leave(first)
+    assert second.is_called
+    assert memory.free_bytes == 600
+
+
+def test_who_leaves_the_line_does_not_hold_up_those_behind() -> None:
+    memory = full()
+    first, second = memory.wait_in_line(900), memory.wait_in_line(300)
+    memory.give_back(500)
+    assert not second.is_called
+    memory.leave(first)
+    assert second.is_called
+    memory.leave(first)
+    assert memory.free_bytes == 200
+
+
+def test_who_needs_more_than_was_granted_is_served_before_all_others() -> None:
+    memory = full()
+    first, second = memory.wait_in_line(100), memory.wait_in_line(300)
+    memory.give_back(200)
+    assert (first.is_called, second.is_called) == (True, False)
+    assert not memory.take(250, first)
+    assert memory.wait_in_line(250, first) is first
+    memory.give_back(300)
+    assert (first.is_called, second.is_called) == (True, False)
+    assert memory.take(250, first)
+    assert memory.free_bytes == 250
+
+
+def test_who_is_called_for_nothing_keeps_the_place_and_has_only_one() -> None:
+    memory = full()
+    claim = memory.wait_in_line(100)
+    memory.wait_in_line(100, claim)
+    memory.leave(claim)
+    assert memory.waiting_count == 0
+    claim = memory.wait_in_line(100)
+    memory.call_all()
+    assert claim.is_called
+    memory.wait_in_line(100, claim)
+    assert not claim.is_called
+    memory.give_back(100)
+    assert not claim.is_called, "an eighth is not free"
+    memory.give_back(25)
+    assert claim.is_called
+
+
+def test_nobody_in_any_order_of_events_is_passed_or_forgotten_and_no_byte_is_lost() -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        memory = BufferPool(1_000, batch_bytes=50)
+        held: list[int] = []
+        line: list[MemoryClaim] = []
+        for _ in range(100):
+            needed = rng.choice((50, 60, 500, 1_000))
+            match rng.randrange(4):
+                case 0 | 1 if memory.take(needed):
+                    assert not any(not claim.is_called for claim in line)
+                    held.append(needed)
+                case 0 | 1:
+                    line.append(memory.wait_in_line(needed))
+                case 2 if held:
+                    memory.give_back(held.pop(rng.randrange(len(held))))
+                case 3 if line:
+                    claim = line.pop(rng.randrange(len(line)))
+                    if claim.is_called and rng.random() < 0.8:
+                        assert memory.take(claim.needed_bytes, claim)
+                        held.append(claim.needed_bytes)
+                    memory.leave(claim)
+            calls = [claim.is_called for claim in line]
+            assert calls == sorted(calls, reverse=True)
+            granted = sum(claim.granted_bytes for claim in line)
+            assert memory.free_bytes + granted + sum(held) == 1_000
+        for size_bytes in held:
+            memory.give_back(size_bytes)
+        while line:
+            assert line[0].is_called
+            memory.leave(line.pop(0))
+        assert memory.free_bytes == 1_000

@@ -1,0 +1,44 @@
+"""Java's properties texts, as `java.util.Properties` defines them."""
+
+import pytest
+
+from headwater.common.settings.java_properties import format_properties, parse_properties
+
+
+@pytest.mark.parametrize(
+    ("content", "values"),
+    [
+        (b"a=b", {"a": "b"}),
+        (b"a:b\r\nc d\re", {"a": "b", "c": "d", "e": ""}),
+        (b"  a \t= \f b \n", {"a": "b "}),
+        (b"a==b", {"a": "=b"}),
+        (b"a = : b", {"a": ": b"}),
+        (b"# no\n ! no\n\n \t\na=#yes", {"a": "#yes"}),
+        (b"a=1\na=2", {"a": "2"}),
+        (rb"a\ b\=\:=c", {"a b=:": "c"}),
+        (b"a=b\\\n   c\\\r\n  d", {"a": "bcd"}),
+        (b"a=b\\\n#c", {"a": "b#c"}),
+        (b"a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        (b"# comment \\\na=b", {"a": "b"}),
+        (rb"a=\t\n\r\f\q\\", {"a": "\t\n\r\fq\\"}),
+        (rb"a=\u00e9\ud83d\uDE00", {"a": "é😀"}),
+        (b"a=\xe9", {"a": "é"}),
+        (b"a=b\\", {"a": "b"}),
+        (b"=b", {"": "b"}),
+    ],
+)
+def test_a_text_is_read_as_java_reads_it(content: bytes, values: dict[str, str]) -> None:
+    assert parse_properties(content) == values
+
+
+@pytest.mark.parametrize("content", [rb"a=\u12", rb"a=\u12g4", rb"a=\ud800"])
+def test_a_bad_escape_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_properties(content)
+
+
+def test_a_text_is_written_with_javas_escapes() -> None:
+    values = {"a b": "  x y", "k=": "#é😀\n"}
+    assert format_properties(values) == (
+        rb"a\ b=\ \ x y" + b"\n" + rb"k\==\#\u00E9\uD83D\uDE00\n" + b"\n"
+    )

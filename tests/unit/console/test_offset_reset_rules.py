@@ -1,0 +1,139 @@
+"""Tests for the console's small rules: resets, hanging transactions, hosts, rates, pages, times."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.client.admin.descriptions import ProducerDescription, TransactionDescription
+from headwater.common.ids import TopicPartition
+from headwater.console.console_errors import ConsoleError
+from headwater.console.offset_reset_plan import Log, planned_rows, read_plan, write_plan
+from headwater.console.times import age_text, read_time, time_text
+from headwater.console.views.paging import page_of
+from headwater.console.views.throughput import Counters, counters_of, rate
+from headwater.console.views.transactions import HANGS_AFTER_MS, judged
+
+TEA = TopicPartition("tea", 0)
+LOG = Log(place=TEA, start=10, end=50, before=20, at_time=30)
+
+
+@pytest.mark.parametrize(
+    ("way", "number", "after", "note"),
+    [
+        ("earliest", 0, 10, None),
+        ("latest", 0, 50, None),
+        ("offset", 42, 42, None),
+        ("offset", 3, 10, "begins at 10"),
+        ("offset", 99, 50, "ends at 50"),
+        ("time", 0, 30, None),
+        ("shift", -5, 15, None),
+        ("shift", -50, 10, "begins at 10"),
+    ],
+)
+def test_a_reset_stays_within_the_log(way: str, number: int, after: int, note: str | None) -> None:
+    [row] = planned_rows([LOG], way, number)
+    assert (row.before, row.after, row.note, row.change) == (20, after, note, after - 20)
+
+
+def test_a_time_that_nothing_is_as_new_as_means_the_end() -> None:
+    assert planned_rows([Log(place=TEA, start=0, end=5, before=None)], "time", 0)[0].after == 5
+
+
+def test_what_has_no_offset_is_not_shifted() -> None:
+    assert planned_rows([Log(place=TEA, start=0, end=5, before=None)], "shift", 1) == ()
+
+
+def test_what_was_shown_is_what_is_carried_out() -> None:
+    rows = planned_rows([LOG], "offset", 42)
+    assert read_plan(write_plan(rows).replace("\n", "\r\n")) == {TEA: 42}
+
+
+@pytest.mark.parametrize("text", ["", "tea", "tea 0", "tea 0 -1", "tea x 1", "tea 0 1 2"])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(ConsoleError):
+        read_plan(text)
+
+
+def producer(last_timestamp: int, producer_id: int = 7) -> ProducerDescription:
+    return ProducerDescription(
+        producer_id=producer_id,
+        producer_epoch=0,
+        last_sequence=1,
+        last_timestamp=last_timestamp,
+        coordinator_epoch=0,
+        transaction_start_offset=3,
+    )
+
+
+def transaction(state: str, *places: TopicPartition) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id="shop",
+        coordinator_id=0,
+        state=state,
+        producer_id=7,
+        producer_epoch=0,
+        timeout_ms=60_000,
+        start_time_ms=0,
+        partitions=places,
+    )
+
+
+NOW_MS = 10 * HANGS_AFTER_MS
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "known", "running", "hangs"),
+    [
+        (HANGS_AFTER_MS + 1, {}, {}, True),
+        (HANGS_AFTER_MS - 1, {}, {}, False),
+        (HANGS_AFTER_MS + 1, {7: "shop"}, {"shop": transaction("Ongoing", TEA)}, False),
+        (HANGS_AFTER_MS + 1, {7: "shop"}, {"shop": transaction("Ongoing")}, True),
+        (HANGS_AFTER_MS + 1, {7: "shop"}, {"shop": transaction("CompleteAbort", TEA)}, True),
+    ],
+)
+def test_what_no_coordinator_will_end_hangs_once_it_is_old(
+    age_ms: int, known: dict[int, str], running: dict[str, TransactionDescription], hangs: bool
+) -> None:
+    """KIP-664: a partition waits, and the transaction is over or was never told of it."""
+    open_ones = [(TEA, producer(NOW_MS - age_ms))]
+    [row] = judged(open_ones, known=known, running=running, now_ms=NOW_MS)
+    assert row.hangs is hangs
+
+
+def test_counters_are_summed_over_topics_and_not_counted_twice() -> None:
+    name = "kafka_server_brokertopicmetrics"
+    ours = (
+        f'# HELP {name}_bytesin_total Bytes.\n{name}_bytesin_total{{topic="a"}} 5\n'
+        f'{name}_bytesin_total{{topic="b"}} 7\n{name}_messagesin_total{{topic="a"}} 2\n'
+    )
+    assert counters_of(ours) == Counters(2, 12, 0)
+    assert counters_of(f"{ours}{name}_bytesin_total 13\n") == Counters(2, 13, 0)
+
+
+def test_a_broker_that_was_started_again_counts_from_zero() -> None:
+    before = {"a": Counters(10, 100, 50), "b": Counters(1, 1, 1)}
+    after = {"a": Counters(4, 40, 20), "b": Counters(3, 1, 1), "new": Counters(9, 9, 9)}
+    point = rate(before, after, elapsed_s=2, at_ms=0)
+    assert (point.records_in, point.bytes_in, point.bytes_out) == (3, 20, 10)
+
+
+@given(st.integers(0, 300), st.integers(-3, 50), st.integers(-3, 500))
+def test_any_page_is_one_that_exists(total: int, page: int, size: int) -> None:
+    found = page_of(range(total), page=page, size=size)
+    assert 1 <= found.page <= found.last
+    assert len(found.rows) <= found.size <= 200
+    assert bool(found.rows) == bool(total)
+
+
+def test_times_are_read_as_people_write_them() -> None:
+    assert read_time("1700000000000") == 1_700_000_000_000
+    assert read_time("2023-11-14T22:13:20") == 1_700_000_000_000
+    assert read_time("2023-11-14T23:13:20+01:00") == 1_700_000_000_000
+    assert time_text(1_700_000_000_123) == "2023-11-14 22:13:20.123"
+    assert time_text(2**62) == str(2**62)
+    for text in ("", "soon", "9" * 30, "2023-99-99"):
+        with pytest.raises(ConsoleError):
+            read_time(text)
+    assert [age_text(each) for each in (500, 119_000, 120_000, 7_200_000)] == [
+        "0 s", "119 s", "2 min", "2 h",
+    ]  # fmt: skip

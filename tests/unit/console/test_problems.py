@@ -1,0 +1,94 @@
+"""Tests for what the front page says of clusters that are not well, without having to break one."""
+
+import pytest
+
+from headwater.client.admin.descriptions import (
+    ClusterDescription,
+    LogDir,
+    ReplicaInfo,
+    TopicDescription,
+)
+from headwater.client.network.bootstrap_addresses import BootstrapAddress
+from headwater.client.network.cluster_metadata import BrokerNode, PartitionView
+from headwater.common.ids import TopicPartition
+from headwater.console.pages.frame import Frame
+from headwater.console.pages.overview import overview_page
+from headwater.console.views.cluster_view import ClusterView
+from headwater.console.views.overview import Overview, overview
+from headwater.console.views.throughput import RatePoint, Rates
+
+FRAME = Frame(
+    bootstrap="a:9092", token="t", is_read_only=True, has_registry=False, query={}, version="v"
+)
+
+
+def partition(number: int, leader: int, isr: tuple[int, ...]) -> PartitionView:
+    return PartitionView(partition=number, leader_id=leader, replicas=(1, 2, 3), isr=isr)
+
+
+def page_data(*partitions: PartitionView, throughput: Rates | None = None) -> Overview:
+    brokers = tuple(
+        BrokerNode(node_id=each, address=BootstrapAddress("a", each)) for each in (1, 2)
+    )
+    replica = ReplicaInfo(size_bytes=100, offset_lag=0, is_future=False)
+    survey = ClusterView(
+        cluster=ClusterDescription(cluster_id="c", controller_id=1, brokers=brokers),
+        topics={"tea": TopicDescription(name="tea", partitions=partitions)},
+        log_dirs={1: [LogDir(path="/data", replicas={TopicPartition("tea", 0): replica})]},
+        untold={2: "its disk has failed"},
+    )
+    return overview(
+        survey,
+        {},
+        bootstrap="a:9092",
+        version="0",
+        throughput=throughput,
+        is_read_only=True,
+    )
+
+
+def test_offline_partitions_come_first() -> None:
+    found = page_data(partition(0, 1, (1, 2, 3)), partition(1, 1, (1,)), partition(2, -1, (3,)))
+    assert (found.offline, found.under_replicated, found.partitions) == (1, 1, 3)
+    assert [(each.partition, each.is_offline) for each in found.troubles] == [
+        (2, True),
+        (1, False),
+    ]
+    page = overview_page(found, FRAME)
+    assert "1 partition is offline" in page
+
+
+@pytest.mark.parametrize(
+    ("isr", "text"),
+    [((1, 2), "1 partition has replicas that are behind"), ((1, 2, 3), "online and in sync")],
+)
+def test_what_is_behind_is_told_and_what_is_well_too(isr: tuple[int, ...], text: str) -> None:
+    assert text in overview_page(page_data(partition(0, 1, isr)), FRAME)
+
+
+def test_a_broker_that_does_not_tell_its_size_is_shown_without_one() -> None:
+    found = page_data(partition(0, 1, (1, 2, 3)))
+    assert [(each.log_bytes, each.complaint) for each in found.brokers] == [
+        (100, None),
+        (None, "its disk has failed"),
+    ]
+    assert "its disk has failed" in overview_page(found, FRAME)
+
+
+def test_troubles_are_cut_but_counted() -> None:
+    found = page_data(*(partition(each, -1, ()) for each in range(150)))
+    assert (found.offline, len(found.troubles)) == (150, 100)
+    assert "And 50 more." in overview_page(found, FRAME)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 60])
+def test_throughput_is_drawn_from_the_first_measurement_on(count: int) -> None:
+    points = tuple(
+        RatePoint(at_ms=each * 5000, records_in=each, bytes_in=2048.0, bytes_out=0.0)
+        for each in range(count)
+    )
+    rates = Rates(points=points, complaints={"b:1": "refused"}, addresses=("a:1", "b:1"))
+    page = overview_page(page_data(partition(0, 1, (1, 2, 3)), throughput=rates), FRAME)
+    assert "The metrics port b:1 does not answer: refused" in page
+    assert page.count("<svg") == (3 if count else 0)
+    assert ("2.0 KiB/s" in page) == bool(count)

@@ -1,0 +1,78 @@
+"""Tests for what the console's door does when a handler breaks."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from headwater.console.assets import Assets
+from headwater.console.connections import Connections
+from headwater.console.context import Console, ConsoleRequest
+from headwater.console.server import ConsoleRoute, application
+from headwater.console.views.cluster_view import CachedView, ClusterView
+from headwater.console.views.live_tail import Tails
+from headwater.console.views.record_search import RecordSearches
+from headwater.console.views.throughput import MetricsWatch
+from headwater.http_server.request_guard import HEADERS
+from headwater.network.system_clock import SystemClock
+
+
+async def broken(call: ConsoleRequest) -> object:
+    raise ZeroDivisionError(f"with the token {call.console.token}")
+
+
+async def answered(path: str) -> tuple[int, dict[str, str], str]:
+    """What a console answers whose only page is broken; the failure goes on to the log."""
+    clock = SystemClock()
+    connections = Connections("127.0.0.1:1", {})
+
+    async def nothing() -> ClusterView:
+        raise NotImplementedError
+
+    console = Console(
+        connections=connections,
+        survey=CachedView(nothing, clock, fresh_ms=1),
+        searches=RecordSearches(connections, clock),
+        tails=Tails(connections, clock, asyncio.Event()),
+        watch=MetricsWatch((), clock),
+        clock=clock,
+        token="secret",
+        is_read_only=True,
+        hosts=frozenset(),
+    )
+    app = application(console, [ConsoleRoute(parts=("tea",), about="", read=broken)], Assets())
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+    with pytest.raises(ZeroDivisionError):
+        await app(scope, receive, send)
+    await connections.close()
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], headers, sent[1]["body"].decode()
+
+
+@pytest.mark.parametrize("path", ["/tea", "/api/tea"])
+def test_what_breaks_is_told_as_carefully_as_all_else(path: str) -> None:
+    status, headers, text = asyncio.run(answered(path))
+    assert status == 500
+    for name, value in HEADERS.items():
+        assert headers[name.lower()] == value
+    assert "The console has failed at this." in text
+    assert "ZeroDivisionError" not in text
+    assert "secret" not in text
+    if path.startswith("/api"):
+        assert list(json.loads(text)) == ["error"]

@@ -1,0 +1,71 @@
+"""Topics on their way out."""
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId, TopicId, TopicPartition
+from headwater.controller.partition_states import PARTITION_MOVES, PartitionState
+from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState
+from headwater.controller.topic_creation import new_partition
+from headwater.controller.topic_deletion import TopicDeletions, finish_deletion
+from headwater.metadata.changes import TopicCreated, TopicDeleted
+from headwater.metadata.cluster_image import TopicImage
+from headwater.metadata.control_requests import EPOCH_DURING_DELETE, ReplicaStop
+from headwater.metadata.controller_result import ControllerResult
+from tests.simulation.labs.cluster_lab import after, cluster_of
+
+TOPIC = TopicImage(
+    name="t",
+    topic_id=TopicId(b"t" * 16),
+    partitions=(new_partition([0, 1]), new_partition([1])),
+)
+STOP = ReplicaStop(EPOCH_DURING_DELETE, is_deleted=True)
+OK = ErrorCode.NONE
+BROKEN = ErrorCode.KAFKA_STORAGE_ERROR
+ZERO, ONE = NodeId(0), NodeId(1)
+
+
+def name(number: int) -> TopicPartition:
+    return TopicPartition("t", number)
+
+
+def test_a_topic_is_done_with_the_last_answer_and_not_before() -> None:
+    deletions = TopicDeletions()
+    orders = deletions.begin(TOPIC, [ZERO, ONE])
+    assert orders == {ZERO: {name(0): STOP}, ONE: {name(0): STOP, name(1): STOP}}
+    assert deletions.answered(ONE, name(0), OK) is None
+    assert deletions.answered(ONE, name(0), OK) is None, "the same answer twice"
+    assert deletions.answered(ZERO, name(0), OK) is None
+    assert deletions.answered(ZERO, name(1), OK) is None, "of a replica that is not there"
+    assert deletions.answered(ONE, name(1), OK) == TOPIC.topic_id
+    deletions.finished("t")
+    assert len(deletions) == 0
+    assert deletions.answered(ONE, name(1), OK) is None
+
+
+def test_who_is_down_or_could_not_is_ordered_again_when_it_comes() -> None:
+    deletions = TopicDeletions()
+    assert deletions.begin(TOPIC, [ONE]) == {ONE: {name(0): STOP, name(1): STOP}}
+    assert deletions.broker_came(ONE) == {}, "its orders are on their way"
+    assert deletions.answered(ONE, name(0), OK) is None
+    assert deletions.answered(ONE, name(1), BROKEN) is None
+    assert deletions.broker_came(ZERO) == {name(0): STOP}
+    deletions.broker_went(ZERO)
+    assert deletions.answered(ZERO, name(0), OK) is None, "of a registration that has ended"
+    assert deletions.broker_came(ZERO) == {name(0): STOP}
+    assert deletions.answered(ZERO, name(0), OK) is None
+    assert deletions.broker_came(ONE) == {name(1): STOP}
+    assert deletions.answered(ONE, name(1), OK) == TOPIC.topic_id
+
+
+def test_a_namesake_is_not_deleted_in_its_place() -> None:
+    image = after(cluster_of(), TopicCreated(TOPIC))
+    assert finish_deletion(image, "t", TOPIC.topic_id) == ControllerResult(
+        [TopicDeleted("t")], None
+    )
+    assert finish_deletion(image, "t", TopicId(b"u" * 16)) == ControllerResult((), None)
+    assert finish_deletion(cluster_of(), "t", TOPIC.topic_id) == ControllerResult((), None)
+
+
+def test_the_tables_know_every_state_and_none_has_no_way_out() -> None:
+    for states, moves in ((PartitionState, PARTITION_MOVES), (ReplicaState, REPLICA_MOVES)):
+        assert list(moves) == list(states)
+        assert all(moves.values())

@@ -1,0 +1,637 @@
+"""A shard on its partition: loading, answers, failures, timers."""
+
+from functools import partial
+from typing import cast
+
+import pytest
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import (
+    HeadwaterError,
+    StorageError,
+    TooManyOpenFiles,
+    TooMuchWork,
+)
+from headwater.common.ids import ProducerId
+from headwater.coordinator.records.offset_records import (
+    OffsetCommitKey,
+    OffsetCommitRecord,
+    OffsetCommitValue,
+)
+from headwater.coordinator.records.record_serde import GROUP_RECORDS
+from headwater.coordinator.runtime.coordinator_context import (
+    CoordinatorContext,
+    CoordinatorServices,
+)
+from headwater.coordinator.runtime.coordinator_effects import (
+    Append,
+    Asked,
+    CancelTimer,
+    Effect,
+    Loaded,
+    Reply,
+    SetTimer,
+    TimerFired,
+    TransactionalProducer,
+)
+from headwater.coordinator.runtime.coordinator_state import CoordinatorState
+from headwater.coordinator.runtime.pending_responses import Outcome
+from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.offset_commit import OffsetCommitRequest
+from headwater.replication.purgatory.timer import Timer
+from tests.simulation.fakes.in_memory_coordinator_log import InMemoryCoordinatorLog
+from tests.simulation.fakes.scripted_shard import Event, Script, ScriptedShard
+from tests.simulation.labs.broker_lab import ScriptedClock
+
+DONE = HeartbeatResponse()
+PRODUCER = TransactionalProducer(ProducerId(7), 2)
+WRITE_TIMEOUT_MS = 5_000
+
+
+def record(number: int) -> OffsetCommitRecord:
+    key = OffsetCommitKey(group="g", topic="orders", partition=number)
+    return OffsetCommitRecord(key, OffsetCommitValue(offset=5))
+
+
+def reply(event: Event) -> Reply:
+    assert isinstance(event, Asked)
+    return Reply(event.caller, DONE)
+
+
+def writes(number: int, producer: TransactionalProducer | None = None) -> Script:
+    return lambda event: [Append((record(number),), producer), reply(event)]
+
+
+def reads(event: Event) -> list[Effect]:
+    return [reply(event)]
+
+
+class Lab:
+    """One hosted shard, and everything it touches."""
+
+    def __init__(self, log: InMemoryCoordinatorLog | None = None) -> None:
+        self.log = log or InMemoryCoordinatorLog(GROUP_RECORDS)
+        self.clock = ScriptedClock()
+        self.timer = Timer()
+        self.machines: list[ScriptedShard] = []
+        self.scripts: list[Script] = []
+        self.performed: list[Effect] = []
+        self.loads_ended = 0
+        self.open_error: HeadwaterError | None = None
+        tools: CoordinatorServices[str] = CoordinatorServices(
+            topic="__consumer_offsets",
+            make=self._make,
+            codec=GROUP_RECORDS,
+            clock=self.clock,
+            timer=self.timer,
+            perform=lambda _, effect: self.performed.append(effect),
+            write_timeout_ms=WRITE_TIMEOUT_MS,
+        )
+        self.shard: CoordinatorContext[str] = CoordinatorContext(
+            3, self._open, tools, load_ended=self._load_ended
+        )
+
+    @property
+    def machine(self) -> ScriptedShard:
+        return self.machines[-1]
+
+    def state(self) -> CoordinatorState:
+        return self.shard.state
+
+    def load(self) -> "Lab":
+        self.shard.load()
+        return self
+
+    def ask(self, *scripts: Script, request: object = None) -> list[Outcome]:
+        """What a request was answered with, now or later."""
+        self.machine.scripts.extend(scripts)
+        answers: list[Outcome] = []
+        self.shard.ask(
+            request if isinstance(request, OffsetCommitRequest) else HeartbeatRequest(),
+            version=4,
+            client_id="c",
+            client_host="h",
+            answer=answers.append,
+        )
+        return answers
+
+    def pass_time(self, duration_ms: int) -> None:
+        self.clock.move(duration_ms)
+        self.timer.expire(self.clock.steady_ms())
+
+    def _make(self, number: int, leader_epoch: int) -> ScriptedShard:
+        assert number == 3
+        self.machines.append(ScriptedShard(leader_epoch))
+        return self.machine
+
+    def _open(self) -> InMemoryCoordinatorLog:
+        if self.open_error is not None:
+            raise self.open_error
+        return self.log
+
+    def _load_ended(self) -> None:
+        self.loads_ended += 1
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab().load()
+
+
+def test_a_request_is_written_replayed_and_answered(lab: Lab) -> None:
+    answers = lab.ask(writes(0))
+    assert answers == [DONE]
+    assert lab.machine.replayed == [(record(0), 0, None)]
+    (header,) = lab.log.headers()
+    assert (header.record_count, header.is_transactional, header.producer_id) == (1, False, -1)
+    assert header.max_timestamp == lab.clock.now_ms()
+
+
+def test_records_of_one_append_are_one_batch(lab: Lab) -> None:
+    lab.ask(lambda event: [Append((record(0), record(1))), reply(event)])
+    assert [header.record_count for header in lab.log.headers()] == [2]
+    assert lab.machine.replayed == [(record(0), 0, None), (record(1), 1, None)]
+
+
+def test_an_append_of_nothing_writes_nothing(lab: Lab) -> None:
+    assert lab.ask(lambda event: [Append(()), reply(event)]) == [DONE]
+    assert lab.log.batches == []
+
+
+def test_a_transactions_records_carry_its_producer(lab: Lab) -> None:
+    """IDP-9: the epoch, but no sequence."""
+    lab.ask(writes(0, PRODUCER))
+    (header,) = lab.log.headers()
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, -1)
+    assert header.is_transactional
+    assert lab.machine.replayed == [(record(0), 0, ProducerId(7))]
+
+
+def test_who_has_waited_too_long_for_replicas_hears_so_once_and_nothing_is_taken_back(
+    lab: Lab,
+) -> None:
+    """offsets.commit.timeout.ms: as in Kafka, the coordinator counts as not available then."""
+    lab.log.commits_at_once = False
+    first = lab.ask(writes(0))
+    lab.pass_time(WRITE_TIMEOUT_MS - 1)
+    second = lab.ask(writes(1))
+    assert first == []
+    lab.pass_time(1)
+    assert first == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert second == []
+    lab.log.commit()
+    assert second == [DONE]
+    lab.pass_time(WRITE_TIMEOUT_MS)
+    assert first == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert second == [DONE]
+    assert [each for each, *_ in lab.machine.replayed] == [record(0), record(1)]
+
+
+def test_that_nothing_can_be_written_is_said_when_it_is_new_and_then_now_and_then(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(code: ErrorCode) -> int:
+        caplog.clear()
+        lab.log.append_errors.append(code)
+        lab.ask(writes(0))
+        return len(caplog.messages)
+
+    assert refused(ErrorCode.NOT_ENOUGH_REPLICAS) == 1
+    assert refused(ErrorCode.NOT_ENOUGH_REPLICAS) == 0
+    assert refused(ErrorCode.MESSAGE_TOO_LARGE) == 1
+    lab.pass_time(60_000)
+    assert refused(ErrorCode.MESSAGE_TOO_LARGE) == 1
+    lab.ask(writes(0))
+    assert refused(ErrorCode.MESSAGE_TOO_LARGE) == 1
+
+
+def test_an_answer_waits_until_what_it_tells_is_committed(lab: Lab) -> None:
+    lab.log.commits_at_once = False
+    first = lab.ask(writes(0))
+    second = lab.ask(writes(1))
+    assert [record for record, _, _ in lab.machine.replayed] == [record(0), record(1)]
+    assert (first, second) == ([], [])
+    lab.log.commit(1)
+    assert (first, second) == ([DONE], [])
+    lab.log.commit()
+    assert second == [DONE]
+
+
+def test_an_answer_that_only_reads_waits_too(lab: Lab) -> None:
+    lab.log.commits_at_once = False
+    lab.ask(writes(0))
+    answers = lab.ask(reads)
+    assert answers == []
+    lab.log.commit()
+    assert answers == [DONE]
+
+
+def noted(order: list[str], name: str, _: Outcome) -> None:
+    order.append(name)
+
+
+def test_answers_leave_in_the_order_of_their_requests(lab: Lab) -> None:
+    lab.log.commits_at_once = False
+    order: list[str] = []
+    for name, script in (("write", writes(0)), ("read", reads), ("write again", writes(1))):
+        lab.machine.scripts.append(script)
+        lab.shard.ask(
+            HeartbeatRequest(),
+            version=4,
+            client_id="c",
+            client_host="h",
+            answer=partial(noted, order, name),
+        )
+    lab.log.commit()
+    assert order == ["write", "read", "write again"]
+
+
+def test_no_answer_overtakes_one_that_is_about_to_leave(lab: Lab) -> None:
+    lab.log.commits_at_once = False
+    order: list[str] = []
+
+    def commits_meanwhile(event: Event) -> list[Effect]:
+        lab.log.commit()
+        return [reply(event)]
+
+    for name, script in (("first", writes(0)), ("second", commits_meanwhile)):
+        lab.machine.scripts.append(script)
+        lab.shard.ask(
+            HeartbeatRequest(),
+            version=4,
+            client_id="c",
+            client_host="h",
+            answer=partial(noted, order, name),
+        )
+    assert order == ["first", "second"]
+
+
+def test_a_request_that_an_answer_brings_about_comes_after_all_effects(lab: Lab) -> None:
+    later: list[Outcome] = []
+
+    def again(_: Outcome) -> None:
+        lab.machine.scripts.append(writes(2))
+        later.extend(lab.ask())
+
+    lab.machine.scripts.append(lambda event: [reply(event), Append((record(0),))])
+    lab.shard.ask(HeartbeatRequest(), version=4, client_id="c", client_host="h", answer=again)
+    assert [offset for _, offset, _ in lab.machine.replayed] == [0, 1]
+    assert lab.machine.replayed[1][0] == record(2)
+
+
+def test_when_an_append_fails_nothing_is_replayed_and_the_replies_behind_it_hear_so(
+    lab: Lab,
+) -> None:
+    lab.log.append_errors.extend([ErrorCode.NOT_ENOUGH_REPLICAS])
+    answers = lab.ask(
+        lambda event: [
+            Append((record(0),)),
+            Append((record(1),)),
+            SetTimer(("t",), 0),
+            reply(event),
+        ]
+    )
+    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert lab.machine.replayed == []
+    assert lab.log.batches == []
+    assert lab.state() is CoordinatorState.ACTIVE
+    lab.pass_time(1)
+    assert TimerFired(("t",), lab.clock.now_ms()) in lab.machine.heard
+    assert lab.ask(writes(2)) == [DONE]
+
+
+def test_a_reply_before_the_append_that_failed_is_not_touched(lab: Lab) -> None:
+    lab.log.append_errors.extend([ErrorCode.NOT_ENOUGH_REPLICAS])
+    assert lab.ask(lambda event: [reply(event), Append((record(0),))]) == [DONE]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_a_client_hears_of_coordinators_and_not_of_logs(
+    lab: Lab, error: ErrorCode, told: ErrorCode
+) -> None:
+    lab.log.append_errors.append(error)
+    assert lab.ask(writes(0)) == [told]
+
+
+def test_a_commit_that_is_too_large_has_an_error_of_its_own(lab: Lab) -> None:
+    lab.log.append_errors.append(ErrorCode.MESSAGE_TOO_LARGE)
+    answers = lab.ask(writes(0), request=OffsetCommitRequest())
+    assert answers == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
+
+
+def test_who_heard_of_a_failed_append_hears_nothing_more(lab: Lab) -> None:
+    """The machine may still believe that somebody waits, and that must be harmless."""
+    lab.log.append_errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    answers = lab.ask(writes(0))
+    (asked,) = [event for event in lab.machine.heard if isinstance(event, Asked)]
+    lab.ask(lambda event: [Reply(asked.caller, DONE), reply(event)])
+    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_a_log_that_can_no_longer_be_written_sends_everybody_away(lab: Lab) -> None:
+    waiting = lab.ask(lambda _: [])
+    lab.log.append_errors.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert lab.ask(writes(0)) == [ErrorCode.NOT_COORDINATOR]
+    assert waiting == [ErrorCode.NOT_COORDINATOR]
+    assert lab.state() is CoordinatorState.FAILED
+    assert lab.log.moved is None
+    assert lab.ask() == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_nothing_of_an_event_is_carried_out_once_its_log_is_lost(lab: Lab) -> None:
+    lab.log.append_errors.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    lab.ask(lambda event: [Append((record(0),)), SetTimer(("t",), 0), reply(event)])
+    the_reload = 1
+    assert len(lab.timer) == the_reload
+
+
+def test_what_waited_for_the_watermark_is_forgotten_with_its_log(lab: Lab) -> None:
+    beyond = cast("Effect", object())
+    lab.log.commits_at_once = False
+    lab.ask(lambda event: [Append((record(0),)), beyond, reply(event)])
+    lab.log.append_errors.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    lab.ask(writes(1))
+    lab.pass_time(1_000)
+    assert lab.state() is CoordinatorState.ACTIVE
+    lab.log.commit()
+    assert lab.performed == []
+
+
+def test_a_log_that_recovers_is_loaded_again(lab: Lab) -> None:
+    lab.ask(writes(0))
+    lab.log.append_errors.append(ErrorCode.KAFKA_STORAGE_ERROR)
+    lab.ask(writes(1))
+    lab.pass_time(1_000)
+    assert lab.state() is CoordinatorState.ACTIVE
+    assert len(lab.machines) == 2
+    assert lab.machine.replayed == [(record(0), 0, None)]
+
+
+def test_effects_that_reach_beyond_the_shard_wait_for_the_watermark_too(lab: Lab) -> None:
+    # One of some other shard's, of which the runtime knows nothing.
+    beyond = cast("Effect", object())
+    lab.log.commits_at_once = False
+    lab.ask(lambda event: [Append((record(0),)), beyond, reply(event)])
+    assert lab.performed == []
+    lab.log.commit()
+    assert lab.performed == [beyond]
+    lab.log.append_errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    lab.ask(lambda event: [Append((record(0),)), beyond, reply(event)])
+    lab.log.commit()
+    assert lab.performed == [beyond]
+
+
+def test_a_timer_fires_when_its_time_has_come(lab: Lab) -> None:
+    at_ms = lab.clock.now_ms() + 50
+    lab.ask(lambda event: [SetTimer(("t",), at_ms), reply(event)])
+    lab.pass_time(49)
+    assert TimerFired(("t",), at_ms) not in lab.machine.heard
+    lab.pass_time(1)
+    assert lab.machine.heard[-1] == TimerFired(("t",), at_ms)
+    lab.pass_time(1000)
+    assert lab.machine.heard[-1] == TimerFired(("t",), at_ms)
+
+
+@pytest.mark.parametrize("moved_by_ms", [-20, 20])
+def test_a_timer_that_is_set_again_fires_at_the_new_time_only(lab: Lab, moved_by_ms: int) -> None:
+    at_ms = lab.clock.now_ms() + 50
+    lab.ask(
+        lambda event: [
+            SetTimer(("t",), at_ms),
+            SetTimer(("t",), at_ms + moved_by_ms),
+            reply(event),
+        ]
+    )
+    for _ in range(100):
+        lab.pass_time(1)
+    fired = [event for event in lab.machine.heard if isinstance(event, TimerFired)]
+    assert fired == [TimerFired(("t",), at_ms + moved_by_ms)]
+    assert len(lab.timer) == 0
+
+
+def test_a_timer_that_is_not_needed_does_not_fire(lab: Lab) -> None:
+    at_ms = lab.clock.now_ms() + 50
+    lab.ask(
+        lambda event: [
+            SetTimer(("t",), at_ms),
+            CancelTimer(("t",)),
+            CancelTimer(("u",)),
+            reply(event),
+        ]
+    )
+    lab.pass_time(100)
+    assert not [event for event in lab.machine.heard if isinstance(event, TimerFired)]
+    assert len(lab.timer) == 0
+
+
+def test_what_a_timer_brings_about_is_carried_out(lab: Lab) -> None:
+    lab.ask(lambda event: [SetTimer(("t",), 0), reply(event)])
+    lab.machine.scripts.append(lambda _: [Append((record(4),))])
+    lab.pass_time(1)
+    assert lab.machine.replayed == [(record(4), 0, None)]
+
+
+def test_a_shard_hears_what_it_is_told_once_it_serves() -> None:
+    """Its log may have offsets of a topic that is deleted before they are read (OE-2)."""
+    lab = Lab()
+    lab.shard.tell("early")
+    lab.open_error = TooManyOpenFiles("none left")
+    lab.load()
+    lab.shard.tell("not lost either")
+    lab.open_error = None
+    lab.pass_time(1_000)
+    lab.shard.tell("in time")
+    loaded = Loaded(lab.clock.now_ms())
+    assert lab.machine.heard == [loaded, "early", "not lost either", "in time"]
+
+
+def test_a_marker_is_written_and_obeyed(lab: Lab) -> None:
+    """TX-12."""
+    lab.log.commits_at_once = False
+    answers: list[Outcome] = []
+    lab.shard.end_transaction(
+        PRODUCER, coordinator_epoch=4, client_version=0, is_commit=True, answer=answers.append
+    )
+    assert lab.machine.ended == [(ProducerId(7), True)]
+    assert answers == []
+    lab.log.commit()
+    assert answers == [ErrorCode.NONE]
+    (header,) = lab.log.headers()
+    assert (header.is_control, header.producer_id, header.producer_epoch) == (True, 7, 2)
+
+
+def test_a_marker_that_is_refused_is_not_obeyed(lab: Lab) -> None:
+    """TX-6: the transaction's coordinator hears what the log said."""
+    lab.log.append_errors.append(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    answers: list[Outcome] = []
+    lab.shard.end_transaction(
+        PRODUCER, coordinator_epoch=4, client_version=0, is_commit=True, answer=answers.append
+    )
+    assert answers == [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+    assert lab.machine.ended == []
+
+
+def test_a_fresh_machine_replays_all_that_was_written(lab: Lab) -> None:
+    for number in range(50):
+        lab.ask(writes(number, PRODUCER if number % 7 == 3 else None))
+        if number % 10 == 5:
+            lab.shard.end_transaction(
+                PRODUCER,
+                client_version=0,
+                coordinator_epoch=4,
+                is_commit=number > 20,
+                answer=lambda _: None,
+            )
+    lab.log.leader_epoch = 6
+    again = Lab(lab.log).load()
+    assert again.machine.leader_epoch == 6
+    assert again.machine.replayed == lab.machine.replayed
+    assert again.machine.ended == lab.machine.ended
+    assert again.machine.heard == [Loaded(again.clock.now_ms())]
+    assert again.ask(writes(99)) == [DONE]
+    assert again.loads_ended == 1
+
+
+def test_while_a_shard_is_loaded_requests_are_put_off(lab: Lab) -> None:
+    """GR-17."""
+    lab.ask(lambda event: [Append(tuple(record(n) for n in range(9))), reply(event)])
+    lab.ask(writes(9))
+    lab.log.is_slow = True
+    again = Lab(lab.log)
+    assert again.state() is CoordinatorState.QUEUED
+    again.load()
+    for _ in range(2):
+        assert again.state() is CoordinatorState.LOADING
+        assert again.ask() == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        assert again.loads_ended == 0
+        again.log.waiting.popleft()()
+    assert again.state() is CoordinatorState.ACTIVE
+    assert again.loads_ended == 1
+
+
+def test_a_shard_that_is_closed_while_it_is_loaded_takes_no_notice_of_the_rest(lab: Lab) -> None:
+    lab.ask(writes(0))
+    lab.log.is_slow = True
+    again = Lab(lab.log).load()
+    again.shard.close()
+    assert again.loads_ended == 1
+    again.log.waiting.popleft()()
+    assert again.machine.replayed == []
+    assert again.state() is CoordinatorState.CLOSED
+
+
+def test_closing_answers_whoever_waits(lab: Lab) -> None:
+    """GR-17."""
+    lab.log.commits_at_once = False
+    waiting = lab.ask(lambda _: [SetTimer(("t",), 0)])
+    held = lab.ask(writes(0))
+    lab.shard.close()
+    assert (waiting, held) == ([ErrorCode.NOT_COORDINATOR], [ErrorCode.NOT_COORDINATOR])
+    assert lab.shard.waiting_count == 0
+    assert len(lab.timer) == 0
+    lab.log.commit()
+    lab.pass_time(10)
+    assert held == [ErrorCode.NOT_COORDINATOR]
+    assert lab.ask() == [ErrorCode.NOT_COORDINATOR]
+    lab.shard.close()
+
+
+def test_a_log_that_cannot_be_opened_fails_the_shard() -> None:
+    lab = Lab()
+    lab.open_error = StorageError("gone")
+    lab.load()
+    assert lab.state() is CoordinatorState.FAILED
+    assert lab.loads_ended == 1
+    lab.pass_time(5_000)
+    assert lab.state() is CoordinatorState.FAILED
+
+
+def test_a_record_that_cannot_be_read_fails_the_shard(lab: Lab) -> None:
+    lab.ask(writes(0))
+    broken = bytearray(lab.log.batches[0])
+    position = broken.index(b"\0\1\0\1g")
+    broken[position + 3] = 99
+    lab.log.batches[0] = bytes(broken)
+    again = Lab(lab.log).load()
+    assert again.state() is CoordinatorState.FAILED
+    assert again.loads_ended == 1
+
+
+@pytest.mark.parametrize("error", [TooMuchWork("full"), TooManyOpenFiles("none left")])
+def test_a_load_that_found_no_thread_or_no_descriptor_is_tried_again(
+    lab: Lab, error: HeadwaterError
+) -> None:
+    lab.ask(writes(0))
+    lab.log.read_error = error
+    again = Lab(lab.log).load()
+    again.pass_time(1_000)
+    assert again.state() is CoordinatorState.FAILED
+    lab.log.read_error = None
+    again.pass_time(1_000)
+    assert again.state() is CoordinatorState.ACTIVE
+    assert again.loads_ended == 1
+
+
+def test_a_log_that_finds_no_descriptor_is_opened_as_soon_as_there_is_one() -> None:
+    lab = Lab()
+    lab.open_error = TooManyOpenFiles("none left")
+    lab.load()
+    assert lab.state() is CoordinatorState.FAILED
+    lab.open_error = None
+    lab.pass_time(1_000)
+    assert lab.state() is CoordinatorState.ACTIVE
+
+
+def test_a_machine_that_trips_is_loaded_anew(lab: Lab) -> None:
+    """Its request hears that it is our fault, all others are sent away, and nothing is lost."""
+    lab.ask(writes(0))
+    waiting = lab.ask(lambda _: [])
+
+    def trips(_: Event) -> list[Effect]:
+        raise AssertionError("an invariant is broken")
+
+    assert lab.ask(trips) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert waiting == [ErrorCode.NOT_COORDINATOR]
+    assert lab.state() is CoordinatorState.FAILED
+    lab.pass_time(1_000)
+    assert lab.state() is CoordinatorState.ACTIVE
+    assert lab.machine.replayed == [(record(0), 0, None)]
+    assert lab.ask(writes(1)) == [DONE]
+
+
+def test_an_answer_that_trips_does_no_harm_to_the_shard(lab: Lab) -> None:
+    def trips(_: Outcome) -> None:
+        raise AssertionError("whoever waited is to blame")
+
+    lab.machine.scripts.append(reads)
+    lab.shard.ask(HeartbeatRequest(), version=4, client_id="c", client_host="h", answer=trips)
+    assert lab.state() is CoordinatorState.ACTIVE
+    assert lab.ask(reads) == [DONE]
+
+
+def test_an_answer_to_a_machine_that_is_gone_is_not_its_successors(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The next one has read the log, and orders for itself."""
+
+    def fails(_: Event) -> list[Effect]:
+        raise AssertionError("an invariant is broken")
+
+    lab = Lab().load()
+    tell = lab.shard.hearing()
+    tell("first")
+    lab.ask(fails)
+    assert "thrown away" in caplog.text
+    lab.pass_time(1_000)
+    assert lab.state() is CoordinatorState.ACTIVE
+    tell("late")
+    lab.shard.hearing()("second")
+    assert "late" not in lab.machine.heard
+    assert lab.machine.heard[-1] == "second"

@@ -1,0 +1,77 @@
+"""Features: which levels a cluster may go to, and from where."""
+
+import pytest
+
+from headwater.common.error_codes import ErrorCode
+from headwater.controller.feature_control import update_features
+from headwater.metadata.changes import FeatureFinalized
+from headwater.metadata.controller_result import DONE
+from headwater.metadata.features import (
+    GROUP_VERSION,
+    TRANSACTION_VERSION,
+    level_of,
+    of_new_cluster,
+)
+from headwater.protocol.messages.update_features import (
+    SAFE_DOWNGRADE,
+    UPGRADE,
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+)
+from tests.simulation.labs.cluster_lab import after, lone_broker
+
+UNSAFE_DOWNGRADE = 3
+NEW = after(lone_broker(), *of_new_cluster())
+
+
+def key(feature: str, level: int, kind: int = UPGRADE) -> FeatureUpdateKey:
+    return FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+
+
+def test_a_cluster_that_knows_of_no_feature_is_at_level_0() -> None:
+    """As in Kafka: whoever updates the software raises features by hand."""
+    assert level_of(lone_broker(), TRANSACTION_VERSION) == 0
+    assert level_of(NEW, TRANSACTION_VERSION) == 2
+    assert level_of(NEW, GROUP_VERSION) == 1
+
+
+@pytest.mark.parametrize("kind", [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE])
+def test_a_feature_is_lowered_only_by_a_downgrade(kind: int) -> None:
+    request = UpdateFeaturesRequest(feature_updates=(key(TRANSACTION_VERSION, 0, kind),))
+    decision = update_features(NEW, request)
+    assert decision.answer == DONE
+    assert decision.changes == [FeatureFinalized(TRANSACTION_VERSION, 0)]
+    assert level_of(after(NEW, *decision.changes), TRANSACTION_VERSION) == 0
+
+
+@pytest.mark.parametrize(
+    ("update", "why"),
+    [
+        (key("share.version", 1), "no such feature"),
+        (key(GROUP_VERSION, 2), "can do 0 to 1"),
+        (key(GROUP_VERSION, -1, SAFE_DOWNGRADE), "can do 0 to 1"),
+        (key(TRANSACTION_VERSION, 1), "an upgrade lowers nothing"),
+        (key(TRANSACTION_VERSION, 2, 9), "no upgrade type 9"),
+    ],
+)
+def test_one_update_that_cannot_be_keeps_all_others_out(update: FeatureUpdateKey, why: str) -> None:
+    good = key(GROUP_VERSION, 0, SAFE_DOWNGRADE)
+    decision = update_features(NEW, UpdateFeaturesRequest(feature_updates=(good, update)))
+    assert decision.answer.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert why in (decision.answer.reason or "")
+    assert not decision.changes
+
+
+def test_a_downgrade_raises_nothing() -> None:
+    update = key(TRANSACTION_VERSION, 2, SAFE_DOWNGRADE)
+    decision = update_features(lone_broker(), UpdateFeaturesRequest(feature_updates=(update,)))
+    assert decision.answer.code is ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_who_only_asks_changes_nothing() -> None:
+    request = UpdateFeaturesRequest(
+        feature_updates=(key(GROUP_VERSION, 0, SAFE_DOWNGRADE),), validate_only=True
+    )
+    decision = update_features(NEW, request)
+    assert decision.answer == DONE
+    assert not decision.changes

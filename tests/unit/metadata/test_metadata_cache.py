@@ -1,0 +1,459 @@
+"""What a broker makes of its controller's words, and which it refuses."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from headwater.common.config_types import ResourceType
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NO_EPOCH, NodeId, TopicId, TopicPartition
+from headwater.controller.leader_election import led_by
+from headwater.controller.topic_creation import new_partition
+from headwater.metadata.changes import (
+    AclsReplaced,
+    BrokerGone,
+    BrokerRegistered,
+    ConfigsReplaced,
+    ControllerElected,
+    ControllerGone,
+    FeatureFinalized,
+    MetadataChange,
+    PartitionChanged,
+    PartitionDropped,
+    PartitionsAdded,
+    ReplicasOffline,
+    TopicCreated,
+    TopicDeleted,
+    TopicKnown,
+    apply,
+)
+from headwater.metadata.cluster_image import (
+    NO_CONTROLLER,
+    BrokerEndpoint,
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    PartitionRegistration,
+    TopicImage,
+    Version,
+)
+from headwater.metadata.control_requests import (
+    EPOCH_DURING_DELETE,
+    FULL,
+    INCREMENTAL,
+    ReplicaStop,
+    all_metadata_states,
+    live_brokers,
+    metadata_states,
+    role_states,
+    stop_states,
+)
+from headwater.metadata.metadata_cache import MetadataCache
+from headwater.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from headwater.protocol.messages.stop_replica import StopReplicaRequest
+from headwater.protocol.messages.update_metadata import UpdateMetadataRequest
+from headwater.security.authorization.acl_bindings import (
+    AclEntry,
+    AclSet,
+    Permission,
+    ResourcePattern,
+)
+from headwater.security.authorization.authorizer import Operation, ResourceKind
+from tests.simulation.labs.cluster_lab import CLUSTER_ID, after, broker, cluster_of
+
+ME = NodeId(1)
+EPOCH = 101
+CONFIGS = ConfigResource(ResourceType.TOPIC, "t")
+
+
+def topic(name: str = "t", *replicas: Sequence[int], letter: bytes = b"t") -> TopicImage:
+    return TopicImage(
+        name=name, topic_id=TopicId(letter * 16), partitions=tuple(map(new_partition, replicas))
+    )
+
+
+class Lab:
+    """A reception, and a controller's image beside it from which requests are written."""
+
+    def __init__(self, *changes: MetadataChange) -> None:
+        brokers = cluster_of(broker(0), broker(1), broker(2))
+        self.image = after(brokers, ControllerElected(NodeId(0)), *changes)
+        self.changes: list[MetadataChange] = []
+        self.trouble: dict[TopicPartition, ErrorCode] = {}
+        self.reception = MetadataCache(
+            ClusterImage(cluster_id=CLUSTER_ID),
+            self._told,
+            node_id=ME,
+            trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
+        )
+        self.reception.registered(EPOCH)
+
+    def happens(self, *changes: MetadataChange) -> None:
+        self.image = after(self.image, *changes)
+
+    def heard(self) -> list[MetadataChange]:
+        changes, self.changes = self.changes, []
+        return changes
+
+    def full(self, *, epoch: int = 1, broker_epoch: int = EPOCH) -> ErrorCode:
+        request = UpdateMetadataRequest(
+            controller_epoch=epoch,
+            broker_epoch=broker_epoch,
+            type=FULL,
+            topic_states=all_metadata_states(self.image),
+            live_brokers=live_brokers(self.image.brokers),
+        )
+        return self.reception.update_metadata(request).error_code
+
+    def metadata(self, *names: TopicPartition, gone: Sequence[TopicImage] = ()) -> ErrorCode:
+        request = UpdateMetadataRequest(
+            controller_epoch=1,
+            broker_epoch=EPOCH,
+            type=INCREMENTAL,
+            topic_states=metadata_states(self.image, names, gone),
+            live_brokers=live_brokers(self.image.brokers),
+        )
+        return self.reception.update_metadata(request).error_code
+
+    def roles(
+        self, *names: TopicPartition, image: ClusterImage | None = None
+    ) -> ErrorCode | list[ErrorCode]:
+        request = LeaderAndIsrRequest(
+            controller_epoch=1,
+            broker_epoch=EPOCH,
+            topic_states=role_states(image or self.image, ME, dict.fromkeys(names, False)),
+        )
+        answer = self.reception.leader_and_isr(request)
+        errors = [each.error_code for one in answer.topics for each in one.partition_errors]
+        return answer.error_code or errors
+
+    def stop(self, name: TopicPartition, stop: ReplicaStop) -> ErrorCode | list[ErrorCode]:
+        request = StopReplicaRequest(
+            controller_epoch=1, broker_epoch=EPOCH, topic_states=stop_states({name: stop})
+        )
+        answer = self.reception.stop_replica(request)
+        return answer.error_code or [each.error_code for each in answer.partition_errors]
+
+    def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+        assert image is self.reception.image
+        self.changes += changes
+
+
+def partition_of(lab: Lab, number: int = 0) -> PartitionRegistration:
+    partition = lab.image.partition("t", number)
+    assert partition is not None
+    return partition
+
+
+def name(number: int = 0) -> TopicPartition:
+    return TopicPartition("t", number)
+
+
+def test_the_first_full_word_makes_an_image_like_the_controllers() -> None:
+    where = BrokerEndpoint(listener="L", host="h", port=9, security_protocol="SASL_SSL")
+    lab = Lab(TopicCreated(topic("t", [0, 1], [2, 0])))
+    lab.happens(
+        BrokerRegistered(
+            BrokerRegistration(node_id=NodeId(2), epoch=9, rack="r", endpoints=(where,))
+        )
+    )
+    assert not lab.reception.is_informed
+    assert lab.full() is ErrorCode.NONE
+    assert lab.reception.is_informed
+    image = lab.reception.image
+    assert image.topics == lab.image.topics
+    assert image.controller_id == 0
+    assert image.version.controller_epoch == 1
+    assert image.brokers[NodeId(2)] == BrokerRegistration(
+        node_id=NodeId(2), epoch=NO_EPOCH, rack="r", endpoints=(where,)
+    )
+    assert image.brokers[ME].epoch == EPOCH
+    assert TopicKnown(lab.image.topics["t"]) in lab.heard()
+
+
+def test_what_only_a_later_full_word_has_was_made_meanwhile() -> None:
+    """A replica of it is new, and cannot lie on a log directory that has failed."""
+    lab = Lab()
+    lab.full()
+    lab.happens(TopicCreated(topic("t", [0, 1])))
+    lab.heard()
+    lab.full()
+    assert lab.heard() == [TopicCreated(lab.image.topics["t"])]
+
+
+def test_the_same_words_again_change_nothing() -> None:
+    lab = Lab(TopicCreated(topic("t", [0, 1])))
+    lab.full()
+    image = lab.reception.image
+    lab.heard()
+    lab.full()
+    lab.metadata(name())
+    assert lab.roles(name()) == [ErrorCode.NONE]
+    assert lab.heard() == []
+    assert lab.reception.image is image
+
+
+@pytest.mark.parametrize(
+    ("epoch", "broker_epoch", "code"),
+    [
+        (4, EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH),
+        (5, EPOCH - 1, ErrorCode.STALE_BROKER_EPOCH),
+        (4, EPOCH - 1, ErrorCode.STALE_BROKER_EPOCH),
+        (5, EPOCH + 1, ErrorCode.NONE),
+        (6, EPOCH, ErrorCode.NONE),
+    ],
+)
+def test_former_controllers_and_words_to_a_former_registration_are_refused(
+    epoch: int, broker_epoch: int, code: ErrorCode
+) -> None:
+    """FEN-1. A broker epoch that is larger than its own is one that it will soon hear of."""
+    lab = Lab()
+    assert lab.full(epoch=5) is ErrorCode.NONE
+    lab.happens(TopicCreated(topic("t", [1])))
+    assert lab.full(epoch=epoch, broker_epoch=broker_epoch) is code
+    reception = lab.reception
+    roles = LeaderAndIsrRequest(controller_epoch=epoch, broker_epoch=broker_epoch)
+    assert reception.leader_and_isr(roles).error_code is code
+    stop = StopReplicaRequest(controller_epoch=epoch, broker_epoch=broker_epoch)
+    assert reception.stop_replica(stop).error_code is code
+    assert ("t" in reception.image.topics) == (code is ErrorCode.NONE)
+
+
+def test_the_store_tells_which_epoch_is_old_before_any_controller_does() -> None:
+    image = ClusterImage(cluster_id=CLUSTER_ID, version=Version(7, 3))
+    reception = MetadataCache(image, lambda _image, _changes: None, node_id=ME)
+    old = UpdateMetadataRequest(controller_epoch=6, broker_epoch=0)
+    assert reception.update_metadata(old).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+def test_what_the_store_alone_tells_is_known_from_the_start_and_changes_with_its_word() -> None:
+    """A broker that forgot the rules it began with would describe none, and decide on none."""
+    pattern = ResourcePattern(ResourceKind.TOPIC, "t")
+    rule = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
+    changes = (FeatureFinalized("group.version", 1), AclsReplaced(pattern, AclSet((rule,))))
+    known = apply(ClusterImage(cluster_id=CLUSTER_ID), changes, Version(1, 1))
+    reception = MetadataCache(known, lambda _image, _changes: None, node_id=ME)
+    assert reception.image.features == known.features
+    assert dict(reception.image.acls) == {pattern: AclSet((rule,))}
+    reception.store_changed([AclsReplaced(pattern, AclSet(()))])
+    assert not reception.image.acls
+
+
+def test_after_registering_anew_a_broker_waits_to_be_told_all() -> None:
+    lab = Lab()
+    lab.full()
+    lab.reception.registered(EPOCH + 5)
+    assert not lab.reception.is_informed
+    assert lab.full() is ErrorCode.STALE_BROKER_EPOCH
+    lab.full(broker_epoch=EPOCH + 5)
+    assert lab.reception.is_informed
+
+
+def test_all_may_be_told_before_the_answer_to_a_registration_has_arrived() -> None:
+    lab = Lab()
+    lab.full(broker_epoch=EPOCH + 5)
+    lab.reception.registered(EPOCH + 5)
+    assert lab.reception.is_informed
+    assert lab.reception.image.brokers[ME].epoch == EPOCH + 5
+
+
+def test_before_it_has_registered_a_broker_takes_no_orders() -> None:
+    """They may be meant for the broker that was here before; the sender says them again."""
+    lab = Lab()
+    reception = MetadataCache(lab.image, lambda _image, _changes: None, node_id=ME)
+    order = UpdateMetadataRequest(controller_epoch=1, broker_epoch=EPOCH, type=FULL)
+    assert reception.update_metadata(order).error_code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert not reception.has_metadata
+    reception.registered(EPOCH)
+    assert reception.update_metadata(order).error_code is ErrorCode.NONE
+
+
+def test_a_replica_on_a_failed_disk_is_known_as_offline_until_it_is_told_otherwise() -> None:
+    lab = Lab(TopicCreated(topic("t", [0, 1], [0, 2])))
+    lab.full()
+    lab.happens(ReplicasOffline(NodeId(0), frozenset({name(0)})))
+    lab.metadata(name(0))
+    image = lab.reception.image
+    assert not image.has_replica(NodeId(0), name(0))
+    assert image.has_replica(NodeId(0), name(1))
+    # What is said of others does not change it.
+    lab.metadata(name(1))
+    assert not lab.reception.image.has_replica(NodeId(0), name(0))
+    lab.happens(BrokerGone(NodeId(0)), BrokerRegistered(broker(0)))
+    lab.metadata(name(0))
+    assert lab.reception.image.has_replica(NodeId(0), name(0))
+
+
+def test_a_request_that_later_ones_have_overtaken_is_refused() -> None:
+    """It may arrive after its sender has given it up, by a connection that was slow."""
+    lab = Lab(TopicCreated(topic("t", [1])))
+    states = all_metadata_states(lab.image)
+
+    def full(order: int, epoch: int = 1) -> ErrorCode:
+        request = UpdateMetadataRequest(
+            controller_epoch=epoch, broker_epoch=EPOCH, type=FULL, order=order
+        )
+        if order == 2:
+            request = replace(request, topic_states=states)
+        return lab.reception.update_metadata(request).error_code
+
+    assert full(2) is ErrorCode.NONE
+    assert full(1) is ErrorCode.REQUEST_TIMED_OUT
+    assert "t" in lab.reception.image.topics
+    stop = StopReplicaRequest(controller_epoch=1, broker_epoch=EPOCH, order=1)
+    assert lab.reception.stop_replica(stop).error_code is ErrorCode.REQUEST_TIMED_OUT
+    assert full(1, epoch=2) is ErrorCode.NONE
+    assert "t" not in lab.reception.image.topics
+
+
+def test_a_topic_that_was_not_there_when_all_was_told_is_new() -> None:
+    lab = Lab()
+    lab.full()
+    lab.heard()
+    lab.happens(TopicCreated(topic("t", [1, 0])))
+    lab.metadata(name())
+    assert lab.heard() == [TopicCreated(lab.image.topics["t"])]
+    lab.happens(PartitionsAdded("t", (new_partition([0]), new_partition([1]))))
+    lab.metadata(name(1), name(2))
+    assert lab.heard() == [PartitionsAdded("t", lab.image.topics["t"].partitions[1:])]
+
+
+def test_only_a_newer_partition_epoch_changes_a_partition() -> None:
+    lab = Lab(TopicCreated(topic("t", [0, 1])))
+    lab.full()
+    old = lab.image
+    newer = led_by(partition_of(lab), ME, (ME,))
+    lab.happens(PartitionChanged("t", 0, newer))
+    lab.heard()
+    lab.metadata(name())
+    assert lab.heard() == [PartitionChanged("t", 0, newer)]
+    lab.image, new = old, lab.image
+    lab.metadata(name())
+    assert lab.roles(name()) == [ErrorCode.STALE_CONTROLLER_EPOCH]
+    assert lab.heard() == []
+    assert lab.reception.image.topics == new.topics
+
+
+def test_leader_and_isr_adds_who_comes_and_goes_and_metadata_does_not_undo_it() -> None:
+    lab = Lab(TopicCreated(topic("t", [0, 1])))
+    lab.full()
+    moving = PartitionRegistration(
+        replicas=(NodeId(2), ME, NodeId(0)),
+        isr=(NodeId(0), ME),
+        leader=NodeId(0),
+        partition_epoch=1,
+        adding=(NodeId(2),),
+        removing=(NodeId(0),),
+    )
+    lab.happens(PartitionChanged("t", 0, moving))
+    lab.metadata(name())
+    lab.heard()
+    lab.roles(name())
+    assert lab.heard() == [PartitionChanged("t", 0, moving)]
+    lab.happens(PartitionChanged("t", 0, led_by(moving, ME, (ME,))))
+    lab.metadata(name())
+    assert lab.reception.image.topics == lab.image.topics
+
+
+def test_a_replica_that_a_newer_state_does_not_name_is_dropped() -> None:
+    """RA-1: StopReplica that follows finds nothing to do."""
+    lab = Lab(TopicCreated(topic("t", [0, 1])))
+    lab.full()
+    lab.heard()
+    left = PartitionRegistration(
+        replicas=(NodeId(0),), isr=(NodeId(0),), leader=NodeId(0), leader_epoch=1, partition_epoch=1
+    )
+    lab.happens(PartitionChanged("t", 0, left))
+    lab.metadata(name())
+    expected = [PartitionChanged("t", 0, left), PartitionDropped("t", 0, is_deleted=True)]
+    assert lab.heard() == expected
+    assert lab.stop(name(), ReplicaStop(1, is_deleted=True)) == [ErrorCode.NONE]
+    assert lab.heard() == []
+
+
+def test_a_stopped_replica_stays_so_until_leader_and_isr_gives_it_a_part() -> None:
+    lab = Lab(TopicCreated(topic("t", [0, 1])))
+    lab.full()
+    lab.heard()
+    assert lab.stop(name(), ReplicaStop(0, is_deleted=False)) == [ErrorCode.NONE]
+    dropped = PartitionDropped("t", 0, is_deleted=False)
+    assert lab.heard() == [dropped]
+    changed = led_by(partition_of(lab), NodeId(0), (NodeId(0),))
+    lab.happens(PartitionChanged("t", 0, changed))
+    lab.metadata(name())
+    assert lab.heard() == [PartitionChanged("t", 0, changed), dropped]
+    lab.roles(name())
+    assert lab.heard() == [PartitionChanged("t", 0, changed)]
+    assert lab.stop(name(), ReplicaStop(0, is_deleted=False)) == [ErrorCode.FENCED_LEADER_EPOCH]
+    assert lab.heard() == []
+
+
+def test_a_deleted_topic_goes_at_once_and_stopping_its_replicas_is_no_error() -> None:
+    lab = Lab(TopicCreated(topic("t", [1], [0])))
+    lab.full()
+    lab.heard()
+    lab.metadata(gone=[lab.image.topics["t"]])
+    assert lab.heard() == [TopicDeleted("t")]
+    assert lab.stop(name(), ReplicaStop(EPOCH_DURING_DELETE, is_deleted=True)) == [ErrorCode.NONE]
+    lab.metadata(gone=[lab.image.topics["t"]])
+    assert lab.heard() == []
+
+
+def test_the_end_of_a_topic_that_a_namesake_has_followed_is_old_news() -> None:
+    lab = Lab(TopicCreated(topic("t", [1])))
+    old = lab.image.topics["t"]
+    lab.full()
+    lab.heard()
+    lab.happens(TopicDeleted("t"), TopicCreated(topic("t", [1, 2], letter=b"u")))
+    new = lab.image.topics["t"]
+    lab.metadata(name())
+    assert lab.heard() == [TopicDeleted("t"), TopicCreated(new)]
+    lab.metadata(gone=[old])
+    assert lab.heard() == []
+    assert lab.reception.image.topics["t"] == new
+
+
+def test_what_a_full_word_leaves_out_is_gone() -> None:
+    lab = Lab(TopicCreated(topic("t", [1])), TopicCreated(topic("s", [1], letter=b"s")))
+    lab.full()
+    lab.heard()
+    lab.happens(TopicDeleted("t"), BrokerGone(NodeId(2)))
+    lab.full()
+    assert lab.heard() == [BrokerGone(NodeId(2)), TopicDeleted("t")]
+
+
+def test_configs_come_from_the_store_alone() -> None:
+    """The configs of a namesake may be told before the controller tells the end of the topic."""
+    lab = Lab(TopicCreated(topic("t", [1])))
+    lab.full()
+    lab.heard()
+    configs = ConfigsReplaced(CONFIGS, {"retention.ms": "1"})
+    lab.reception.store_changed([configs, TopicDeleted("t"), BrokerGone(NodeId(0))])
+    assert lab.heard() == [configs]
+    lab.metadata(gone=[lab.image.topics["t"]])
+    assert lab.heard() == [TopicDeleted("t"), configs]
+    assert lab.reception.image.configs_of(ResourceType.TOPIC, "t") == {"retention.ms": "1"}
+    lab.reception.store_changed([ConfigsReplaced(CONFIGS, {})])
+    assert len(lab.reception.image.configs) == 0
+
+
+def test_the_store_may_know_of_the_next_controller_first() -> None:
+    lab = Lab()
+    lab.full()
+    lab.reception.store_changed([ControllerGone()])
+    assert lab.reception.image.controller_id == NO_CONTROLLER
+    lab.reception.store_changed([ControllerElected(NodeId(2))])
+    lab.full()
+    assert lab.reception.image.controller_id == 2
+
+
+def test_what_cannot_be_served_is_in_the_answer() -> None:
+    lab = Lab(TopicCreated(topic("t", [0, 1], [1, 0])))
+    before = lab.image
+    assert lab.roles(name()) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    lab.full()
+    lab.trouble[name(1)] = ErrorCode.KAFKA_STORAGE_ERROR
+    assert lab.roles(name(), name(1)) == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
+    more = after(before, PartitionsAdded("t", (new_partition([1]),)))
+    assert lab.roles(name(2), image=more) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -1,0 +1,153 @@
+"""Documents of other servers: they come whole and in time, or there is a reason."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from headwater.common.exceptions import InvalidSetting, NotFetched
+from headwater.network.http_client import LIMIT_BYTES, HttpLocation, fetch, http_location
+from tests.simulation.fakes.identity_provider import identity_provider
+
+PATIENCE_S = 60.0
+
+
+@contextmanager
+def server_that_says(answer: bytes, *, then_hangs_up: bool) -> Iterator[HttpLocation]:
+    """Says this to the first who comes, whatever they ask."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            talking, _ = listening.accept()
+            with talking:
+                talking.recv(65_536)
+                talking.sendall(answer)
+                while not then_hangs_up and talking.recv(65_536):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield http_location(f"http://127.0.0.1:{listening.getsockname()[1]}/doc?key=hidden", "x")
+        thread.join()
+
+
+def test_a_document_is_fetched_and_a_form_is_posted() -> None:
+    with identity_provider() as provider:
+        assert fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S) == provider.keys
+        with pytest.raises(NotFetched, match=r"/token answers 401 \(invalid_client\)$") as failure:
+            fetch(
+                http_location(provider.token_url, "x"),
+                timeout_s=PATIENCE_S,
+                headers={"Authorization": "Basic s3cret"},
+                body=b"grant_type=client_credentials",
+            )
+    assert not failure.value.may_pass
+    assert provider.asked == ["/keys", "/token"]
+
+
+def test_a_server_in_trouble_may_be_asked_again() -> None:
+    with identity_provider() as provider:
+        provider.failures = [503]
+        with pytest.raises(NotFetched, match="answers 503") as failure:
+            fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S)
+    assert failure.value.may_pass
+    with pytest.raises(NotFetched, match="does not answer") as failure:
+        fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S)
+    assert failure.value.may_pass
+
+
+def test_a_redirection_is_not_followed() -> None:
+    answer = b"HTTP/1.1 302 Found\r\nLocation: http://evil/\r\nContent-Length: 0\r\n\r\n"
+    with (
+        server_that_says(answer, then_hangs_up=True) as place,
+        pytest.raises(NotFetched, match="answers 302"),
+    ):
+        fetch(place, timeout_s=PATIENCE_S)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"])
+def test_a_server_that_does_not_get_on_is_given_up(answer: bytes) -> None:
+    with (
+        server_that_says(answer, then_hangs_up=False) as place,
+        pytest.raises(NotFetched) as failure,
+    ):
+        fetch(place, timeout_s=0.2)
+    assert failure.value.may_pass
+    assert "hidden" not in str(failure.value)
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_given_up_too() -> None:
+    """Each byte comes in time; all of them do not."""
+    pause = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            talking, _ = listening.accept()
+            with talking, suppress(OSError):
+                talking.recv(65_536)
+                talking.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+                for _ in range(100):
+                    talking.sendall(b"x")
+                    pause.wait(0.05)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        place = http_location(f"http://127.0.0.1:{listening.getsockname()[1]}/", "x")
+        with pytest.raises(NotFetched):
+            fetch(place, timeout_s=0.5)
+        pause.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_half_an_answer_and_nonsense_are_failures(answer: bytes) -> None:
+    with (
+        server_that_says(answer, then_hangs_up=True) as place,
+        pytest.raises(NotFetched),
+    ):
+        fetch(place, timeout_s=PATIENCE_S)
+
+
+def test_a_document_has_a_limit(tmp_path: Path) -> None:
+    with identity_provider() as provider:
+        provider.keys = b"x" * LIMIT_BYTES
+        place = http_location(provider.keys_url, "x")
+        assert len(fetch(place, timeout_s=PATIENCE_S)) == LIMIT_BYTES
+        provider.keys += b"x"
+        with pytest.raises(NotFetched, match="more than 1048576 bytes"):
+            fetch(place, timeout_s=PATIENCE_S)
+    path = tmp_path / "large"
+    path.write_bytes(provider.keys)
+    with pytest.raises(NotFetched, match="more than"):
+        fetch(http_location(path.as_uri(), "x"), timeout_s=PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://login.example.org:8443/keys?a=b", "https://login.example.org:8443/keys"),
+        ("http://localhost", "http://localhost/"),
+        ("file:/etc/keys%20of%20tea.json", "file:/etc/keys of tea.json"),
+        ("file:///etc/keys.json", "file:/etc/keys.json"),
+    ],
+)
+def test_a_place_is_shown_without_its_question(url: str, shown: str) -> None:
+    assert str(http_location(url, "x")) == shown
+
+
+@pytest.mark.parametrize(
+    "url", ["", "keys", "ftp://a/b", "https://", "http://a:b/", "https://u:p@a/", "file://host/a"]
+)
+def test_what_is_no_url_is_refused_under_the_name_of_its_setting(url: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"^the\.setting"):
+        http_location(url, "the.setting")

@@ -1,0 +1,260 @@
+"""Outgoing connections: answers in order, and every request told of its end exactly once."""
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from headwater.common.exceptions import ConnectionLost, RequestTimedOut
+from headwater.network.peer import Peer, PeerSettings, SocketAddress, resolve
+from headwater.network.receive_buffer import SMALL_BYTES
+from tests.simulation.fakes.scripted_network import ScriptedTransportLayer, SteppedLoop
+from tests.simulation.labs.connection_lab import framed
+from tests.unit.network.real_sockets import PATIENCE_S, running
+
+
+def message(correlation_id: int, content: bytes = b"") -> bytes:
+    return framed(struct.pack(">i", correlation_id) + content)
+
+
+class PeerLab:
+    """A peer on a scripted channel, and all that it told."""
+
+    def __init__(self, settings: PeerSettings | None = None) -> None:
+        self.loop = SteppedLoop()
+        self.channel = ScriptedTransportLayer()
+        self.loop.watch(self.channel)
+        self.downs: list[ConnectionLost] = []
+        self.answers: list[tuple[int, bytes]] = []
+        self.losses: list[tuple[int, ConnectionLost]] = []
+        self.peer = Peer(
+            self.loop, settings or PeerSettings(), up=lambda: None, down=self.downs.append
+        )
+        self.peer.adopt(self.channel)
+
+    def ask(self, correlation_id: int, deadline_ms: int = 1_000) -> None:
+        self.peer.ask(
+            correlation_id,
+            [message(correlation_id)],
+            deadline_ms=deadline_ms,
+            then=lambda frame: self.answers.append((correlation_id, bytes(frame[4:]))),
+            otherwise=lambda lost: self.losses.append((correlation_id, lost)),
+        )
+
+
+def test_answers_find_their_requests() -> None:
+    lab = PeerLab()
+    lab.ask(7)
+    lab.ask(8)
+    lab.loop.run()
+    assert lab.channel.sent == message(7) + message(8)
+    lab.channel.feed(message(7, b"seven")[:6], message(7, b"seven")[6:] + message(8, b"eight"))
+    lab.loop.run()
+    assert lab.answers == [(7, b"seven"), (8, b"eight")]
+    assert lab.peer.in_flight_count == 0
+
+
+def test_requests_in_flight_are_bounded() -> None:
+    lab = PeerLab(PeerSettings(max_in_flight_requests_per_connection=2))
+    lab.ask(1)
+    assert lab.peer.may_send
+    lab.ask(2)
+    assert not lab.peer.may_send
+    lab.channel.feed(message(1))
+    lab.loop.run()
+    assert lab.peer.may_send
+
+
+def test_frames_without_an_answer_are_bounded_by_what_is_unsent() -> None:
+    lab = PeerLab()
+    lab.channel.takes = 0
+    told = 0
+    while lab.peer.may_send:
+        lab.peer.tell([bytes(100_000)])
+        told += 1
+    assert told == 11
+    lab.channel.takes = None
+    lab.loop.run()
+    assert len(lab.channel.sent) == told * 100_000
+    assert lab.peer.may_send
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [message(2), message(1) + message(2), framed(b"abc"), b"\xff\xff\xff\xff"],
+    ids=["another's", "one too many", "too short", "a negative size"],
+)
+def test_an_answer_that_makes_no_sense_ends_the_connection(answer: bytes) -> None:
+    lab = PeerLab()
+    lab.ask(1)
+    lab.channel.feed(answer)
+    lab.loop.run()
+    assert lab.peer.is_closed
+    assert len(lab.downs) == 1
+    assert len(lab.answers) + len(lab.losses) == 1
+
+
+def test_a_late_answer_ends_the_connection_and_tells_all_requests() -> None:
+    lab = PeerLab()
+    lab.ask(1, deadline_ms=900)
+    lab.ask(2, deadline_ms=500)
+    lab.peer.sweep(499)
+    assert not lab.peer.is_closed
+    lab.peer.sweep(500)
+    assert lab.channel.is_closed
+    assert [number for number, _ in lab.losses] == [1, 2]
+    assert isinstance(lab.downs[0], RequestTimedOut)
+    lab.peer.close()
+    assert len(lab.downs) == 1
+
+
+@pytest.mark.parametrize("how", ["end", "reset"])
+def test_a_lost_connection_tells_all_requests_once(how: str) -> None:
+    lab = PeerLab()
+    lab.ask(1)
+    lab.ask(2)
+    lab.loop.run()
+    if how == "end":
+        lab.channel.end()
+    else:
+        lab.channel.is_broken = True
+    lab.loop.run()
+    assert [number for number, _ in lab.losses] == [1, 2]
+    assert len(lab.downs) == 1
+    assert not lab.peer.may_send
+
+
+def test_a_mistake_in_a_callback_is_raised_and_leaves_nobody_hanging() -> None:
+    def stumble(_: memoryview) -> None:
+        raise IndexError("ours")
+
+    lab = PeerLab()
+    lab.peer.ask(
+        1,
+        [message(1)],
+        deadline_ms=1_000,
+        then=stumble,
+        otherwise=lambda _: None,
+    )
+    lab.ask(2)
+    lab.channel.feed(message(1) + message(2))
+    with pytest.raises(IndexError):
+        lab.loop.run()
+    assert [number for number, _ in lab.losses] == [2]
+
+
+def test_a_large_answer_comes_whole_and_its_memory_is_given_back() -> None:
+    lab = PeerLab()
+    lab.ask(1)
+    lab.channel.feed(message(1, b"x" * 1_000_000))
+    lab.loop.run()
+    assert lab.answers == [(1, b"x" * 1_000_000)]
+    lab.peer.sweep(1)
+    assert lab.peer.buffer_bytes == SMALL_BYTES
+
+
+def test_a_kept_answer_outlives_those_that_come_after_it() -> None:
+    lab = PeerLab()
+    kept: list[memoryview] = []
+
+    def keep(frame: memoryview) -> None:
+        assert lab.peer.keep_frame()
+        kept.append(frame[4:])
+
+    for number in (1, 2, 3):
+        lab.peer.ask(
+            number,
+            [message(number)],
+            deadline_ms=1_000,
+            then=keep,
+            otherwise=lambda _: None,
+        )
+        lab.channel.feed(message(number, bytes([number]) * 300_000))
+        lab.loop.run()
+    assert kept == [bytes([number]) * 300_000 for number in (1, 2, 3)]
+
+
+def test_a_small_answer_in_a_large_buffer_is_not_kept() -> None:
+    lab = PeerLab()
+    lab.ask(1)
+    lab.channel.feed(message(1, bytes(1_000_000)))
+    lab.loop.run()
+    outcomes: list[bool] = []
+    lab.peer.ask(
+        2,
+        [message(2)],
+        deadline_ms=1_000,
+        then=lambda _: outcomes.append(lab.peer.keep_frame()),
+        otherwise=lambda _: None,
+    )
+    lab.channel.feed(message(2, bytes(1_000)))
+    lab.loop.run()
+    assert outcomes == [False]
+
+
+def test_a_peer_and_a_server_understand_each_other() -> None:
+    async def run() -> None:
+        async with running() as broker:
+            loop = asyncio.get_running_loop()
+            up, answered = loop.create_future(), loop.create_future()
+            lost: list[ConnectionLost] = []
+            peer = Peer(loop, PeerSettings(), up=lambda: up.set_result(None), down=lost.append)
+            (where,) = await resolve(loop, "127.0.0.1", broker.bound.port)
+            peer.connect(where, deadline_ms=1_000)
+            assert not peer.may_send
+            await asyncio.wait_for(up, PATIENCE_S)
+            request = message(5, b"x" * 3_000_000)
+            peer.ask(
+                5,
+                [request],
+                deadline_ms=1_000,
+                then=lambda frame: answered.set_result(framed(bytes(frame))),
+                otherwise=lost.append,
+            )
+            assert await asyncio.wait_for(answered, PATIENCE_S) == request
+            peer.close()
+            await broker.service.until(lambda: broker.service.closed_count == 1)
+            assert [str(reason) for reason in lost] == ["closed on our side"]
+
+    asyncio.run(run())
+
+
+def test_a_refused_connection_is_told_later_and_once() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        # Bound and not listening: nobody else can take the port, and it refuses.
+        with socket.socket() as deaf:
+            deaf.bind(("127.0.0.1", 0))
+            down = loop.create_future()
+            peer = Peer(loop, PeerSettings(), up=lambda: None, down=down.set_result)
+            where = SocketAddress(family=socket.AF_INET, address=deaf.getsockname())
+            peer.connect(where, deadline_ms=1_000)
+            assert not down.done()
+            lost = await asyncio.wait_for(down, PATIENCE_S)
+            assert isinstance(lost, ConnectionLost)
+            assert peer.is_closed
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_does_not_come_about_in_time_is_given_up() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        downs: list[ConnectionLost] = []
+        async with running() as broker:
+            peer = Peer(loop, PeerSettings(), up=lambda: None, down=downs.append)
+            (where,) = await resolve(loop, "127.0.0.1", broker.bound.port)
+            peer.connect(where, deadline_ms=1_000)
+            peer.sweep(1_000)
+            assert [type(lost) for lost in downs] == [RequestTimedOut]
+
+    asyncio.run(run())
+
+
+def test_an_unknown_host_is_a_named_failure() -> None:
+    async def run() -> None:
+        with pytest.raises(ConnectionLost, match="no such host"):
+            await resolve(asyncio.get_running_loop(), "no-such-host.invalid", 9092)
+
+    asyncio.run(run())

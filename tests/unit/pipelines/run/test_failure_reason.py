@@ -1,0 +1,53 @@
+"""One line out of the pages that Spark writes."""
+
+import pytest
+
+from headwater.pipelines.run.failure_reason import reason_of, without_class
+
+FROM_A_WORKER = """\
+[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage \
+failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0: \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/x/worker.py", line 1, in main
+    process()
+  File "/x/range_rows.py", line 20, in rows_of
+    raise DataLost("t-0 lost 5 to 9")
+headwater.spark.exceptions.DataLost: t-0 lost 5 to 9
+
+	at org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)
+Driver stacktrace: SQLSTATE: XXKST
+"""
+
+FROM_A_BATCH = """\
+An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/x/py4j/protocol.py", line 326, in get_return_value
+py4j.protocol.Py4JJavaError: An error occurred while calling o99.save.
+: org.apache.spark.SparkException: Job aborted.
+	at org.apache.spark.sql.Foo.bar(Foo.scala:1)
+Caused by: java.lang.ClassCastException: class A cannot be cast to class B
+	... 34 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (FROM_A_WORKER, "headwater.spark.exceptions.DataLost: t-0 lost 5 to 9"),
+        (FROM_A_BATCH, "java.lang.ClassCastException: class A cannot be cast to class B"),
+        ("[STREAM_FAILED] Query [id = 1] terminated with exception: no column x", "no column x"),
+        ("no column x\n=== Streaming Query ===\nIdentifier: killed [id = 1]", "no column x"),
+        ("\n  only this\nand more", "only this"),
+        ("", "ValueError"),
+    ],
+)
+def test_the_reason_is_what_was_raised_last(text: str, reason: str) -> None:
+    assert reason_of(ValueError(text)) == reason
+
+
+def test_a_reason_is_no_page() -> None:
+    assert len(reason_of(ValueError("x" * 10_000))) == 500
+
+
+def test_a_failure_of_ours_needs_no_class_to_be_understood() -> None:
+    assert without_class("headwater.spark.exceptions.DataLost: gone") == "gone"
+    assert without_class("java.io.IOException: gone") == "java.io.IOException: gone"

@@ -1,0 +1,42 @@
+"""The wish to stop that comes as a signal."""
+
+import signal
+import threading
+
+import pytest
+
+from headwater.process.stop_signals import StopSignals, aside
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_wish_to_stop_that_comes_too_early_is_passed_on_later(number: signal.Signals) -> None:
+    asked: list[bool] = []
+    with StopSignals() as signals:
+        signal.raise_signal(number)
+        assert signals.is_asked
+        # A second one ends the process.
+        assert signal.getsignal(number) is signal.SIG_DFL
+        signals.pass_to(lambda: asked.append(True))
+    assert asked == [True]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_work_that_waits_for_the_wish_hears_of_it(number: signal.Signals) -> None:
+    def work(signals: StopSignals) -> bool:
+        asked = threading.Event()
+        signals.pass_to(asked.set)
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+        return asked.wait(60)
+
+    with StopSignals() as signals:
+        assert aside(lambda: work(signals))
+
+
+def test_afterwards_signals_do_what_they_did_before() -> None:
+    before = [signal.getsignal(number) for number in NUMBERS]
+    with StopSignals() as signals:
+        assert [signal.getsignal(number) for number in NUMBERS] != before
+    assert [signal.getsignal(number) for number in NUMBERS] == before
+    assert not signals.is_asked

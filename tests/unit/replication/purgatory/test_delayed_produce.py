@@ -1,0 +1,55 @@
+"""Whoever waits until all in-sync replicas have something: MIN-2."""
+
+from headwater.common.error_codes import ErrorCode
+from headwater.replication.purgatory.delayed_produce import DelayedProducePurgatory
+
+
+class Writer:
+    def __init__(self, waits: DelayedProducePurgatory, offset: int) -> None:
+        self.heard: list[ErrorCode] = []
+        waits.add(self, offset)
+
+    def committed(self, code: ErrorCode) -> None:
+        self.heard.append(code)
+
+
+def test_those_are_told_whose_offset_is_reached() -> None:
+    waits = DelayedProducePurgatory()
+    one, two, three = Writer(waits, 3), Writer(waits, 5), Writer(waits, 9)
+    waits.reached(5, ErrorCode.NONE)
+    assert (one.heard, two.heard, three.heard) == ([ErrorCode.NONE], [ErrorCode.NONE], [])
+    waits.reached(9, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    assert three.heard == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert len(waits) == 0
+
+
+def test_a_repeated_batch_does_not_wait_for_those_that_came_before_it() -> None:
+    waits = DelayedProducePurgatory()
+    late, repeated, latest = Writer(waits, 9), Writer(waits, 3), Writer(waits, 12)
+    waits.reached(4, ErrorCode.NONE)
+    assert (late.heard, repeated.heard, latest.heard) == ([], [ErrorCode.NONE], [])
+    waits.reached(9, ErrorCode.NONE)
+    assert (late.heard, latest.heard) == ([ErrorCode.NONE], [])
+
+
+def test_who_leaves_is_not_told() -> None:
+    waits = DelayedProducePurgatory()
+    one, two = Writer(waits, 1), Writer(waits, 2)
+    waits.leave(one)
+    waits.leave(one)
+    waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert (one.heard, two.heard) == ([], [ErrorCode.NOT_LEADER_OR_FOLLOWER])
+
+
+def test_whoever_is_told_may_wait_again_at_once() -> None:
+    waits = DelayedProducePurgatory()
+
+    class Again(Writer):
+        def committed(self, code: ErrorCode) -> None:
+            super().committed(code)
+            waits.add(self, 100)
+
+    again = Again(waits, 1)
+    waits.reached(1, ErrorCode.NONE)
+    waits.reached(50, ErrorCode.NONE)
+    assert (again.heard, len(waits)) == ([ErrorCode.NONE], 1)

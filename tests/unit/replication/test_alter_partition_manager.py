@@ -1,0 +1,206 @@
+"""Wishes for other in-sync replicas on their way to the controller: ISR-4, ISR-5."""
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId, TopicId
+from headwater.metadata.cluster_image import NO_CONTROLLER, PartitionRegistration
+from headwater.metadata.ports.inter_broker_client import Purpose
+from headwater.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionResult,
+    TopicResult,
+)
+from headwater.replication.alter_partition_manager import AlterPartitionManager, BrokerIdentity
+from headwater.replication.isr_state import CommittedIsr, IsrProposal, IsrState, ProposalOutcome
+from headwater.replication.purgatory.timer import Timer
+from tests.simulation.fakes.scripted_inter_broker_client import ScriptedInterBrokerClient
+from tests.simulation.labs.broker_lab import ScriptedClock
+
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+TOPIC = TopicId(bytes(range(16)))
+
+
+class Wisher:
+    """A partition that has in-sync replicas, and nothing else."""
+
+    def __init__(self, number: int) -> None:
+        self.topic_id = TOPIC
+        self.number = number
+        self.in_sync = IsrState(
+            PartitionRegistration(
+                replicas=(ONE, TWO, THREE), isr=(ONE,), leader=ONE, leader_epoch=4
+            )
+        )
+        self.verdicts: list[ProposalOutcome] = []
+        self.looks = 0
+
+    @property
+    def proposal(self) -> IsrProposal | None:
+        return self.in_sync.pending
+
+    def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
+        return [(each, -1 if each == ONE else 70 + each) for each in proposal.isr]
+
+    def proposal_answered(
+        self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode
+    ) -> ProposalOutcome:
+        self.verdicts.append(self.in_sync.answered(proposal, answer))
+        return self.verdicts[-1]
+
+    def look_at_followers(self) -> None:
+        self.looks += 1
+
+
+class Lab:
+    def __init__(self) -> None:
+        self.clock = ScriptedClock()
+        self.timer = Timer()
+        self.inter_broker_client = ScriptedInterBrokerClient()
+        self.controller = NodeId(8)
+        self.alter_partition_manager = AlterPartitionManager(
+            self.inter_broker_client,
+            self.clock,
+            self.timer,
+            sender=lambda: BrokerIdentity(ONE, 99),
+            controller=lambda: self.controller,
+            timeout_ms=500,
+        )
+
+    def wish(self, wisher: Wisher, node_id: NodeId) -> None:
+        proposal = wisher.in_sync.propose_joining(node_id)
+        assert proposal is not None
+        self.alter_partition_manager.add(wisher, proposal)
+
+    def pass_time(self, duration_ms: int = 0) -> None:
+        self.clock.move(duration_ms)
+        self.timer.expire(self.clock.steady_ms())
+
+    @property
+    def last(self) -> AlterPartitionRequest:
+        request = self.inter_broker_client.asked[-1].request
+        assert isinstance(request, AlterPartitionRequest)
+        return request
+
+    @property
+    def count(self) -> int:
+        return len(self.inter_broker_client.asked)
+
+    def answer(self, *results: PartitionResult, error: ErrorCode = ErrorCode.NONE) -> None:
+        topics = (TopicResult(topic_id=TOPIC, partitions=results),)
+        self.inter_broker_client.asked[-1].answer(
+            AlterPartitionResponse(error_code=error, topics=topics)
+        )
+
+
+def granted(number: int, *isr: NodeId) -> PartitionResult:
+    return PartitionResult(
+        partition_index=number, leader_id=ONE, leader_epoch=4, isr=isr, partition_epoch=1
+    )
+
+
+def test_wishes_of_one_turn_go_together_with_all_epochs() -> None:
+    lab, wishers = Lab(), [Wisher(0), Wisher(1)]
+    for wisher in wishers:
+        lab.wish(wisher, TWO)
+    assert lab.count == 0
+    lab.pass_time()
+    (question,) = lab.inter_broker_client.asked
+    assert (question.node_id, question.purpose) == (8, Purpose.PETITION)
+    assert (lab.last.broker_id, lab.last.broker_epoch) == (ONE, 99)
+    (topic,) = lab.last.topics
+    assert [each.partition_index for each in topic.partitions] == [0, 1]
+    assert topic.partitions[0].new_isr_with_epochs == (
+        BrokerState(broker_id=ONE, broker_epoch=99),
+        BrokerState(broker_id=TWO, broker_epoch=72),
+    )
+    lab.answer(granted(0, ONE, TWO), granted(1, ONE, TWO))
+    assert [wisher.verdicts for wisher in wishers] == [
+        [ProposalOutcome.GRANTED],
+        [ProposalOutcome.GRANTED],
+    ]
+    assert len(lab.alter_partition_manager) == 0
+
+
+def test_one_request_is_under_way_and_later_wishes_wait_for_its_answer() -> None:
+    lab, one, two = Lab(), Wisher(0), Wisher(1)
+    lab.wish(one, TWO)
+    lab.pass_time()
+    lab.wish(two, TWO)
+    lab.pass_time()
+    assert lab.count == 1
+    lab.answer(granted(0, ONE, TWO))
+    assert lab.count == 2
+    assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]
+
+
+def test_a_wish_that_nobody_answered_is_sent_again_to_whoever_is_controller_then() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.inter_broker_client.asked[-1].fail()
+    lab.controller = NodeId(9)
+    lab.pass_time(50)
+    assert (lab.count, lab.inter_broker_client.asked[-1].node_id) == (2, 9)
+    lab.answer(error=ErrorCode.NOT_CONTROLLER)
+    lab.pass_time(50)
+    assert lab.count == 3
+
+
+def test_while_there_is_no_controller_wishes_wait() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.controller = NO_CONTROLLER
+    lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.pass_time(50)
+    assert lab.count == 0
+    lab.controller = NodeId(8)
+    lab.pass_time(50)
+    assert lab.count == 1
+
+
+def test_a_wish_that_was_settled_otherwise_is_not_sent_again() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.inter_broker_client.asked[-1].fail()
+    wisher.in_sync.place((ONE, TWO), 1)
+    lab.pass_time(50)
+    assert (lab.count, len(lab.alter_partition_manager)) == (1, 0)
+
+
+def test_who_is_told_to_wait_does_not_ask_again_and_who_is_not_spoken_of_does() -> None:
+    lab, told, ignored = Lab(), Wisher(0), Wisher(1)
+    lab.wish(told, TWO)
+    lab.wish(ignored, TWO)
+    lab.pass_time()
+    lab.answer(PartitionResult(partition_index=0, error_code=ErrorCode.INVALID_UPDATE_VERSION))
+    assert (told.verdicts, ignored.verdicts) == ([ProposalOutcome.WAIT], [ProposalOutcome.AGAIN])
+    lab.pass_time(50)
+    assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]
+
+
+def test_nothing_is_asked_after_the_end() -> None:
+    lab, wisher = Lab(), Wisher(0)
+    lab.wish(wisher, TWO)
+    lab.alter_partition_manager.close()
+    lab.pass_time(1_000)
+    assert lab.count == 0
+
+
+def test_whose_wish_was_refused_looks_again_after_a_while() -> None:
+    """ISR-5: the controller may only not have dealt yet with a follower that came back."""
+    lab, refused, served = Lab(), Wisher(0), Wisher(1)
+    for wisher in (refused, served):
+        lab.wish(wisher, TWO)
+    lab.pass_time()
+    lab.answer(
+        PartitionResult(partition_index=0, error_code=ErrorCode.INELIGIBLE_REPLICA),
+        granted(1, ONE, TWO),
+    )
+    lab.pass_time(499)
+    assert (refused.looks, served.looks) == (0, 0)
+    lab.pass_time(1)
+    assert (refused.looks, served.looks) == (1, 0)
+    lab.pass_time(5_000)
+    assert refused.looks == 1

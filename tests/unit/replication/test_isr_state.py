@@ -1,0 +1,115 @@
+"""Changes of the in-sync replicas, as a leader sees them: ISR-4 and ISR-5."""
+
+import pytest
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId
+from headwater.metadata.cluster_image import PartitionRegistration
+from headwater.replication.isr_state import CommittedIsr, IsrProposal, IsrState, ProposalOutcome
+
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+
+
+def in_sync(*isr: NodeId) -> IsrState:
+    return IsrState(
+        PartitionRegistration(
+            replicas=(ONE, TWO, THREE), isr=isr, leader=ONE, leader_epoch=4, partition_epoch=9
+        )
+    )
+
+
+def joining(state: IsrState, node_id: NodeId) -> IsrProposal:
+    proposal = state.propose_joining(node_id)
+    assert proposal is not None
+    return proposal
+
+
+def granted(*isr: NodeId, leader_epoch: int = 4, partition_epoch: int = 10) -> CommittedIsr:
+    return CommittedIsr(
+        leader=ONE, leader_epoch=leader_epoch, isr=isr, partition_epoch=partition_epoch
+    )
+
+
+def test_who_shall_join_counts_at_once_and_who_shall_leave_counts_still() -> None:
+    state = in_sync(ONE, TWO)
+    assert joining(state, THREE) == IsrProposal(
+        isr=(ONE, TWO, THREE), leader_epoch=4, partition_epoch=9
+    )
+    assert (state.committed, state.maximal) == ((ONE, TWO), (ONE, TWO, THREE))
+    other = in_sync(ONE, TWO)
+    assert other.propose_leaving((TWO,)) is not None
+    assert (other.committed, other.maximal) == ((ONE, TWO), (ONE, TWO))
+
+
+def test_there_is_one_change_at_a_time() -> None:
+    state = in_sync(ONE, TWO)
+    joining(state, THREE)
+    assert state.propose_leaving((TWO,)) is None
+    assert state.propose_joining(THREE) is None
+
+
+def test_what_is_so_already_is_not_proposed() -> None:
+    state = in_sync(ONE, TWO)
+    assert state.propose_joining(TWO) is None
+    assert state.propose_leaving((THREE,)) is None
+
+
+def test_a_granted_change_is_what_the_controller_says_and_not_what_was_asked() -> None:
+    state = in_sync(ONE)
+    proposal = joining(state, THREE)
+    assert state.answered(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.GRANTED
+    assert state.committed == state.maximal == (ONE, TWO, THREE)
+    assert (state.partition_epoch, state.pending) == (10, None)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
+def test_a_refusal_on_the_merits_leads_back(code: ErrorCode) -> None:
+    state = in_sync(ONE, TWO)
+    assert state.answered(joining(state, THREE), code) is ProposalOutcome.WITHDRAWN
+    assert (state.maximal, state.pending) == ((ONE, TWO), None)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    ],
+)
+def test_who_is_behind_the_controller_waits_to_be_told(code: ErrorCode) -> None:
+    """And stays as strict as if the change were granted, since it may have been."""
+    state = in_sync(ONE, TWO)
+    assert state.answered(joining(state, THREE), code) is ProposalOutcome.WAIT
+    assert (state.maximal, state.pending is not None) == ((ONE, TWO, THREE), True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT],
+)
+def test_other_errors_are_a_reason_to_ask_again(code: ErrorCode) -> None:
+    state = in_sync(ONE, TWO)
+    proposal = joining(state, THREE)
+    assert state.answered(proposal, code) is ProposalOutcome.AGAIN
+    assert state.pending is proposal
+
+
+def test_what_the_controller_tells_meanwhile_settles_the_matter() -> None:
+    state = in_sync(ONE, TWO)
+    proposal = joining(state, THREE)
+    state.place((ONE,), 9)
+    assert state.pending is proposal, "nothing new"
+    state.place((ONE,), 10)
+    assert state.committed == state.maximal == (ONE,)
+    assert state.answered(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.STALE
+    assert state.committed == (ONE,)
+
+
+def test_an_answer_from_another_leader_epoch_is_not_believed() -> None:
+    state = in_sync(ONE, TWO)
+    proposal = joining(state, THREE)
+    assert state.answered(proposal, granted(TWO, leader_epoch=5)) is ProposalOutcome.WAIT
+    assert state.committed == (ONE, TWO)

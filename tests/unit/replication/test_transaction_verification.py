@@ -1,0 +1,192 @@
+"""The leader's guard over the first batch of a transaction."""
+
+import pytest
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import SequenceRefused, TransactionStateRefused
+from headwater.replication.transaction_verification import (
+    TransactionVerification,
+    VerificationGuard,
+    VerificationRequest,
+    commit_code,
+    commit_verification_request,
+    produce_code,
+    refuse_late,
+    verification_request,
+)
+
+
+def ask(
+    guard: TransactionVerification,
+    sequence: int,
+    epoch: int = 0,
+    question: VerificationRequest = VerificationRequest.VERIFY,
+) -> VerificationGuard:
+    return guard.ask(9, epoch=epoch, sequence=sequence, question=question, now_ms=100)
+
+
+def check(
+    guard: TransactionVerification,
+    ticket: VerificationGuard | None,
+    sequence: int,
+    *,
+    knows_producer: bool = True,
+) -> None:
+    guard.check(9, ticket, sequence=sequence, knows_producer=knows_producer)
+
+
+def test_without_a_ticket_no_transaction_is_opened() -> None:
+    """TX-13."""
+    guard = TransactionVerification()
+    with pytest.raises(TransactionStateRefused):
+        check(guard, None, 0)
+    with pytest.raises(TransactionStateRefused):
+        check(guard, VerificationGuard(), 0)
+    check(guard, ask(guard, 0), 0)
+
+
+def test_a_marker_between_question_and_answer_takes_the_ticket_away() -> None:
+    """TX-13. Also when the next transaction has asked in the meantime."""
+    guard = TransactionVerification()
+    ticket = ask(guard, 0)
+    assert guard.is_current(9, ticket)
+    guard.forget(9)
+    assert not guard.is_current(9, ticket)
+    with pytest.raises(TransactionStateRefused):
+        check(guard, ticket, 0)
+    newer = ask(guard, 0)
+    assert guard.is_current(9, newer)
+    assert not guard.is_current(9, ticket)
+    with pytest.raises(TransactionStateRefused):
+        check(guard, ticket, 0)
+    check(guard, newer, 0)
+
+
+def test_batches_sent_together_share_a_ticket_and_come_in_order() -> None:
+    """TX-13, IDP-6. The second waits until the first, whose question failed, is written."""
+    guard = TransactionVerification()
+    first, second = ask(guard, 5), ask(guard, 8)
+    assert first == second
+    with pytest.raises(SequenceRefused):
+        check(guard, second, 8)
+    check(guard, first, 5)
+    guard.forget(9)
+    assert len(guard) == 0
+
+
+def test_a_lower_sequence_or_a_newer_epoch_is_what_comes_first() -> None:
+    """TX-13."""
+    guard = TransactionVerification()
+    ticket = ask(guard, 5)
+    ask(guard, 3)
+    with pytest.raises(SequenceRefused):
+        check(guard, ticket, 5)
+    ask(guard, 7, epoch=1)
+    check(guard, ticket, 7)
+    ask(guard, 0, epoch=0)
+    check(guard, ticket, 7)
+
+
+def test_an_unknown_producer_of_version_2_begins_at_sequence_0() -> None:
+    """IDP-6."""
+    guard = TransactionVerification()
+    ticket = ask(guard, 5, question=VerificationRequest.ADD)
+    check(guard, ticket, 5)
+    with pytest.raises(SequenceRefused):
+        check(guard, ticket, 5, knows_producer=False)
+    older = TransactionVerification()
+    check(older, ask(older, 5), 5, knows_producer=False)
+
+
+def test_questions_that_led_to_nothing_are_forgotten() -> None:
+    guard = TransactionVerification()
+    ask(guard, 0)
+    guard.expire(now_ms=199, expiration_ms=100)
+    assert len(guard) == 1
+    guard.expire(now_ms=200, expiration_ms=100)
+    assert len(guard) == 0
+
+
+def test_the_version_of_produce_says_what_is_asked() -> None:
+    """TX-13, TX-14."""
+    questions = [verification_request(version) for version in (10, 11, 12, 13)]
+    abortable = VerificationRequest.VERIFY_ABORTABLE
+    assert questions == [
+        VerificationRequest.VERIFY,
+        abortable,
+        VerificationRequest.ADD,
+        VerificationRequest.ADD,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "codes"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, ("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE")),
+        (ErrorCode.PRODUCER_FENCED, ("INVALID_PRODUCER_EPOCH",) * 2),
+        (ErrorCode.NOT_COORDINATOR, ("NOT_ENOUGH_REPLICAS",) * 2),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ("NOT_ENOUGH_REPLICAS",) * 2),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ("NOT_ENOUGH_REPLICAS",) * 2),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ("INVALID_PRODUCER_ID_MAPPING",) * 2),
+    ],
+)
+def test_clients_hear_a_refusal_in_words_they_know(
+    answer: ErrorCode, codes: tuple[str, str]
+) -> None:
+    """TX-13."""
+    questions = (VerificationRequest.VERIFY, VerificationRequest.VERIFY_ABORTABLE)
+    assert tuple(produce_code(answer, each).name for each in questions) == codes
+
+
+def test_a_client_of_version_2_is_told_to_wait_for_its_last_transaction() -> None:
+    """TX-14."""
+    concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
+    assert produce_code(concurrent, VerificationRequest.ADD) is concurrent
+
+
+def test_a_late_marker_does_not_end_the_next_transaction() -> None:
+    """TX-14, KIP-1228. In version 1 both have the same epoch, and nobody can tell."""
+    late = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refuse_late(2, has_open_transaction=True) is late
+    assert refuse_late(2, has_open_transaction=False) is None
+    assert refuse_late(0, has_open_transaction=True) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "question"),
+    [
+        (3, VerificationRequest.VERIFY),
+        (4, VerificationRequest.VERIFY_ABORTABLE),
+        (5, VerificationRequest.ADD),
+    ],
+)
+def test_what_is_asked_about_offsets_depends_on_their_version(
+    version: int, question: VerificationRequest
+) -> None:
+    """TX-13, TX-14."""
+    assert commit_verification_request(version) is question
+
+
+@pytest.mark.parametrize(
+    ("answer", "codes"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, ("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE")),
+        (ErrorCode.PRODUCER_FENCED, ("INVALID_PRODUCER_EPOCH",) * 2),
+        (ErrorCode.NETWORK_EXCEPTION, ("COORDINATOR_LOAD_IN_PROGRESS",) * 2),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ("CONCURRENT_TRANSACTIONS",) * 2),
+    ],
+)
+def test_who_commits_offsets_hears_a_refusal_in_words_it_knows(
+    answer: ErrorCode, codes: tuple[str, str]
+) -> None:
+    questions = (VerificationRequest.VERIFY, VerificationRequest.VERIFY_ABORTABLE)
+    assert tuple(commit_code(answer, each).name for each in questions) == codes
+
+
+def test_a_batch_of_a_coordinator_has_no_sequence_that_could_be_wrong() -> None:
+    """IDP-9: offsets are written without one."""
+    guard = TransactionVerification()
+    ticket = guard.ask(1, epoch=0, sequence=-1, question=VerificationRequest.ADD, now_ms=0)
+    guard.check(1, ticket, sequence=-1, knows_producer=False)
+    with pytest.raises(TransactionStateRefused):
+        guard.check(1, None, sequence=-1, knows_producer=False)

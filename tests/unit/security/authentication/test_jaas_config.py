@@ -1,0 +1,52 @@
+"""The texts of `sasl.jaas.config` that Kafka's users have."""
+
+import pytest
+
+from headwater.common.exceptions import InvalidSetting
+from headwater.security.authentication.jaas_config import read_jaas
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def test_a_broker_s_text_has_its_own_name_and_those_of_its_users() -> None:
+    login = read_jaas(
+        f'{PLAIN} required\n  username="admin" password="admin-secret"\n'
+        '  user_admin="admin-secret" user_alice="a=b;c" user_bob=\'it\\\'s "q"\';'
+    )
+    assert login.module == "PlainLoginModule"
+    assert (login.username, login.password) == ("admin", "admin-secret")
+    assert dict(login.users) == {"admin": "admin-secret", "alice": "a=b;c", "bob": 'it\'s "q"'}
+
+
+def test_words_need_no_quotes_and_comments_are_passed_over() -> None:
+    login = read_jaas("ScramLoginModule REQUIRED // who\n username=alice /* and */ password=s3c-r;")
+    assert (login.module, login.username, login.password) == ("ScramLoginModule", "alice", "s3c-r")
+
+
+def test_a_backslash_in_a_password_is_written_twice() -> None:
+    assert read_jaas(r'X required password="a\\b\"c";').password == 'a\\b"c'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "begins with"),
+        (PLAIN, "begins with"),
+        (f"{PLAIN} maybe secret=1;", "one of required"),
+        (f'{PLAIN} required password="secret"', "semicolon"),
+        (f"{PLAIN} required password;", "options"),
+        (f"{PLAIN} required password=;", "no value"),
+        (f'{PLAIN} required password="secret;', "quote"),
+        (f"{PLAIN} required; {PLAIN} required;", "several"),
+        (f"{PLAIN} required secret § 3;", "sign"),
+    ],
+)
+def test_a_text_that_cannot_be_read_says_why_and_keeps_its_secret(text: str, why: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        read_jaas(text)
+    assert why in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_login_does_not_show_its_options() -> None:
+    assert "hidden" not in repr(read_jaas('X required password="hidden";'))

@@ -1,0 +1,132 @@
+"""The messages of OAUTHBEARER, and both ends of a login."""
+
+import pytest
+
+from headwater.common.exceptions import SaslRefused
+from headwater.security.authentication.oauth_bearer import (
+    OAuthBearerClient,
+    OAuthBearerCredentials,
+    OAuthBearerServer,
+    OAuthBearerToken,
+)
+from headwater.security.authentication.oauth_bearer_messages import (
+    TOKEN_LETTERS_MAX,
+    OAuthBearerClientInitialResponse,
+    read_client_first,
+)
+
+GOOD = b"n,,\x01auth=Bearer a.b.c\x01\x01"
+
+
+def judge(token: str) -> OAuthBearerToken:
+    if token != "a.b.c":
+        raise SaslRefused("an odd token")
+    return OAuthBearerToken(user="alice", expires_ms=5_000)
+
+
+def test_a_first_message_is_what_rfc_7628_says() -> None:
+    assert OAuthBearerClientInitialResponse(token="a.b.c").encode() == GOOD
+    assert OAuthBearerClientInitialResponse(
+        token="a.b.c", authorization_id="x=,y", extensions={"traceId": "7 8"}
+    ).encode() == (b"n,a=x=3D=2Cy,\x01auth=Bearer a.b.c\x01traceId=7 8\x01\x01")
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER  "])
+def test_a_first_message_of_others_is_read(scheme: str) -> None:
+    message = f"n,a=x=3D=2Cy,\x01host=h\x01auth={scheme} a.b-_~+/c==\x01port=9\x01\x01".encode()
+    assert read_client_first(message) == OAuthBearerClientInitialResponse(
+        token="a.b-_~+/c==", authorization_id="x=,y", extensions={"host": "h", "port": "9"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (b"", "no first message"),
+        (b"\x01", "no first message"),
+        (b"y,,\x01auth=Bearer a\x01\x01", "no first message"),
+        (b"n,,\x01auth=Bearer a\x01", "no first message"),
+        (b"n,,auth=Bearer a\x01\x01", "no first message"),
+        (b"n,,\x01auth=Bearer a\x01\x01\x01", "no first message"),
+        (b"n,,\x01\x01", "without a bearer token"),
+        (b"n,,\x01auth=Bearer\x01\x01", "without a bearer token"),
+        (b"n,,\x01auth=Basic a\x01\x01", "without a bearer token"),
+        (b"n,,\x01auth=Bearer a b\x01\x01", "without a bearer token"),
+        (b"n,,\x01host=h\x01\x01", "without a bearer token"),
+        (b"n,,\x01auth=Bearer a\x01auth=Bearer b\x01\x01", "comes twice"),
+        (b"n,,\x01auth=Bearer a\x01h1=x\x01\x01", "not name=value"),
+        (b"n,,\x01auth=Bearer a\x01h\x01\x01", "not name=value"),
+        (b"n,,\x01auth=Bearer \xff\x01\x01", "not UTF-8"),
+        (b"n,,\x01auth=Bearer " + b"a" * (TOKEN_LETTERS_MAX + 1) + b"\x01\x01", "of 65537 letters"),
+    ],
+)
+def test_what_is_no_first_message_is_refused(message: bytes, why: str) -> None:
+    with pytest.raises(SaslRefused, match=why):
+        OAuthBearerServer(judge).respond(message)
+
+
+def test_a_good_token_logs_in_for_as_long_as_it_holds() -> None:
+    client, server = (
+        OAuthBearerClient(OAuthBearerClientInitialResponse(token="a.b.c")),
+        OAuthBearerServer(judge),
+    )
+    message = client.respond(b"")
+    assert message == GOOD
+    assert server.respond(message) == b""
+    assert (server.user, server.is_complete, server.expires_ms) == ("alice", True, 5_000)
+    assert client.respond(b"") is None
+    assert client.is_complete
+
+
+def test_a_bad_token_is_told_as_json_and_refused_when_the_client_has_heard() -> None:
+    client, server = (
+        OAuthBearerClient(OAuthBearerClientInitialResponse(token="x.y.z")),
+        OAuthBearerServer(judge),
+    )
+    message = client.respond(b"")
+    assert message is not None
+    answer = server.respond(message)
+    assert answer == b'{"status":"invalid_token"}'
+    assert not server.is_complete
+    heard = client.respond(answer)
+    assert heard == b"\x01"
+    assert not client.is_complete
+    with pytest.raises(SaslRefused, match="an odd token") as refused:
+        server.respond(heard)
+    assert refused.value.told == '{"status":"invalid_token"}'
+
+
+def test_after_a_bad_token_a_good_one_comes_too_late() -> None:
+    server = OAuthBearerServer(judge)
+    server.respond(b"n,,\x01auth=Bearer bad\x01\x01")
+    with pytest.raises(SaslRefused, match="an odd token"):
+        server.respond(GOOD)
+    assert not server.is_complete
+
+
+def test_nobody_acts_for_another() -> None:
+    with pytest.raises(SaslRefused, match="'alice' wants to act for another"):
+        OAuthBearerServer(judge).respond(b"n,a=bob,\x01auth=Bearer a.b.c\x01\x01")
+    server = OAuthBearerServer(judge)
+    server.respond(b"n,a=alice,\x01auth=Bearer a.b.c\x01\x01")
+    assert server.user == "alice"
+
+
+def test_neither_side_goes_on_after_the_end() -> None:
+    server = OAuthBearerServer(judge)
+    server.respond(GOOD)
+    with pytest.raises(SaslRefused, match="after the end"):
+        server.respond(GOOD)
+    client = OAuthBearerClient(OAuthBearerClientInitialResponse(token="a"))
+    client.respond(b"")
+    client.respond(b"{}")
+    with pytest.raises(SaslRefused, match="goes on"):
+        client.respond(b"{}")
+
+
+def test_no_repr_shows_a_token() -> None:
+    for each in (
+        OAuthBearerClientInitialResponse(token="a.b.c"),
+        OAuthBearerCredentials(token="a.b.c"),
+    ):
+        assert "a.b.c" not in repr(each)

@@ -1,0 +1,67 @@
+"""PLAIN on both sides."""
+
+import pytest
+
+from headwater.common.exceptions import SaslRefused
+from headwater.security.authentication.plain_mechanism import PlainClient, PlainServer, passwords
+
+USERS = {"alice": "alice-secret", "bob": "bob-secret"}
+
+
+def broker() -> PlainServer:
+    return PlainServer(passwords(USERS))
+
+
+def test_a_right_password_is_enough() -> None:
+    server, client = broker(), PlainClient("alice", "alice-secret")
+    token = client.respond(b"")
+    assert token == b"\0alice\0alice-secret"
+    assert client.respond(server.respond(token)) is None
+    assert client.is_complete
+    assert server.user == "alice"
+
+
+@pytest.mark.parametrize(
+    "token", [b"\0alice\0wrong", b"\0carol\0alice-secret", b"\0bob\0alice-secret", b"\0carol\0\x01"]
+)
+def test_whoever_is_unknown_or_wrong_hears_the_same(token: bytes) -> None:
+    server = broker()
+    with pytest.raises(SaslRefused) as refused:
+        server.respond(token)
+    assert refused.value.told == "Authentication failed: Invalid username or password"
+    assert not server.is_complete
+
+
+def test_nobody_unknown_has_a_password_whatever_it_is() -> None:
+    assert not any(passwords(USERS)("carol", each) for each in ("", "\0", "alice-secret"))
+
+
+def test_a_password_is_in_no_refusal() -> None:
+    with pytest.raises(SaslRefused) as refused:
+        broker().respond(b"\0alice\0my-other-secret")
+    assert "secret" not in f"{refused.value} {refused.value!r} {refused.value.told}"
+
+
+@pytest.mark.parametrize(
+    "token", [b"", b"alice", b"\0alice", b"\0\0secret", b"\0alice\0", b"\0a\0b\0c", b"\xff\0a\0b"]
+)
+def test_what_is_not_plain_is_refused(token: bytes) -> None:
+    with pytest.raises(SaslRefused) as refused:
+        broker().respond(token)
+    assert refused.value.told is None
+
+
+def test_nobody_acts_for_another() -> None:
+    with pytest.raises(SaslRefused, match="for another"):
+        broker().respond(b"bob\0alice\0alice-secret")
+    assert broker().respond(b"alice\0alice\0alice-secret") == b""
+
+
+def test_a_login_cannot_go_on_after_its_end() -> None:
+    server, client = broker(), PlainClient("alice", "alice-secret")
+    server.respond(b"\0alice\0alice-secret")
+    with pytest.raises(SaslRefused):
+        server.respond(b"\0alice\0alice-secret")
+    client.respond(b"")
+    with pytest.raises(SaslRefused):
+        client.respond(b"more")

@@ -1,0 +1,102 @@
+"""A client's login over Kafka's requests, and what settings it takes."""
+
+import random
+
+import pytest
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import InvalidSetting, LoginRefused, MechanismRefused
+from headwater.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from headwater.security.authentication.sasl_client_authenticator import SaslClientAuthenticator
+from headwater.security.authentication.sasl_credentials import Credentials, credentials
+from tests.simulation.fakes.seeded_random import SeededRandom
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def rng() -> SeededRandom:
+    return SeededRandom(random.Random(1))
+
+
+def login(mechanism: str = "PLAIN") -> SaslClientAuthenticator:
+    return Credentials(mechanism=mechanism, user="alice", password="a-secret").login(rng())
+
+
+def test_a_login_is_a_handshake_and_then_tokens_until_it_is_done() -> None:
+    begun = login()
+    assert begun.begin() == SaslHandshakeRequest(mechanism="PLAIN")
+    token = begun.heard(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    assert token == SaslAuthenticateRequest(auth_bytes=b"\0alice\0a-secret")
+    assert begun.heard(SaslAuthenticateResponse(session_lifetime_ms=5_000)) is None
+    renewal_ms = begun.renewal_ms()
+    assert renewal_ms is not None
+    assert 4_250 <= renewal_ms < 4_750
+
+
+def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are() -> None:
+    response = SaslHandshakeResponse(
+        error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("SCRAM-SHA-256",)
+    )
+    with pytest.raises(MechanismRefused, match="PLAIN; it takes SCRAM-SHA-256"):
+        login().heard(response)
+
+
+def test_a_refusal_is_told_in_the_broker_s_words() -> None:
+    begun = login()
+    begun.heard(SaslHandshakeResponse())
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+    with pytest.raises(LoginRefused, match="who are you"):
+        begun.heard(SaslAuthenticateResponse(error_code=code, error_message="who are you"))
+
+
+def test_a_broker_that_cannot_show_that_it_knows_the_user_is_refused() -> None:
+    begun = login("SCRAM-SHA-256")
+    begun.heard(SaslHandshakeResponse())
+    with pytest.raises(LoginRefused):
+        begun.heard(SaslAuthenticateResponse(auth_bytes=b"v=AAAA"))
+
+
+def test_a_login_is_renewed_before_its_end_and_not_at_the_same_moment_by_all() -> None:
+    begun = login()
+    begun.heard(SaslHandshakeResponse())
+    begun.heard(SaslAuthenticateResponse(session_lifetime_ms=100_000))
+    found = {begun.renewal_ms() for _ in range(100)}
+    assert len(found) > 10
+    assert all(each is not None and 85_000 <= each < 95_000 for each in found)
+
+
+def test_a_login_without_an_end_is_not_renewed() -> None:
+    begun = login()
+    begun.heard(SaslHandshakeResponse())
+    begun.heard(SaslAuthenticateResponse())
+    assert begun.renewal_ms() is None
+
+
+def test_jaas_or_a_name_and_a_password_say_who_logs_in() -> None:
+    expected = Credentials(mechanism="SCRAM-SHA-512", user="alice", password="pw")
+    text = f'{SCRAM} required username="alice" password="pw";'
+    assert credentials("SCRAM-SHA-512", jaas=text, user=None, password=None) == expected
+    assert credentials("SCRAM-SHA-512", jaas=None, user="alice", password="pw") == expected
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "user", "password", "why"),
+    [
+        (None, None, "a", "b", "sasl.mechanism must be one of PLAIN"),
+        ("GSSAPI", None, "a", "b", "and is GSSAPI"),
+        ("PLAIN", None, "a", None, "sasl.username and sasl.password"),
+        ("PLAIN", None, None, None, "sasl.username and sasl.password"),
+        ("PLAIN", f"{SCRAM} required;", "a", "b", "sasl.jaas.config, or sasl.username"),
+        ("PLAIN", f"{SCRAM} required;", None, None, "is for ScramLoginModule"),
+        ("PLAIN", None, "a\0b", "c", "NUL"),
+    ],
+)
+def test_settings_that_cannot_log_in_are_refused_with_their_reason(
+    mechanism: str | None, jaas: str | None, user: str | None, password: str | None, why: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=why):
+        credentials(mechanism, jaas=jaas, user=user, password=password)

@@ -1,0 +1,250 @@
+"""SCRAM on both sides: the vectors of the RFCs, and what must be refused."""
+
+import random
+from base64 import b64decode, b64encode
+
+import pytest
+
+from headwater.common.exceptions import InvalidSetting, SaslRefused
+from headwater.security.authentication import scram_messages as messages
+from headwater.security.authentication.scram import (
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+    read_credential,
+    salted_password,
+    signature,
+)
+from headwater.security.authentication.scram_client import ScramClient
+from headwater.security.authentication.scram_server import ScramServer
+from tests.simulation.fakes.seeded_random import SeededRandom
+
+
+def rng(seed: int) -> SeededRandom:
+    return SeededRandom(random.Random(seed))
+
+
+SHA_256 = ScramMechanism.SCRAM_SHA_256
+SHA_512 = ScramMechanism.SCRAM_SHA_512
+SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+
+
+class SaidBytes:
+    """Dice that always show the same."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def below(self, limit: int) -> int:
+        return 0 % limit
+
+    def bytes(self, count: int) -> bytes:  # noqa: ARG002
+        return self._content
+
+
+def credential(mechanism: ScramMechanism, password: str, iterations: int = 4096) -> ScramCredential:
+    salted = salted_password(mechanism, password, SALT, iterations)
+    return credential_of(mechanism, salted, salt=SALT, iterations=iterations)
+
+
+def server(
+    mechanism: ScramMechanism = SHA_256,
+    known: dict[str, ScramCredential] | None = None,
+    *,
+    seed: int = 1,
+    secret: bytes = b"secret",
+) -> ScramServer:
+    return ScramServer(mechanism, (known or {}).get, rng(seed), secret=secret)
+
+
+def exchange(client: ScramClient, broker: ScramServer) -> None:
+    challenge = b""
+    while (token := client.respond(challenge)) is not None:
+        challenge = broker.respond(token)
+
+
+def test_a_client_says_what_the_example_of_rfc_7677_says() -> None:
+    rng = SaidBytes(b64decode("rOprNGfwEbeRWgbNEkqO"))
+    client = ScramClient(SHA_256, "user", "pencil", rng)
+    assert client.respond(b"") == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    nonce = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    final = client.respond(nonce + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
+    assert final == b"c=biws," + nonce + b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    assert client.respond(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+    assert client.is_complete
+
+
+def test_what_a_broker_keeps_signs_as_the_example_of_rfc_7677_does() -> None:
+    kept = credential(SHA_256, "pencil")
+    nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    first = messages.read_client_first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    challenge = messages.server_first(nonce, kept.salt, kept.iterations)
+    signed = messages.auth_message(first, challenge, messages.unproved_final("n,,", nonce))
+    signed_by_server = b64encode(signature(SHA_256, kept.server_key, signed))
+    assert signed_by_server == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+@pytest.mark.parametrize("mechanism", list(ScramMechanism))
+@pytest.mark.parametrize("user", ["alice", "a,b=c", "=2C", "ä ö", "=3D,=2C"])
+def test_both_sides_agree_on_a_password(mechanism: ScramMechanism, user: str) -> None:
+    client = ScramClient(mechanism, user, "p,w=ß", rng(7))
+    broker = server(mechanism, {user: credential(mechanism, "p,w=ß")})
+    exchange(client, broker)
+    assert client.is_complete
+    assert broker.is_complete
+    assert broker.user == user
+
+
+@pytest.mark.parametrize("mechanism", list(ScramMechanism))
+def test_a_wrong_password_is_refused_without_a_word_of_why(mechanism: ScramMechanism) -> None:
+    client = ScramClient(mechanism, "alice", "wrong", rng(7))
+    broker = server(mechanism, {"alice": credential(mechanism, "right")})
+    with pytest.raises(SaslRefused) as refused:
+        exchange(client, broker)
+    assert refused.value.told is None
+    assert broker.user is None
+    assert not broker.is_complete
+
+
+def test_somebody_unknown_gets_the_same_answers_as_somebody_with_a_wrong_password() -> None:
+    """Neither the first answer nor the refusal tells who is known."""
+    first = b"n,,n=mallory,r=abc"
+    unknown, known = server(), server(known={"mallory": credential(SHA_256, "right")})
+    challenges = [messages.read_server_first(each.respond(first)) for each in (unknown, known)]
+    assert len({each.iterations for each in challenges}) == 1
+    refusals = []
+    for broker, challenge in zip((unknown, known), challenges, strict=True):
+        unproved = messages.unproved_final("n,,", challenge.nonce)
+        with pytest.raises(SaslRefused) as refused:
+            broker.respond(messages.client_final(unproved, bytes(32)))
+        refusals.append((str(refused.value), refused.value.told))
+    assert refusals[0] == refusals[1]
+
+
+def test_somebody_unknown_has_the_same_salt_every_time_and_another_one_at_another_broker() -> None:
+    def salt(seed: int, secret: bytes, name: bytes) -> bytes:
+        said = server(seed=seed, secret=secret).respond(b"n,,n=" + name + b",r=abc")
+        return messages.read_server_first(said).salt
+
+    assert salt(1, b"one", b"mallory") == salt(2, b"one", b"mallory")
+    assert salt(1, b"one", b"mallory") != salt(1, b"other", b"mallory")
+    assert salt(1, b"one", b"mallory") != salt(1, b"one", b"oscar")
+
+
+def test_the_keys_of_somebody_unknown_cannot_be_forged() -> None:
+    """Their stored key is all zeros, and nobody has a key whose hash that is."""
+    broker = server()
+    challenge = messages.read_server_first(broker.respond(b"n,,n=mallory,r=abc"))
+    unproved = messages.unproved_final("n,,", challenge.nonce)
+    first = messages.read_client_first(b"n,,n=mallory,r=abc")
+    proof = signature(SHA_256, bytes(32), messages.auth_message(first, challenge, unproved))
+    with pytest.raises(SaslRefused):
+        broker.respond(messages.client_final(unproved, proof))
+
+
+def test_the_nonce_of_another_login_is_refused() -> None:
+    broker = server(known={"alice": credential(SHA_256, "pw")})
+    client = ScramClient(SHA_256, "alice", "pw", rng(3))
+    first = client.respond(b"")
+    assert first is not None
+    final = client.respond(broker.respond(first))
+    assert final is not None
+    other = server(known={"alice": credential(SHA_256, "pw")}, seed=2)
+    other.respond(first)
+    with pytest.raises(SaslRefused, match="nonce"):
+        other.respond(final)
+
+
+def test_channel_binding_that_was_not_offered_is_refused() -> None:
+    broker = server(known={"alice": credential(SHA_256, "pw")})
+    challenge = messages.read_server_first(broker.respond(b"n,,n=alice,r=abc"))
+    unproved = messages.unproved_final("y,,", challenge.nonce)
+    with pytest.raises(SaslRefused, match="binding"):
+        broker.respond(messages.client_final(unproved, bytes(32)))
+
+
+def test_a_client_refuses_a_broker_that_does_not_know_the_user() -> None:
+    client = ScramClient(SHA_256, "alice", "pw", rng(3))
+    first = client.respond(b"")
+    assert first is not None
+    broker = server(known={"alice": credential(SHA_256, "pw")})
+    assert client.respond(broker.respond(first)) is not None
+    with pytest.raises(SaslRefused, match="prove"):
+        client.respond(messages.server_final(bytes(32)))
+    assert not client.is_complete
+
+
+@pytest.mark.parametrize("iterations", [1, 4095, 999_999_999])
+def test_a_client_is_neither_cheated_nor_kept_busy_by_iterations(iterations: int) -> None:
+    client = ScramClient(SHA_256, "alice", "pw", rng(3))
+    client.respond(b"")
+    nonce = b64encode(rng(3).bytes(24)).decode() + "more"
+    with pytest.raises(SaslRefused, match="iterations"):
+        client.respond(messages.server_first(nonce, SALT, iterations).text.encode())
+
+
+@pytest.mark.parametrize("nonce", ["another", b64encode(rng(3).bytes(24)).decode()])
+def test_a_client_refuses_a_nonce_that_does_not_continue_its_own(nonce: str) -> None:
+    client = ScramClient(SHA_256, "alice", "pw", rng(3))
+    client.respond(b"")
+    with pytest.raises(SaslRefused, match="another login"):
+        client.respond(messages.server_first(nonce, SALT, 4096).text.encode())
+
+
+def test_a_message_is_no_longer_than_an_honest_one() -> None:
+    """Else half a megabyte would have to be looked at, for everybody who has yet to log in."""
+    most = messages.LONGEST_BYTES
+    begin = b"n,,n=alice,r="
+    assert server().respond(begin + b"a" * (most - len(begin)))
+    with pytest.raises(SaslRefused, match=f"{most + 1} bytes"):
+        server().respond(begin + b"a" * (most + 1 - len(begin)))
+
+
+def test_nobody_acts_for_another() -> None:
+    with pytest.raises(SaslRefused) as refused:
+        server().respond(b"n,a=bob,n=alice,r=abc")
+    assert refused.value.told is not None
+    assert "authorization id" in refused.value.told
+    assert server().respond(b"n,a=alice,n=alice,r=abc")
+
+
+def test_a_delegation_token_is_refused_in_plain_words() -> None:
+    with pytest.raises(SaslRefused, match="delegation token"):
+        server().respond(b"n,,n=alice,r=abc,tokenauth=true")
+
+
+def test_a_login_cannot_go_on_after_its_end() -> None:
+    client = ScramClient(SHA_256, "alice", "pw", rng(3))
+    broker = server(known={"alice": credential(SHA_256, "pw")})
+    exchange(client, broker)
+    for side in (client.respond, broker.respond):
+        with pytest.raises(SaslRefused, match="after the end"):
+            side(b"n,,n=alice,r=abc")
+
+
+def test_a_credential_of_few_iterations_is_not_used() -> None:
+    weak = credential(SHA_256, "pw", iterations=100)
+    with pytest.raises(SaslRefused, match="iterations"):
+        server(known={"alice": weak}).respond(b"n,,n=alice,r=abc")
+
+
+def test_a_credential_is_kept_in_the_words_of_kafka_and_read_back() -> None:
+    kept = credential(SHA_512, "pw")
+    text = str(kept)
+    assert text.startswith("salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key=")
+    assert text.endswith(",iterations=4096")
+    assert read_credential(text) == kept
+
+
+@pytest.mark.parametrize(
+    "text", ["", "salt=a", "salt=!,stored_key=,server_key=,iterations=1", "iterations=4096"]
+)
+def test_a_credential_that_cannot_be_read_is_not_repeated(text: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        read_credential(text)
+    assert str(refused.value) == "a SCRAM credential that cannot be read"
+
+
+def test_nothing_that_is_secret_is_in_a_repr() -> None:
+    kept = credential(SHA_256, "pw")
+    assert repr(kept) == "ScramCredential(iterations=4096)"

@@ -1,0 +1,162 @@
+"""The authorizer remembers its answers, forgets them with the rules, and writes refusals down."""
+
+import logging
+
+import pytest
+
+from headwater.common.principal import OURSELVES, Principal, Requester
+from headwater.security.authorization import acl_authorizer as module
+from headwater.security.authorization.acl_authorizer import AclAuthorizer
+from headwater.security.authorization.acl_bindings import AclEntry, Permission, ResourcePattern
+from headwater.security.authorization.authorizer import (
+    CLUSTER,
+    Operation,
+    Resource,
+    ResourceKind,
+    operations_allowed,
+)
+from headwater.security.authorization.denial_log import LINES_MAX
+
+ALICE = Requester(Principal("User", "alice"), "192.0.2.1")
+ORDERS = Resource(ResourceKind.TOPIC, "orders")
+ON_ORDERS = ResourcePattern(ResourceKind.TOPIC, "orders")
+
+
+def rule(permission: Permission, operation: Operation) -> AclEntry:
+    return AclEntry("User:alice", "*", operation, permission)
+
+
+READING = rule(Permission.ALLOW, Operation.READ)
+
+
+def test_an_answer_holds_only_until_the_rules_change() -> None:
+    rights = AclAuthorizer()
+    assert not rights.authorize(ALICE, Operation.READ, ORDERS)
+    rights.replace(ON_ORDERS, (READING,))
+    assert rights.authorize(ALICE, Operation.READ, ORDERS)
+    assert rights.authorize(ALICE, Operation.READ, ORDERS)
+    rights.replace(ON_ORDERS, ())
+    assert not rights.authorize(ALICE, Operation.READ, ORDERS)
+    assert not rights.authorize_any(ALICE, Operation.READ, ResourceKind.TOPIC)
+
+
+def test_answers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_MOST", 3)
+    rights = AclAuthorizer()
+    rights.replace(ON_ORDERS, (READING,))
+    for number in range(10):
+        assert not rights.allows(ALICE, Operation.READ, Resource(ResourceKind.TOPIC, f"{number}"))
+        assert rights.allows(ALICE, Operation.READ, ORDERS)
+        assert len(rights._answers) <= 3
+
+
+def test_a_name_of_megabytes_fills_neither_the_memory_nor_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "headwater.authorizer")
+    rights = AclAuthorizer(super_users=["User:admin"])
+    rights.replace(ResourcePattern(ResourceKind.TOPIC, "*"), (READING,))
+    endless = Resource(ResourceKind.TOPIC, "x" * 1_000_000)
+    assert rights.authorize(ALICE, Operation.READ, endless)
+    assert not rights.authorize(ALICE, Operation.WRITE, endless)
+    assert rights.allows(Requester(Principal("User", "admin"), "h"), Operation.WRITE, endless)
+    assert not rights._answers
+    assert [len(line) < 400 for line in caplog.messages] == [True]
+
+
+def test_no_rule_applies_to_a_super_user() -> None:
+    """AC-1; names may have commas, as those of certificates do."""
+    admin = Requester(Principal("User", "CN=a,OU=b"), "192.0.2.1")
+    rights = AclAuthorizer(super_users=["User:CN=a,OU=b"])
+    denial = AclEntry("User:*", "*", Operation.ALL, Permission.DENY)
+    rights.replace(ON_ORDERS, (denial,))
+    rights.replace(ResourcePattern(ResourceKind.TOPIC, "*"), (denial,))
+    assert rights.authorize(admin, Operation.WRITE, ORDERS)
+    assert rights.authorize_any(admin, Operation.WRITE, ResourceKind.TOPIC)
+    assert not rights.authorize(ALICE, Operation.WRITE, ORDERS)
+
+
+def test_a_broker_may_ask_itself_whatever_it_wants() -> None:
+    rights = AclAuthorizer()
+    assert rights.authorize(Requester(OURSELVES, "127.0.0.1"), Operation.CLUSTER_ACTION, CLUSTER)
+
+
+def test_a_refusal_is_one_line_in_a_log_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "headwater.authorizer")
+    rights = AclAuthorizer()
+    rights.replace(ON_ORDERS, (READING, rule(Permission.DENY, Operation.WRITE)))
+    rights.authorize(ALICE, Operation.READ, ORDERS)
+    assert not caplog.messages
+    rights.authorize(ALICE, Operation.WRITE, ORDERS)
+    rights.authorize(ALICE, Operation.ALTER, CLUSTER)
+    rights.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC)
+    assert caplog.messages == [
+        "User:alice from 192.0.2.1 is denied WRITE on Topic:orders, "
+        "by the rule: DENY WRITE to User:alice on Topic:LITERAL:orders",
+        "User:alice from 192.0.2.1 is denied ALTER on Cluster:kafka-cluster",
+        "User:alice from 192.0.2.1 is denied WRITE on any Topic",
+    ]
+    assert {record.levelname for record in caplog.records} == {"INFO"}
+
+
+def test_what_is_allowed_is_written_down_for_those_who_look_closely(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "headwater.authorizer")
+    rights = AclAuthorizer()
+    rights.replace(ON_ORDERS, (READING,))
+    for _ in range(2):
+        rights.authorize(ALICE, Operation.DESCRIBE, ORDERS)
+    assert caplog.messages == 2 * [
+        "User:alice from 192.0.2.1 is allowed DESCRIBE on Topic:orders, "
+        "by the rule: ALLOW READ to User:alice on Topic:LITERAL:orders"
+    ]
+
+
+def test_who_only_wants_to_know_is_no_intruder(caplog: pytest.LogCaptureFixture) -> None:
+    """AC-6: the bit field is exactly what is allowed, implied operations included."""
+    caplog.set_level(logging.DEBUG, "headwater.authorizer")
+    rights = AclAuthorizer()
+    rights.replace(ON_ORDERS, (READING, rule(Permission.ALLOW, Operation.ALTER_CONFIGS)))
+    expected = sum(
+        1 << each
+        for each in (
+            Operation.READ,
+            Operation.DESCRIBE,
+            Operation.ALTER_CONFIGS,
+            Operation.DESCRIBE_CONFIGS,
+        )
+    )
+    assert operations_allowed(rights, ALICE, ORDERS) == expected
+    assert not caplog.messages
+
+
+def test_many_denials_are_few_lines_and_the_count_of_the_rest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One request names 30,000 topics, and each of them is denied."""
+    caplog.set_level(logging.INFO, "headwater.authorizer")
+    rights = AclAuthorizer()
+    for number in range(30_000):
+        topic = Resource(ResourceKind.TOPIC, f"t{number}")
+        assert not rights.authorize(ALICE, Operation.DESCRIBE, topic)
+    assert not rights.authorize(ALICE, Operation.READ, ORDERS)
+    assert len(caplog.messages) == LINES_MAX + 1
+    caplog.clear()
+    rights.tell_denials()
+    assert caplog.messages == [
+        "User:alice from 192.0.2.1 is denied DESCRIBE on 29990 more resources of type Topic"
+    ]
+    caplog.clear()
+    rights.tell_denials()
+    assert not caplog.messages
+    assert not rights.authorize(ALICE, Operation.DESCRIBE, ORDERS)
+    assert len(caplog.messages) == 1
+
+
+def test_any_resource_of_a_kind_is_counted_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "headwater.authorizer")
+    rights = AclAuthorizer()
+    for _ in range(100):
+        assert not rights.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC)
+    assert len(caplog.messages) == LINES_MAX

@@ -1,0 +1,114 @@
+"""Jobs on threads, outcomes on the loop. The loop here is a queue that the test empties."""
+
+import queue
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.storage.io.executor import Executor
+from headwater.storage.io.thread_executor import ThreadExecutor
+from tests.simulation.labs.log_lab import LogLab
+
+
+class Loop:
+    """Runs posted callbacks on the test's own thread."""
+
+    def __init__(self) -> None:
+        self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    def post(self, callback: Callable[[], None]) -> None:
+        self._posted.put(callback)
+
+    def run_one(self) -> None:
+        self._posted.get(timeout=30)()
+
+
+def ignore(_: object) -> None:
+    """A callback that the test does not expect to matter."""
+
+
+def test_a_job_runs_elsewhere_and_its_result_comes_back_here() -> None:
+    loop, seen = Loop(), list[object]()
+    executor = ThreadExecutor(1, loop.post)
+
+    def then(worker: int) -> None:
+        seen.extend([worker != threading.get_ident(), executor.unfinished_count])
+
+    executor.submit(threading.get_ident, then=then, otherwise=ignore)
+    assert executor.unfinished_count == 1
+    loop.run_one()
+    assert seen == [True, 0]
+    executor.close()
+
+
+def test_a_storage_error_is_told_on_the_loop() -> None:
+    def fail() -> None:
+        raise StorageError("disk on fire")
+
+    loop, errors = Loop(), list[StorageError]()
+    executor = ThreadExecutor(1, loop.post)
+    port: Executor = executor
+    port.submit(fail, then=ignore, otherwise=errors.append)
+    loop.run_one()
+    assert [str(error) for error in errors] == ["disk on fire"]
+    executor.close()
+
+
+def test_a_mistake_in_a_job_is_raised_on_the_loop() -> None:
+    loop = Loop()
+    executor = ThreadExecutor(1, loop.post)
+    executor.submit(lambda: 1 // 0, then=ignore, otherwise=ignore)
+    with pytest.raises(ZeroDivisionError):
+        loop.run_one()
+    assert executor.unfinished_count == 0
+    executor.close()
+
+
+def test_a_full_queue_refuses_and_recovers() -> None:
+    loop, gate = Loop(), threading.Event()
+    executor = ThreadExecutor(1, loop.post, queue_limit=1)
+    for _ in range(2):
+        executor.submit(gate.wait, then=ignore, otherwise=ignore)
+    with pytest.raises(TooMuchWork):
+        executor.submit(gate.wait, then=ignore, otherwise=ignore)
+    gate.set()
+    loop.run_one()
+    executor.submit(gate.wait, then=ignore, otherwise=ignore)
+    executor.close()
+
+
+def test_closing_waits_for_every_job_that_was_submitted() -> None:
+    loop, done = Loop(), list[int]()
+    executor = ThreadExecutor(2, loop.post)
+
+    def job() -> None:
+        done.append(sum(range(300_000)))
+
+    for _ in range(6):
+        executor.submit(job, then=ignore, otherwise=ignore)
+    executor.close()
+    assert len(done) == 6
+    with pytest.raises(TooMuchWork):
+        executor.submit(job, then=ignore, otherwise=ignore)
+
+
+def test_a_flush_that_is_wanted_while_the_broker_stops_is_still_done() -> None:
+    """Or the log could not be closed, and its broker not be stopped cleanly."""
+    loop, gate, flushed = Loop(), threading.Event(), list[object]()
+    executor = ThreadExecutor(1, loop.post)
+    lab = LogLab(executor=executor)
+    executor.submit(gate.wait, then=ignore, otherwise=ignore)
+    lab.append(1)
+    lab.log.flush()
+    lab.append(1)
+    lab.log.flush(flushed.append)
+    executor.take_no_more()
+    gate.set()
+    executor.close()
+    loop.run_one()
+    loop.run_one()
+    assert flushed == [None]
+    lab.log.close()
+    assert lab.log.recovery_point == 2

@@ -1,0 +1,73 @@
+"""How segments are made: the jitter that parts their ages, and the room that is reserved."""
+
+from dataclasses import replace
+
+import pytest
+
+from headwater.common.settings.topic_settings import TopicSettings
+from tests.simulation.fakes.lossy_disk import LossyDisk
+from tests.simulation.labs.log_lab import START_MS, LogLab, records
+
+JITTERY = TopicSettings(segment_ms=1_000, segment_jitter_ms=600)
+
+
+def rolled_after_ms(lab: LogLab) -> int:
+    """How old the active segment is when an append rolls it."""
+    base_offset = lab.log.body.segments.active.base_offset
+    for age_ms in range(0, 2_000, 10):
+        lab.append(records(b"v", timestamp=START_MS + age_ms))
+        if lab.log.body.segments.active.base_offset != base_offset:
+            return age_ms
+    raise AssertionError("the segment was never rolled")
+
+
+def test_segments_are_old_at_different_ages_below_the_limit() -> None:
+    """RL-1"""
+    ages = [rolled_after_ms(LogLab(JITTERY, seed=seed)) for seed in range(20)]
+    assert all(400 < age_ms <= 1_010 for age_ms in ages)
+    assert len(dict.fromkeys(ages)) > 5
+
+
+def test_a_segment_keeps_the_jitter_that_it_was_made_with() -> None:
+    lab = LogLab(JITTERY)
+    before = lab.log.body.segments.active.roll_jitter_ms
+    lab.log.configure(replace(JITTERY, segment_jitter_ms=0))
+    assert lab.log.body.segments.active.roll_jitter_ms == before > 0
+    lab.append(1)
+    lab.log.roll(START_MS)
+    assert lab.log.body.segments.active.roll_jitter_ms == 0
+
+
+def test_a_jitter_beyond_the_age_leaves_every_segment_some_time() -> None:
+    settings = TopicSettings(
+        cleanup_policy=("compact",), max_compaction_lag_ms=50, segment_jitter_ms=10**9
+    )
+    for seed in range(20):
+        segment = LogLab(settings, seed=seed).log.body.segments.active
+        assert 0 <= segment.roll_jitter_ms < 50
+
+
+@pytest.mark.parametrize("preallocate", [True, False])
+def test_room_is_reserved_for_the_active_segment_if_asked(preallocate: bool) -> None:
+    lab = LogLab(TopicSettings(segment_bytes=500, preallocate=preallocate))
+    disk = lab.disk
+    assert isinstance(disk, LossyDisk)
+    for _ in range(10):
+        lab.append(2)
+    paths = [segment.log.path for segment in lab.log.body.segments]
+    assert len(paths) > 1
+    assert disk.preallocated == ({paths[-1]: 500} if preallocate else {})
+
+
+def test_what_is_reserved_and_not_used_is_given_back_at_the_roll_and_at_the_stop() -> None:
+    lab = LogLab(TopicSettings(preallocate=True))
+    disk = lab.disk
+    assert isinstance(disk, LossyDisk)
+    lab.append(2)
+    lab.log.roll(START_MS)
+    lab.append(2)
+    second = lab.log.body.segments.active.log.path
+    assert list(disk.preallocated) == [second]
+    lab.reopen()
+    assert disk.preallocated == {}
+    assert [offset for offset, _ in lab.contents()] == [0, 1, 2, 3]
