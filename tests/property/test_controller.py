@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.leader_election import PREFERRED, UNCLEAN, elect_leaders
+from headwater.controller.elect_leaders import PREFERRED, UNCLEAN, elect_leaders
 from headwater.controller.partition_reassignment import alter_reassignments
 from headwater.controller.partition_states import PARTITION_MOVES, PartitionState, partition_state
 from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState, replica_state

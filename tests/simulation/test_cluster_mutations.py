@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller import partition_change_builder
-from headwater.controller.partition_change_builder import ReplicaEligibility
+from headwater.controller import leader_election as partition_change_builder
+from headwater.controller.leader_election import ReplicaEligibility
 from headwater.coordinator.assignors import uniform_assignor
 from headwater.coordinator.assignors.assignor_spec import (
     Assignment,
@@ -45,7 +45,7 @@ def follower_cuts_nothing(patch: pytest.MonkeyPatch) -> None:
     def nothing(_: LeaderEpochFileCache, end_offset: int, leader: EpochEnd) -> int:  # noqa: ARG001
         return end_offset
 
-    patch.setattr(follower_state, "diverging_end", nothing)
+    patch.setattr(follower_state, "truncation_offset", nothing)
 
 
 def watermark_goes_back(patch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_a_follower_that_cuts_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch
     def nothing(_: LeaderEpochFileCache, end_offset: int, leader: EpochEnd) -> int:  # noqa: ARG001
         return end_offset
 
-    monkeypatch.setattr(follower_state, "diverging_end", nothing)
+    monkeypatch.setattr(follower_state, "truncation_offset", nothing)
     failure = first_failure()
     assert "differ" in failure or "lacks what" in failure or " at " in failure
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_EPOCH, NodeId, TopicPartition
-from headwater.controller.partition_change_builder import ReplicaEligibility, eligibility
+from headwater.controller.leader_election import ReplicaEligibility, eligibility
 from headwater.controller.partition_reassignment import completed
 from headwater.metadata.changes import MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import ClusterImage, PartitionRegistration

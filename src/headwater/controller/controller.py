@@ -21,11 +21,15 @@ from headwater.common.exceptions import ControllerFenced, HeadwaterError
 from headwater.common.ids import NodeId, TopicPartition
 from headwater.common.settings.topic_settings import TopicSettings
 from headwater.controller.controlled_shutdown import check_shutdown, followed, remaining
-from headwater.controller.controller_channel import ControllerChannel, Later, Order
-from headwater.controller.controller_channel_manager import ControllerChannelManager
+from headwater.controller.controller_channel_manager import (
+    ControllerChannel,
+    ControllerChannelManager,
+    Later,
+    Order,
+)
 from headwater.controller.deferred_event_queue import DeferredEventQueue
+from headwater.controller.leader_election import elect_and_shrink
 from headwater.controller.leader_rebalance import balance_leaders
-from headwater.controller.partition_change_builder import elect_and_shrink
 from headwater.controller.replicas_by_broker import ReplicasByBroker
 from headwater.controller.topic_deletion import TopicDeletions, finish_deletion
 from headwater.metadata.changes import (

@@ -1,131 +1,149 @@
-"""Who leads a partition: elections that somebody asks for (PL-1)."""
+"""Who leads and who is in sync, once it is known which brokers can be counted on (PL-2, ISR-7).
 
-from collections.abc import Iterator, Sequence
+One rule serves all occasions: a broker came, went, came again unseen, is about to stop, lost a log
+directory, or a new controller looks at everything. It makes of a partition what it should be now,
+so to ask twice changes nothing.
+
+What a reader would get wrong: to be up is not enough. A broker that has come again may have lost
+what it had acknowledged, because acknowledged records are in page caches. So it counts as returned
+until a controller has admitted its registration, and by then it is in sync nowhere, save where
+nobody else was: the last in-sync replicas stay, dead or alive, and one that returns leads again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from enum import IntEnum
 
-from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicPartition
-from headwater.metadata.changes import MetadataChange, PartitionChanged
+from headwater.controller.partition_reassignment import completed
+from headwater.metadata.changes import BrokerAdmitted, MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
-from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
-from headwater.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    PartitionResult,
-    ReplicaElectionResult,
-)
+from headwater.metadata.controller_result import ControllerResult
 
-PREFERRED: Final = 0
-UNCLEAN: Final = 1
-
-Results = tuple[ReplicaElectionResult, ...]
+MayBeUnclean = Callable[[str], bool]
+"""Whether a topic takes a leader that was not in sync over none at all."""
 
 
-def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> ControllerResult[Results]:
-    """Every partition stands for itself.
+class ReplicaEligibility(IntEnum):
+    """How far a replica can be counted on; more is better."""
 
-    Who asks for all partitions hears of those where something was to be done, and the names of all
-    topics: Kafka does this (4.1).
+    DEAD = 0
+    RETURNED = 1
+    STOPPING = 2
+    SOUND = 3
+
+
+def elect_and_shrink(
+    image: ClusterImage,
+    names: Iterable[TopicPartition],
+    *,
+    may_be_unclean: MayBeUnclean,
+    admit: Sequence[NodeId] = (),
+) -> ControllerResult[None]:
+    """Set the partitions right that are not, and admit brokers all of whose partitions are named.
+
+    Brokers are admitted with what follows from it or not at all: otherwise a controller that dies
+    in between would leave its successor with a returned broker that looks sound.
     """
-    changes: dict[TopicPartition, MetadataChange] = {}
-    results = []
-    for topic, numbers in _asked(image, request):
-        answers = []
-        for number in numbers:
-            outcome = _elected(image, topic, number, request.election_type)
-            refusal = outcome if isinstance(outcome, ApiError) else DONE
-            if isinstance(outcome, PartitionRegistration):
-                changes[TopicPartition(topic, number)] = PartitionChanged(topic, number, outcome)
-            if request.topic_partitions is None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
-                continue
-            answers.append(
-                PartitionResult(
-                    partition_id=number, error_code=refusal.code, error_message=refusal.reason
-                )
-            )
-        results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(answers)))
-    return ControllerResult(list(changes.values()), tuple(results))
+    changes: list[MetadataChange] = []
+    for name in names:
+        topic = image.topics.get(name.topic)
+        if topic is None or topic.is_deleting or name.partition >= len(topic.partitions):
+            continue
+        before = topic.partitions[name.partition]
+        after = elected_and_shrunk(image, name, before, may_be_unclean)
+        if after is not before:
+            changes.append(PartitionChanged(name.topic, name.partition, after))
+    for node_id in admit:
+        broker = image.brokers.get(node_id)
+        if broker is not None and image.admitted_epochs.get(node_id) != broker.epoch:
+            changes.append(BrokerAdmitted(node_id, broker.epoch))
+    return ControllerResult(changes, None)
 
 
-def renew_leaderships(image: ClusterImage, node_id: NodeId) -> ControllerResult[None]:
-    """The same leader under a new epoch, after it lost its memory.
-
-    A power cut may have taken the end of its logs. Readers who were further notice the epoch, ask
-    where it begins, and do not take new records at old offsets for what they have read (EP-12).
-    """
-    return ControllerResult(
-        [
-            PartitionChanged(topic.name, number, led_by(partition, node_id, partition.isr))
-            for topic in image.topics.values()
-            for number, partition in enumerate(topic.partitions)
-            if partition.leader == node_id
-        ],
-        None,
-    )
-
-
-def led_by(
-    partition: PartitionRegistration, leader: NodeId, isr: tuple[NodeId, ...]
+def elected_and_shrunk(
+    image: ClusterImage,
+    name: TopicPartition,
+    partition: PartitionRegistration,
+    may_be_unclean: MayBeUnclean,
 ) -> PartitionRegistration:
-    """The partition under another leader, or under none."""
+    """The partition as it should be; the same object where it is so."""
+    moved = completed(partition) if partition.adding or partition.removing else None
+    if moved is not None:
+        after = _settled(image, name, moved, may_be_unclean)
+        # One change, however much is in it.
+        return replace(after, partition_epoch=partition.partition_epoch + 1)
+    return _settled(image, name, partition, may_be_unclean)
+
+
+def _settled(
+    image: ClusterImage,
+    name: TopicPartition,
+    partition: PartitionRegistration,
+    may_be_unclean: MayBeUnclean,
+) -> PartitionRegistration:
+    eligibilities = {each: eligibility(image, each, name) for each in partition.replicas}
+    isr = _in_sync(partition, eligibilities)
+    if isr:
+        return _led_by_one_of(partition, isr, eligibilities)
+    alive = [each for each in partition.replicas if eligibilities[each] > ReplicaEligibility.DEAD]
+    if alive and may_be_unclean(name.topic):
+        # Whatever only the others had is lost, so they are no longer in sync with anything.
+        leader = max(alive, key=lambda each: eligibilities[each])
+        return _changed(partition, leader, (leader,), is_new_term=True)
+    return _changed(partition, NO_LEADER, partition.isr, is_new_term=partition.leader != NO_LEADER)
+
+
+def eligibility(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:
+    broker = image.brokers.get(node_id)
+    if broker is None or name in broker.offline_replicas:
+        return ReplicaEligibility.DEAD
+    if image.admitted_epochs.get(node_id) != broker.epoch:
+        return ReplicaEligibility.RETURNED
+    return ReplicaEligibility.STOPPING if broker.is_stopping else ReplicaEligibility.SOUND
+
+
+def _in_sync(
+    partition: PartitionRegistration, eligibilities: dict[NodeId, ReplicaEligibility]
+) -> tuple[NodeId, ...]:
+    """The best of those that were in sync; nobody, where all of them are dead."""
+    best = max((eligibilities[each] for each in partition.isr), default=ReplicaEligibility.DEAD)
+    if best is ReplicaEligibility.DEAD:
+        return ()
+    found = tuple([each for each in partition.isr if eligibilities[each] is best])
+    if best is not ReplicaEligibility.RETURNED:
+        return found
+    # Each may have lost something else, so only one of them can be the measure.
+    return (_first(partition, found),)
+
+
+def _led_by_one_of(
+    partition: PartitionRegistration,
+    isr: tuple[NodeId, ...],
+    eligibilities: dict[NodeId, ReplicaEligibility],
+) -> PartitionRegistration:
+    leader = _first(partition, isr)
+    # A leader that has lost its memory leads under a new epoch, so that readers notice (EP-12).
+    is_new_term = leader != partition.leader or eligibilities[leader] is ReplicaEligibility.RETURNED
+    return _changed(partition, leader, isr, is_new_term=is_new_term)
+
+
+def _first(partition: PartitionRegistration, candidates: Sequence[NodeId]) -> NodeId:
+    """The present leader, or else the first in the order of replicas."""
+    if partition.leader in candidates:
+        return partition.leader
+    return next(each for each in partition.replicas if each in candidates)
+
+
+def _changed(
+    partition: PartitionRegistration, leader: NodeId, isr: tuple[NodeId, ...], *, is_new_term: bool
+) -> PartitionRegistration:
+    if not is_new_term and isr == partition.isr:
+        return partition
     return replace(
         partition,
         leader=leader,
         isr=isr,
-        leader_epoch=partition.leader_epoch + 1,
+        leader_epoch=partition.leader_epoch + is_new_term,
         partition_epoch=partition.partition_epoch + 1,
     )
-
-
-def _asked(
-    image: ClusterImage, request: ElectLeadersRequest
-) -> Iterator[tuple[str, Sequence[int]]]:
-    if request.topic_partitions is None:
-        for name in sorted(image.topics):
-            if not image.topics[name].is_deleting:
-                yield name, range(len(image.topics[name].partitions))
-        return
-    for topic in request.topic_partitions:
-        yield topic.topic, topic.partitions
-
-
-def _elected(
-    image: ClusterImage, topic: str, number: int, election_type: int
-) -> PartitionRegistration | ApiError:
-    partition = image.partition(topic, number)
-    if partition is None or image.topics[topic].is_deleting:
-        reason = f"there is no partition {topic}-{number}"
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
-    if election_type == PREFERRED:
-        return _prefer(image, TopicPartition(topic, number), partition)
-    if election_type == UNCLEAN:
-        return _elect_unclean(image, TopicPartition(topic, number), partition)
-    return ApiError(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
-
-
-def _prefer(
-    image: ClusterImage, name: TopicPartition, partition: PartitionRegistration
-) -> PartitionRegistration | ApiError:
-    preferred = partition.replicas[0]
-    if partition.leader == preferred:
-        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader leads already")
-    if not image.has_replica(preferred, name) or preferred not in partition.isr:
-        reason = f"the preferred leader, broker {preferred}, is not up or not in sync"
-        return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, reason)
-    return led_by(partition, preferred, partition.isr)
-
-
-def _elect_unclean(
-    image: ClusterImage, name: TopicPartition, partition: PartitionRegistration
-) -> PartitionRegistration | ApiError:
-    if partition.leader != NO_LEADER and partition.leader in image.brokers:
-        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "the partition has a leader")
-    alive = [node_id for node_id in partition.replicas if image.has_replica(node_id, name)]
-    if not alive:
-        reason = "no replica of the partition is up"
-        return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
-    in_sync = next((node_id for node_id in alive if node_id in partition.isr), None)
-    if in_sync is not None:
-        return led_by(partition, in_sync, partition.isr)
-    # Whatever only the others had is lost, so they are no longer in sync with anything.
-    return led_by(partition, alive[0], (alive[0],))

@@ -6,8 +6,8 @@ than `leader.imbalance.per.broker.percentage` are led by others.
 """
 
 from headwater.common.ids import NodeId, TopicPartition
-from headwater.controller.leader_election import led_by
-from headwater.controller.partition_change_builder import ReplicaEligibility, eligibility
+from headwater.controller.elect_leaders import led_by
+from headwater.controller.leader_election import ReplicaEligibility, eligibility
 from headwater.metadata.changes import MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import ClusterImage, PartitionRegistration
 from headwater.metadata.controller_result import ControllerResult

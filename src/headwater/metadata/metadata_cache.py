@@ -42,7 +42,7 @@ from headwater.metadata.cluster_image import (
     Version,
 )
 from headwater.metadata.control_requests import FULL, LEADER_DURING_DELETE
-from headwater.metadata.update_metadata import broker_changes
+from headwater.metadata.live_brokers import broker_changes
 from headwater.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,

@@ -20,8 +20,8 @@ from headwater.network.connection import Connection, ConnectionContext
 from headwater.network.endpoint import Endpoint
 from headwater.network.event_loop import crowd_on
 from headwater.network.limits.closed_connection_log import Complaints
+from headwater.network.limits.connection_creation_rate import ConnectionQuota, ThrottledConnections
 from headwater.network.limits.connection_quotas import ConnectionQuotas
-from headwater.network.limits.connection_throttle import ConnectionQuota, ThrottledConnections
 from headwater.network.limits.fair_queue import FairQueue
 from headwater.network.limits.idle_expiry import CoarseClock, IdleExpiryManager
 from headwater.network.limits.inflight_bytes import STEPWISE_BYTES_MAX, ByteLimit, InflightBytes

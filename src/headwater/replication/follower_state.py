@@ -15,7 +15,8 @@ from headwater.common.ids import NO_EPOCH, TopicId
 from headwater.protocol.messages.fetch import FetchPartition, PartitionData
 from headwater.records.batch_header import HEADER_BYTES, Buffer, read_header
 from headwater.replication.partition import Partition
-from headwater.storage.log.leader_epoch_checkpoint import EpochEnd, LeaderEpochFileCache
+from headwater.replication.truncation import truncate, truncation_offset
+from headwater.storage.log.leader_epoch_checkpoint import EpochEnd
 from headwater.storage.log.unified_log import UnifiedLog
 
 _log = logging.getLogger(__name__)
@@ -134,7 +135,7 @@ class FollowerState:
         """The leader has not what was asked for: go where it has something (EP-7)."""
         log = self.log
         if leader_end < log.end_offset:
-            self._cut(leader_end, now_ms)
+            truncate(log, self.hosted.name, leader_end, now_ms)
         elif leader_start > log.end_offset:
             _log.warning(
                 "%s starts over at offset %d, where its leader's log begins; it ended at %d",
@@ -146,23 +147,12 @@ class FollowerState:
 
     def _part_ways(self, leader: EpochEnd, now_ms: int) -> Outcome:
         log = self.log
-        target = diverging_end(log.epochs, log.end_offset, leader)
+        target = truncation_offset(log.epochs, log.end_offset, leader)
         before = (log.end_offset, log.epochs.latest)
-        self._cut(max(target, log.log_start_offset), now_ms)
+        truncate(log, self.hosted.name, max(target, log.log_start_offset), now_ms)
         # Where nothing changed, the same question would get the same answer at once.
         is_other = before != (log.end_offset, log.epochs.latest)
         return Outcome.FETCH_ON if is_other else Outcome.DELAY
-
-    def _cut(self, offset: int, now_ms: int) -> None:
-        log = self.log
-        if offset < log.high_watermark:
-            _log.warning(
-                "%s loses what was committed from offset %d to %d: its leader has something else",
-                self.hosted.name,
-                offset,
-                log.high_watermark,
-            )
-        log.truncate_to(offset, now_ms=now_ms)
 
     def _grow(self, data: PartitionData, now_ms: int) -> Outcome:
         log, records = self.log, data.records
@@ -181,19 +171,6 @@ class FollowerState:
         )
         # Nothing was taken of what came: a leader that we do not follow yet has written it (EP-8).
         return Outcome.DELAY if records and not size_bytes else Outcome.FETCH_ON
-
-
-def diverging_end(epochs: LeaderEpochFileCache, end_offset: int, leader: EpochEnd) -> int:
-    """Where a log is cut whose leader says that an epoch ends elsewhere (EP-6).
-
-    Where the leader's epoch is unknown here, the cut is at the end of the next lower one, and the
-    leader is asked again.
-    """
-    own = epochs.end_offset_for(leader.epoch, end_offset)
-    if own.epoch == leader.epoch or own.epoch == NO_EPOCH:
-        limit = end_offset if own.epoch == NO_EPOCH else own.end_offset
-        return min(leader.end_offset, limit, end_offset)
-    return min(own.end_offset, end_offset)
 
 
 def _align(log: UnifiedLog, records: Buffer, now_ms: int) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId
-from headwater.controller.leader_election import led_by
+from headwater.controller.elect_leaders import led_by
 from headwater.metadata.changes import (
     BrokerGone,
     BrokerRegistered,

@@ -1,21 +1,21 @@
-"""Elections on demand, reassignments and producer ids."""
+"""Who leads and who is in sync, when brokers come, go, come again, or are about to stop."""
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.leader_election import PREFERRED, UNCLEAN, elect_leaders
-from headwater.controller.partition_reassignment import (
-    alter_reassignments,
-    completed,
-    list_reassignments,
-)
-from headwater.controller.producer_id_control import allocate_producer_ids
+from headwater.controller.leader_election import elect_and_shrink
 from headwater.metadata.changes import (
+    BrokerAdmitted,
+    BrokerGone,
+    BrokerRegistered,
+    BrokerStopping,
     PartitionChanged,
-    ProducerIdsAllocated,
     ReplicasOffline,
     TopicCreated,
+    TopicDeletionBegun,
 )
 from headwater.metadata.cluster_image import (
     NO_LEADER,
@@ -24,22 +24,9 @@ from headwater.metadata.cluster_image import (
     TopicImage,
 )
 from headwater.metadata.controller_result import ControllerResult
-from headwater.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
-from headwater.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from headwater.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from headwater.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    OngoingPartitionReassignment,
-    OngoingTopicReassignment,
-)
 from tests.simulation.labs.cluster_lab import after, broker, cluster_of
+
+NAME = TopicPartition("t", 0)
 
 
 def nodes(*ids: int) -> tuple[NodeId, ...]:
@@ -47,11 +34,7 @@ def nodes(*ids: int) -> tuple[NodeId, ...]:
 
 
 def partition(
-    replicas: tuple[int, ...],
-    isr: tuple[int, ...],
-    leader: int,
-    epochs: tuple[int, int] = (0, 0),
-    moves: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+    replicas: tuple[int, ...], isr: tuple[int, ...], leader: int, epochs: tuple[int, int] = (5, 9)
 ) -> PartitionRegistration:
     return PartitionRegistration(
         replicas=nodes(*replicas),
@@ -59,177 +42,143 @@ def partition(
         leader=NodeId(leader),
         leader_epoch=epochs[0],
         partition_epoch=epochs[1],
-        adding=nodes(*moves[0]),
-        removing=nodes(*moves[1]),
     )
 
 
-def with_partitions(*partitions: PartitionRegistration) -> ClusterImage:
-    """Brokers 0 to 3 are up, 9 is not."""
-    topic = TopicImage(name="t", topic_id=TopicId(b"\x01" * 16), partitions=partitions)
-    return after(cluster_of(*map(broker, range(4))), TopicCreated(topic))
+def cluster(state: PartitionRegistration) -> ClusterImage:
+    """Brokers 0 to 3 are up and admitted."""
+    brokers = [broker(number) for number in range(4)]
+    admitted = [BrokerAdmitted(each.node_id, each.epoch) for each in brokers]
+    topic = TopicImage(name="t", topic_id=TopicId(b"t" * 16), partitions=(state,))
+    return after(cluster_of(*brokers), *admitted, TopicCreated(topic))
 
 
-def elect(
-    image: ClusterImage, election_type: int, *numbers: int
-) -> tuple[list[PartitionChanged], list[ErrorCode]]:
-    asked = (TopicPartitions(topic="t", partitions=numbers),) if numbers else None
-    request = ElectLeadersRequest(election_type=election_type, topic_partitions=asked)
-    decision = elect_leaders(image, request)
-    codes = [each.error_code for topic in decision.answer for each in topic.partition_result]
-    return [change for change in decision.changes if isinstance(change, PartitionChanged)], codes
+def without(image: ClusterImage, *gone: int) -> ClusterImage:
+    return after(image, *(BrokerGone(NodeId(each)) for each in gone))
 
 
-def test_the_preferred_leader_is_elected_if_it_can_lead() -> None:
-    """PL-1."""
-    image = with_partitions(
-        partition((0, 1), (1, 0), 1), partition((0, 1), (0, 1), 0),
-        partition((0, 1), (1,), 1), partition((9, 1), (1, 9), 1),
-    )  # fmt: skip
-    changes, codes = elect(image, PREFERRED, 0, 1, 2, 3, 4)
-    assert changes == [PartitionChanged("t", 0, partition((0, 1), (1, 0), 0, (1, 1)))]
-    assert codes == [
-        ErrorCode.NONE,
-        ErrorCode.ELECTION_NOT_NEEDED,
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ]
-    assert elect(image, PREFERRED) == (changes, [codes[0], codes[2], codes[3]])
+def returned(image: ClusterImage, *back: int) -> ClusterImage:
+    """Registered anew, of which no controller has heard yet."""
+    brokers = (replace(broker(each), epoch=broker(each).epoch + 1000) for each in back)
+    return after(image, *map(BrokerRegistered, brokers))
 
 
-def test_the_preferred_leader_is_not_elected_if_its_disk_has_failed() -> None:
-    """PL-1: the last in-sync replica stays in sync, but cannot serve."""
-    image = with_partitions(partition((0, 1), (0,), NO_LEADER))
-    image = after(image, ReplicasOffline(NodeId(0), frozenset({TopicPartition("t", 0)})))
-    assert elect(image, PREFERRED, 0) == ([], [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE])
-
-
-def test_an_unclean_election_takes_any_replica_that_is_up() -> None:
-    """PL-1."""
-    image = with_partitions(
-        partition((0, 1), (0,), 0), partition((9, 1), (9,), NO_LEADER),
-        partition((9, 1), (9, 1), NO_LEADER), partition((9,), (9,), NO_LEADER),
-    )  # fmt: skip
-    changes, codes = elect(image, UNCLEAN, 0, 1, 2, 3)
-    assert changes == [
-        PartitionChanged("t", 1, partition((9, 1), (1,), 1, (1, 1))),
-        PartitionChanged("t", 2, partition((9, 1), (9, 1), 1, (1, 1))),
-    ]
-    assert codes == [
-        ErrorCode.ELECTION_NOT_NEEDED,
-        ErrorCode.NONE,
-        ErrorCode.NONE,
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    ]
-
-
-def test_there_are_two_kinds_of_election() -> None:
-    image = with_partitions(partition((0,), (0,), 0))
-    assert elect(image, 2, 0) == ([], [ErrorCode.INVALID_REQUEST])
-
-
-def reassign(
-    before: PartitionRegistration, target: tuple[int, ...] | None, *, may_resize: bool = True
-) -> PartitionRegistration | ErrorCode | None:
-    """The partition afterwards, None if it stays as it is, or why not."""
-    asked = ReassignablePartition(partition_index=0, replicas=target)
-    request = AlterPartitionReassignmentsRequest(
-        topics=(ReassignableTopic(name="t", partitions=(asked,)),),
-        allow_replication_factor_change=may_resize,
+def settled(
+    image: ClusterImage, *, unclean: bool = False, admit: Sequence[int] = ()
+) -> ControllerResult[None]:
+    return elect_and_shrink(
+        image, [NAME], may_be_unclean=lambda _: unclean, admit=[NodeId(each) for each in admit]
     )
-    decision = alter_reassignments(with_partitions(before), request)
-    code = decision.answer[0].partitions[0].error_code
-    if code is not ErrorCode.NONE:
-        assert not decision.changes
-        return code
-    updates = [
-        change.partition for change in decision.changes if isinstance(change, PartitionChanged)
+
+
+def changed(state: PartitionRegistration) -> ControllerResult[None]:
+    return ControllerResult([PartitionChanged("t", 0, state)], None)
+
+
+NOTHING: ControllerResult[None] = ControllerResult([], None)
+STATE = partition((0, 1, 2), (1, 0, 2), 0)
+
+
+def test_what_is_right_stays_as_it_is() -> None:
+    assert settled(cluster(STATE)) == NOTHING
+    assert settled(without(cluster(STATE), 3)) == NOTHING
+
+
+def test_a_dead_leader_is_followed_by_the_first_replica_that_is_in_sync() -> None:
+    """PL-2: in the order of replicas, and not of the in-sync list."""
+    assert settled(without(cluster(STATE), 0)) == changed(partition((0, 1, 2), (1, 2), 1, (6, 10)))
+    behind = partition((0, 1, 2), (0, 2), 0)
+    assert settled(without(cluster(behind), 0)) == changed(partition((0, 1, 2), (2,), 2, (6, 10)))
+
+
+def test_a_dead_follower_leaves_the_in_sync_replicas_and_the_term_goes_on() -> None:
+    """ISR-6: an in-sync replica less is no new leader epoch."""
+    assert settled(without(cluster(STATE), 2)) == changed(partition((0, 1, 2), (1, 0), 0, (5, 10)))
+
+
+def test_the_last_in_sync_replicas_stay_when_all_of_them_are_dead() -> None:
+    """ISR-7: any of them has all that was acknowledged."""
+    image = without(cluster(partition((0, 1, 2), (1, 0), 0)), 0, 1)
+    leaderless = partition((0, 1, 2), (1, 0), NO_LEADER, (6, 10))
+    assert settled(image) == changed(leaderless)
+    image = after(image, *settled(image).changes)
+    assert settled(image) == NOTHING
+    image = returned(image, 1)
+    back = partition((0, 1, 2), (1,), 1, (7, 11))
+    assert settled(image, admit=[1]) == ControllerResult(
+        [PartitionChanged("t", 0, back), BrokerAdmitted(NodeId(1), 1101)], None
+    )
+
+
+def test_who_is_not_in_sync_leads_only_where_the_topic_allows_it() -> None:
+    """PL-2: whatever only the others had is lost."""
+    image = without(cluster(partition((0, 1, 2), (0,), 0)), 0)
+    assert settled(image) == changed(partition((0, 1, 2), (0,), NO_LEADER, (6, 10)))
+    assert settled(image, unclean=True) == changed(partition((0, 1, 2), (1,), 1, (6, 10)))
+    nobody = without(image, 1, 2)
+    expected = changed(partition((0, 1, 2), (0,), NO_LEADER, (6, 10)))
+    assert settled(nobody, unclean=True) == expected
+
+
+def test_a_broker_that_came_again_unseen_is_in_sync_only_where_nobody_else_is() -> None:
+    """It may have lost what it had acknowledged, though its session looks unbroken."""
+    image = returned(cluster(STATE), 0)
+    assert settled(image, admit=[0]) == ControllerResult(
+        [
+            PartitionChanged("t", 0, partition((0, 1, 2), (1, 2), 1, (6, 10))),
+            BrokerAdmitted(NodeId(0), 1100),
+        ],
+        None,
+    )
+    alone = returned(cluster(partition((0, 1, 2), (0,), 0)), 0)
+    assert settled(alone).changes == [
+        PartitionChanged("t", 0, partition((0, 1, 2), (0,), 0, (6, 10)))
     ]
-    return updates[0] if updates else None
 
 
-SETTLED = partition((0, 1), (0, 1), 0)
-MOVING = partition((2, 1, 0), (0, 1), 0, (0, 1), ((2,), (0,)))
+def test_of_several_that_came_again_one_is_the_measure() -> None:
+    image = returned(cluster(STATE), 0, 1, 2)
+    assert settled(image) == changed(partition((0, 1, 2), (0,), 0, (6, 10)))
 
 
-def test_a_move_adds_the_new_replicas_before_the_old_ones_go() -> None:
-    """RA-1."""
-    assert reassign(SETTLED, (2, 1)) == MOVING
-    assert completed(MOVING) is None
-    caught_up = partition((2, 1, 0), (0, 1, 2), 0, (0, 2), ((2,), (0,)))
-    assert completed(caught_up) == partition((2, 1), (1, 2), 2, (1, 3))
+def test_an_admitted_broker_is_not_admitted_again() -> None:
+    image = returned(cluster(STATE), 0)
+    image = after(image, *settled(image, admit=[0, 1, 9]).changes)
+    assert settled(image, admit=[0, 1, 9]) == NOTHING
 
 
-def test_a_move_can_be_turned_and_cancelled() -> None:
-    """RA-1."""
-    turned = partition((3, 1, 0), (0, 1), 0, (0, 2), ((3,), (0,)))
-    assert reassign(MOVING, (3, 1)) == turned
-    assert reassign(MOVING, None) == partition((1, 0), (0, 1), 0, (1, 2))
-    assert reassign(SETTLED, None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+def test_who_is_about_to_stop_hands_over_where_somebody_can_take_it() -> None:
+    """CS-1."""
+    image = after(cluster(STATE), BrokerStopping(NodeId(0)))
+    assert settled(image) == changed(partition((0, 1, 2), (1, 2), 1, (6, 10)))
+    image = after(cluster(STATE), BrokerStopping(NodeId(2)))
+    assert settled(image) == changed(partition((0, 1, 2), (1, 0), 0, (5, 10)))
+    image = without(after(cluster(STATE), BrokerStopping(NodeId(0))), 1, 2)
+    assert settled(image) == changed(partition((0, 1, 2), (0,), 0, (5, 10)))
 
 
-def test_a_move_that_nobody_leads_gets_no_leader_by_being_cancelled_or_ended() -> None:
-    """RA-1: its in-sync replicas are dead; one of them leads when it is back, and not before."""
-    moving = partition((2, 1, 0), (1,), NO_LEADER, (3, 4), ((2,), (0,)))
-    assert reassign(moving, None) == partition((1, 0), (1,), NO_LEADER, (4, 5))
-    left = partition((1, 0), (1,), NO_LEADER, (3, 4))
-    assert reassign(left, (1,)) == partition((1,), (1,), NO_LEADER, (4, 5))
+def test_a_replica_on_a_failed_log_directory_is_as_good_as_dead() -> None:
+    image = after(cluster(STATE), ReplicasOffline(NodeId(0), frozenset({NAME})))
+    assert settled(image) == changed(partition((0, 1, 2), (1, 2), 1, (6, 10)))
+    other = TopicPartition("t", 1)
+    image = after(cluster(STATE), ReplicasOffline(NodeId(0), frozenset({other})))
+    assert settled(image) == NOTHING
 
 
-def test_a_move_to_where_the_replicas_are_is_done_at_once() -> None:
-    """RA-1: on one broker there is no other."""
-    assert reassign(SETTLED, (0, 1)) is None
-    assert reassign(SETTLED, (0,)) == partition((0,), (0,), 0, (1, 1))
-    assert reassign(SETTLED, (1, 0)) == partition((1, 0), (0, 1), 0, (0, 1))
+def test_a_move_whose_targets_are_in_sync_is_ended_in_one_change() -> None:
+    """RA-1: a former controller may have died before it could."""
+    moving = replace(partition((2, 1, 0), (0, 1, 2), 0), adding=nodes(2), removing=nodes(0))
+    assert settled(cluster(moving)) == changed(partition((2, 1), (1, 2), 2, (6, 10)))
+    image = without(cluster(moving), 2)
+    expected = replace(moving, isr=nodes(1), replicas=nodes(2, 1), leader=NodeId(1))
+    outcome = settled(image)
+    (change,) = outcome.changes
+    assert isinstance(change, PartitionChanged)
+    assert (change.partition.partition_epoch, change.partition.isr) == (10, expected.isr)
+    assert change.partition.leader == 1
 
 
-@pytest.mark.parametrize("target", [(), (0, 0), (0, 9)])
-def test_a_target_that_is_no_assignment_is_refused(target: tuple[int, ...]) -> None:
-    """RA-1."""
-    assert reassign(SETTLED, target) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-
-
-def test_a_request_may_insist_on_the_number_of_replicas() -> None:
-    refused = ErrorCode.INVALID_REPLICATION_FACTOR
-    assert reassign(SETTLED, (0, 1, 2), may_resize=False) is refused
-
-
-def test_moves_under_way_are_listed() -> None:
-    """RA-1."""
-    image = with_partitions(SETTLED, MOVING)
-    expected = (
-        OngoingTopicReassignment(
-            name="t",
-            partitions=(
-                OngoingPartitionReassignment(
-                    partition_index=1,
-                    replicas=(2, 1, 0),
-                    adding_replicas=(2,),
-                    removing_replicas=(0,),
-                ),
-            ),
-        ),
-    )
-    assert list_reassignments(image, ListPartitionReassignmentsRequest()) == expected
-    assert list_reassignments(image, ListPartitionReassignmentsRequest(topics=())) == ()
-
-
-def test_producer_ids_come_in_blocks_that_no_other_broker_gets() -> None:
-    image = cluster_of(broker(0))
-    request = AllocateProducerIdsRequest(broker_id=0, broker_epoch=100)
-    first = allocate_producer_ids(image, request)
-    assert first == ControllerResult(
-        (ProducerIdsAllocated(1_000),),
-        AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1_000),
-    )
-    second = allocate_producer_ids(after(image, *first.changes), request)
-    assert second.answer.producer_id_start == 1_000
-    stale = AllocateProducerIdsRequest(broker_id=0, broker_epoch=99)
-    stranger = AllocateProducerIdsRequest(broker_id=5, broker_epoch=1)
-    for asked, code in [
-        (stale, ErrorCode.STALE_BROKER_EPOCH),
-        (stranger, ErrorCode.BROKER_ID_NOT_REGISTERED),
-    ]:
-        refused = ControllerResult((), AllocateProducerIdsResponse(error_code=code))
-        assert allocate_producer_ids(image, asked) == refused
+@pytest.mark.parametrize("name", [TopicPartition("t", 7), TopicPartition("gone", 0), NAME])
+def test_what_is_gone_or_going_is_left_alone(name: TopicPartition) -> None:
+    image = without(after(cluster(STATE), TopicDeletionBegun("t")), 0)
+    assert elect_and_shrink(image, [name], may_be_unclean=lambda _: True) == NOTHING

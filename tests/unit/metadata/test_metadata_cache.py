@@ -8,7 +8,7 @@ import pytest
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_EPOCH, NodeId, TopicId, TopicPartition
-from headwater.controller.leader_election import led_by
+from headwater.controller.elect_leaders import led_by
 from headwater.controller.topic_creation import new_partition
 from headwater.metadata.changes import (
     AclsReplaced,

@@ -17,7 +17,7 @@ from headwater.network.closing import PATIENCE_MS
 from headwater.network.connection import Connection
 from headwater.network.endpoint import Endpoint, parse_endpoints
 from headwater.network.event_loop import CountingLoop, crowd_on, new_loop, posting_to
-from headwater.network.limits.connection_throttle import ThrottledConnections
+from headwater.network.limits.connection_creation_rate import ThrottledConnections
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.receive_buffer import SMALL_BYTES
 from headwater.network.request_service import ReplySlot

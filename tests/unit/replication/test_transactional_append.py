@@ -4,7 +4,7 @@ import pytest
 
 from headwater.common.exceptions import TransactionStateRefused
 from headwater.common.ids import NodeId
-from headwater.controller.leader_election import led_by
+from headwater.controller.elect_leaders import led_by
 from headwater.metadata.changes import PartitionChanged
 from headwater.replication.transaction_verification import VerificationRequest
 from headwater.replication.transactional_append import begin_verification, check_verification

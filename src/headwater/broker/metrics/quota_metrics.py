@@ -9,7 +9,7 @@ from typing import Final
 
 from headwater.broker.metrics.prometheus_exposition import Family, Number, Sample, counter
 from headwater.broker.requests.quota_managers import QuotaKind, QuotaManagers
-from headwater.network.limits.connection_throttle import ThrottledConnections
+from headwater.network.limits.connection_creation_rate import ThrottledConnections
 from headwater.security.quotas.rate_quota import RateQuota
 
 _MS_PER_S: Final = 1_000

@@ -25,7 +25,7 @@ from headwater.common.exceptions import (
 )
 from headwater.common.ids import NO_EPOCH, NodeId
 from headwater.controller.controller import Controller
-from headwater.controller.controller_channel import Later
+from headwater.controller.controller_channel_manager import Later
 from headwater.metadata.changes import ControllerElected, ControllerGone, MetadataChange
 from headwater.metadata.cluster_image import (
     NO_CONTROLLER,

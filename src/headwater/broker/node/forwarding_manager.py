@@ -20,7 +20,7 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ControllerFenced, HeadwaterError
 from headwater.common.ports import Clock, Random
 from headwater.controller.auto_topic_creation import creatable, create_on_first_use
-from headwater.controller.controller_channel import Later
+from headwater.controller.controller_channel_manager import Later
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.topic_creation import Results
 from headwater.metadata.cluster_image import NO_CONTROLLER, ClusterImage

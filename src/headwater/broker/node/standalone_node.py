@@ -13,7 +13,7 @@ from headwater.common.exceptions import HeadwaterError
 from headwater.common.ports import Random
 from headwater.controller.auto_topic_creation import create_on_first_use
 from headwater.controller.deferred_event_queue import DeferredEventQueue
-from headwater.controller.leader_election import renew_leaderships
+from headwater.controller.elect_leaders import renew_leaderships
 from headwater.controller.producer_id_control import allocate_producer_ids
 from headwater.controller.topic_creation import Results
 from headwater.metadata.changes import MetadataChange

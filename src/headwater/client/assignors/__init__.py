@@ -4,9 +4,9 @@ Start with `assignor`. All are pure functions from members to assignments.
 """
 
 from headwater.client.assignors.assignor import Assignor, GroupMember, RebalanceProtocol
+from headwater.client.assignors.cooperative_sticky_assignor import COOPERATIVE_STICKY, STICKY
 from headwater.client.assignors.range_assignor import RANGE
 from headwater.client.assignors.round_robin_assignor import ROUND_ROBIN
-from headwater.client.assignors.sticky_assignor import COOPERATIVE_STICKY, STICKY
 
 ASSIGNORS = {each.name: each for each in (RANGE, ROUND_ROBIN, STICKY, COOPERATIVE_STICKY)}
 """The built-in ones, by the names that travel in JoinGroup."""

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from headwater.broker.node.topic_adoption import adopt
 from headwater.common.config_types import ResourceType
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.leader_election import led_by, renew_leaderships
+from headwater.controller.elect_leaders import led_by, renew_leaderships
 from headwater.metadata.changes import PartitionChanged, TopicCreated
 from headwater.metadata.cluster_image import PartitionRegistration, TopicImage
 from headwater.storage.log import leader_epoch_checkpoint, partition_metadata_file

@@ -6,7 +6,7 @@ from headwater.broker.requests.quota_managers import QuotaKind, QuotaManagers
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.metadata.changes import ConfigsReplaced, FeatureFinalized
 from headwater.metadata.config_entities import resource_of
-from headwater.network.limits.connection_throttle import ThrottledConnections
+from headwater.network.limits.connection_creation_rate import ThrottledConnections
 from headwater.replication.purgatory.timer import Timer
 from headwater.security.quotas.quota_entities import DEFAULT, QuotaEntity
 from headwater.security.quotas.rate_quota import QuotaClient

@@ -13,7 +13,7 @@ import pytest
 from headwater.common.config_types import ResourceType
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NodeId, TopicId
-from headwater.controller.leader_election import led_by
+from headwater.controller.elect_leaders import led_by
 from headwater.metadata.changes import (
     ConfigsReplaced,
     ControllerElected,

@@ -13,7 +13,7 @@ from headwater.common.exceptions import (
     StoreUnreachable,
 )
 from headwater.common.ids import NodeId, TopicId
-from headwater.controller.leader_election import led_by
+from headwater.controller.elect_leaders import led_by
 from headwater.metadata.changes import (
     BrokerAdmitted,
     BrokerGone,

@@ -6,7 +6,7 @@ from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
 from headwater.common.error_codes import ErrorCode
-from headwater.controller.leader_election import PREFERRED, UNCLEAN, elect_leaders
+from headwater.controller.elect_leaders import PREFERRED, UNCLEAN, elect_leaders
 from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_EPOCH, NO_PRODUCER, TopicId
-from headwater.controller.leader_election import led_by
+from headwater.controller.elect_leaders import led_by
 from headwater.controller.topic_creation import new_partition
 from headwater.metadata.changes import PartitionChanged, TopicCreated
 from headwater.metadata.cluster_image import NO_LEADER, TopicImage

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_TOPIC_ID, NodeId
-from headwater.controller.leader_election import led_by
+from headwater.controller.elect_leaders import led_by
 from headwater.metadata.changes import PartitionChanged
 from headwater.protocol.messages.produce import (
     PartitionProduceData,

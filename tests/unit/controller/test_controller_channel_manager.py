@@ -8,9 +8,12 @@ import pytest
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.controller_channel import LARGEST_BACKLOG, RETRY_MS
-from headwater.controller.controller_channel_manager import ControllerChannelManager
-from headwater.controller.leader_election import led_by
+from headwater.controller.controller_channel_manager import (
+    LARGEST_BACKLOG,
+    RETRY_MS,
+    ControllerChannelManager,
+)
+from headwater.controller.elect_leaders import led_by
 from headwater.controller.topic_creation import new_partition
 from headwater.metadata.changes import (
     BrokerGone,

@@ -1,0 +1,131 @@
+"""Who leads a partition: elections that somebody asks for (PL-1)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId, TopicPartition
+from headwater.metadata.changes import MetadataChange, PartitionChanged
+from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
+from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
+from headwater.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+
+Results = tuple[ReplicaElectionResult, ...]
+
+
+def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> ControllerResult[Results]:
+    """Every partition stands for itself.
+
+    Who asks for all partitions hears of those where something was to be done, and the names of all
+    topics: Kafka does this (4.1).
+    """
+    changes: dict[TopicPartition, MetadataChange] = {}
+    results = []
+    for topic, numbers in _asked(image, request):
+        answers = []
+        for number in numbers:
+            outcome = _elected(image, topic, number, request.election_type)
+            refusal = outcome if isinstance(outcome, ApiError) else DONE
+            if isinstance(outcome, PartitionRegistration):
+                changes[TopicPartition(topic, number)] = PartitionChanged(topic, number, outcome)
+            if request.topic_partitions is None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            answers.append(
+                PartitionResult(
+                    partition_id=number, error_code=refusal.code, error_message=refusal.reason
+                )
+            )
+        results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(answers)))
+    return ControllerResult(list(changes.values()), tuple(results))
+
+
+def renew_leaderships(image: ClusterImage, node_id: NodeId) -> ControllerResult[None]:
+    """The same leader under a new epoch, after it lost its memory.
+
+    A power cut may have taken the end of its logs. Readers who were further notice the epoch, ask
+    where it begins, and do not take new records at old offsets for what they have read (EP-12).
+    """
+    return ControllerResult(
+        [
+            PartitionChanged(topic.name, number, led_by(partition, node_id, partition.isr))
+            for topic in image.topics.values()
+            for number, partition in enumerate(topic.partitions)
+            if partition.leader == node_id
+        ],
+        None,
+    )
+
+
+def led_by(
+    partition: PartitionRegistration, leader: NodeId, isr: tuple[NodeId, ...]
+) -> PartitionRegistration:
+    """The partition under another leader, or under none."""
+    return replace(
+        partition,
+        leader=leader,
+        isr=isr,
+        leader_epoch=partition.leader_epoch + 1,
+        partition_epoch=partition.partition_epoch + 1,
+    )
+
+
+def _asked(
+    image: ClusterImage, request: ElectLeadersRequest
+) -> Iterator[tuple[str, Sequence[int]]]:
+    if request.topic_partitions is None:
+        for name in sorted(image.topics):
+            if not image.topics[name].is_deleting:
+                yield name, range(len(image.topics[name].partitions))
+        return
+    for topic in request.topic_partitions:
+        yield topic.topic, topic.partitions
+
+
+def _elected(
+    image: ClusterImage, topic: str, number: int, election_type: int
+) -> PartitionRegistration | ApiError:
+    partition = image.partition(topic, number)
+    if partition is None or image.topics[topic].is_deleting:
+        reason = f"there is no partition {topic}-{number}"
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+    if election_type == PREFERRED:
+        return _prefer(image, TopicPartition(topic, number), partition)
+    if election_type == UNCLEAN:
+        return _elect_unclean(image, TopicPartition(topic, number), partition)
+    return ApiError(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
+
+
+def _prefer(
+    image: ClusterImage, name: TopicPartition, partition: PartitionRegistration
+) -> PartitionRegistration | ApiError:
+    preferred = partition.replicas[0]
+    if partition.leader == preferred:
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader leads already")
+    if not image.has_replica(preferred, name) or preferred not in partition.isr:
+        reason = f"the preferred leader, broker {preferred}, is not up or not in sync"
+        return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, reason)
+    return led_by(partition, preferred, partition.isr)
+
+
+def _elect_unclean(
+    image: ClusterImage, name: TopicPartition, partition: PartitionRegistration
+) -> PartitionRegistration | ApiError:
+    if partition.leader != NO_LEADER and partition.leader in image.brokers:
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "the partition has a leader")
+    alive = [node_id for node_id in partition.replicas if image.has_replica(node_id, name)]
+    if not alive:
+        reason = "no replica of the partition is up"
+        return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
+    in_sync = next((node_id for node_id in alive if node_id in partition.isr), None)
+    if in_sync is not None:
+        return led_by(partition, in_sync, partition.isr)
+    # Whatever only the others had is lost, so they are no longer in sync with anything.
+    return led_by(partition, alive[0], (alive[0],))
