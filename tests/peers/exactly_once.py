@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -124,16 +124,14 @@ class CommittedReader:
             self._poll()
 
     def read_more(self, count: int) -> None:
-        """Read some more records."""
+        """Read all that is committed now, and some records that are committed after that."""
+        self.read_to_end()
         wanted = len(self.messages) + count
         self.read_until(lambda: len(self.messages) >= wanted)
 
     def read_to_end(self) -> None:
         """Read all that is committed now, so that a repeated record at the end is seen too."""
-        ends = {}
-        for place in self._places:
-            _, end = self._consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
-            ends[place.partition] = end
+        ends = {place.partition: self._end_of(place) for place in self._places}
         self.read_until(lambda: all(at >= ends[each] for each, at in self._positions().items()))
 
     def close(self) -> None:
@@ -157,6 +155,17 @@ class CommittedReader:
             assert error is None or error.retriable(), error
             if error is None:
                 self.messages.append(message)
+
+    def _end_of(self, place: TopicPartition) -> int:
+        until_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                _, end = self._consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+            except KafkaException:
+                # The broker that was asked has died; another one will lead.
+                assert time.monotonic() < until_s, f"{place} has no leader"
+            else:
+                return end
 
     def _positions(self) -> dict[int, int]:
         return {at.partition: max(at.offset, 0) for at in self._consumer.position(self._places)}
