@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -119,7 +120,12 @@ class ConfluentMember:
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:
-        self._consumer.close()
+        # librdkafka may deadlock here if it loses its membership at the same moment: its rebalance
+        # callback waits for a thread that has already left the group. The call cannot be
+        # interrupted, so a thread makes it, and is left behind.
+        leaving = threading.Thread(target=self._consumer.close, daemon=True)
+        leaving.start()
+        leaving.join(PATIENCE_S)
 
 
 def _python_settings(joining: Joining, library: str) -> dict[str, Any]:
