@@ -119,8 +119,11 @@ class Reception:
         return self._informed_epoch > NO_EPOCH
 
     def registered(self, broker_epoch: int) -> None:
-        """This broker has a new registration; whatever was said to the one before is void."""
-        assert broker_epoch > self._broker_epoch
+        """Take the epoch of this broker's registration; requests to an earlier one are void.
+
+        The epoch is the same if the store confirms a registration that it has already confirmed.
+        """
+        assert broker_epoch >= self._broker_epoch
         self._broker_epoch = broker_epoch
 
     def store_changed(self, facts: Sequence[Fact]) -> None:

@@ -64,7 +64,8 @@ class EmbeddedBroker(EmbeddedProcess):
         return self._folder / "data"
 
     def _arguments(self, folder: Path) -> list[str]:
-        arguments = ["start"]
+        # A misspelled setting fails the test instead of being a warning in a log.
+        arguments = ["start", "--strict"]
         if "log.dirs" not in self._settings:
             arguments += ["--data", str(self._given_directory or folder / "data")]
         if "listeners" not in self._settings:
