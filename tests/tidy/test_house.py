@@ -162,7 +162,7 @@ def test_the_settings_page_says_truly_which_settings_are_obeyed() -> None:
     untrue = []
     for name, (_, obeyed) in written_settings().items():
         field = name.replace(".", "_")
-        use = re.compile(rf"settings\.({_SHORTHANDS.get(field, field)})\b")
+        use = re.compile(rf"settings(?:_for\([^()]*\))?\.({_SHORTHANDS.get(field, field)})\b")
         users = {path for path in SOURCES if use.search(path.read_text(encoding="utf-8"))}
         # Clients have settings of their own, some under the same names.
         others = (PACKAGE / "common", PACKAGE / "client")
