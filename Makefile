@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/headwater/records/kernel/*.px?)
-PIP := $(BIN)/pip --disable-pip-version-check -q
+PIP_LOUD := $(BIN)/pip --disable-pip-version-check
+PIP := $(PIP_LOUD) -q
 
 # Before the defaults of the simulators: faults are other ones each time, unless a seed is given.
 FAULTS := --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
@@ -45,7 +46,8 @@ $(BIN)/python:
 COMPILE := $(BIN)/python -m compileall -q src
 
 $(VENV)/.core: $(BIN)/python $(BUILD_INPUTS)
-	$(PIP) install -e .
+	@echo "Installing Headwater into $(VENV): about a minute, once"
+	@$(PIP_LOUD) install -e .
 	@$(COMPILE)
 	@touch $@
 
@@ -55,7 +57,8 @@ $(VENV)/.dev: $(BIN)/python $(BUILD_INPUTS)
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.demo: $(BIN)/python $(BUILD_INPUTS)
-	$(PIP) install -e '.[demo]'
+	@echo "Installing Headwater with Spark into $(VENV): some minutes, once"
+	@$(PIP_LOUD) install -e '.[demo]'
 	@$(COMPILE)
 	@touch $@ $(VENV)/.core
 
