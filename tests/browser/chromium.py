@@ -124,7 +124,7 @@ class Browser:
         return [each["message"] for each in found if each["level"] in ("SEVERE", "WARNING")]
 
     def requested_urls(self) -> list[str]:
-        """The URLs that pages have requested since the last call, those that failed included."""
+        """The URLs that pages have requested since the last call, including failed requests."""
         events = self._ask("POST", "/se/log", {"type": "performance"})
         messages = [json.loads(each["message"])["message"] for each in events]
         return [
