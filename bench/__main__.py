@@ -1,7 +1,7 @@
-"""`python -m bench [name ...]`: runs the named benchmarks, or all of them.
+"""Run the named benchmarks, or all of them: `python -m bench [name ...]`.
 
-A benchmark is a title and the modules that measure for it, each with a `measure(bench)`. Modules
-are named, not imported, in the table: measuring the log must not first load what Spark needs.
+A benchmark is a title and modules with a `measure(bench)` function. The table has module names
+instead of imports, so that measuring the log does not load Spark.
 """
 
 import importlib
@@ -42,11 +42,11 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:
-    """Run every named benchmark; the worst outcome is the answer."""
+    """Run every named benchmark; return the worst exit code."""
     unknown = [name for name in names if name not in benchmarks]
     if unknown:
         known = ", ".join(benchmarks) or "none yet"
-        print(f"no benchmark is called {', '.join(unknown)}; there are: {known}", file=sys.stderr)
+        print(f"unknown benchmark {', '.join(unknown)}; there are: {known}", file=sys.stderr)
         return 2
     outcomes = [_run_one(name, benchmarks[name]) for name in names or benchmarks]
     return max(outcomes, default=0)

@@ -1,10 +1,10 @@
-"""The numbers of the APIs that Headwater knows."""
+"""ApiKeys: the numbers of the APIs that Headwater knows."""
 
 from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The first field of every request."""
+    """API key, the first field of every request."""
 
     PRODUCE = 0
     FETCH = 1

@@ -242,7 +242,7 @@ def test_a_file_without_keys_is_told_before_anything_is_served(tmp_path: Path) -
 
 def test_a_class_for_the_java_machine_is_refused() -> None:
     settings = texts("file:/keys", **{"sasl.server.callback.handler.class": "com.tea.Anybody"})
-    with pytest.raises(InvalidSetting, match="cannot be run here"):
+    with pytest.raises(InvalidSetting, match="cannot be loaded"):
         parse_broker_settings(settings)
 
 
