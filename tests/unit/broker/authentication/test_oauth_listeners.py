@@ -158,7 +158,7 @@ def test_a_bad_token_is_told_and_then_refused_and_no_log_shows_it(
     assert sent.answer(SaslAuthenticateResponse) == REFUSED
     assert lab.peer.is_leaving
     assert lab.listener.counters.failed == 1
-    assert "a token for 'headwater'" in caplog.text
+    assert "token audience 'headwater' is not expected" in caplog.text
     assert all(part not in caplog.text for part in token.split("."))
 
 
@@ -236,7 +236,7 @@ def test_settings_that_cannot_serve_are_told_before_anything_is_served(url: str,
 def test_a_file_without_keys_is_told_before_anything_is_served(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps({"keys": []}))
-    with pytest.raises(InvalidSetting, match="no public key"):
+    with pytest.raises(InvalidSetting, match="no usable public key"):
         offered(texts(path.as_uri()))
 
 

@@ -90,8 +90,8 @@ def test_limits_may_be_those_of_a_listener_or_of_a_mechanism() -> None:
     ("texts", "why"),
     [
         ({"sasl.enabled.mechanisms": ""}, "INSIDE asks for a login: set sasl.enabled.mechanisms"),
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "must be one of PLAIN, .* and is GSSAPI"),
-        ({"listener.name.inside.sasl.enabled.mechanisms": "plain"}, "and is plain"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "must be one of PLAIN, .* not GSSAPI"),
+        ({"listener.name.inside.sasl.enabled.mechanisms": "plain"}, "not plain"),
         (
             {"listener.name.outside.sasl.enabled.mechanisms": "PLAIN"},
             "set listener.name.outside.plain.sasl.jaas.config to .*PlainLoginModule",
@@ -100,7 +100,10 @@ def test_limits_may_be_those_of_a_listener_or_of_a_mechanism() -> None:
             {"listener.name.inside.plain.sasl.jaas.config": f"{SCRAM} required secret=1;"},
             "is for ScramLoginModule, and PLAIN needs PlainLoginModule",
         ),
-        ({"listener.name.inside.plain.sasl.jaas.config": "secret"}, "begins with a login module"),
+        (
+            {"listener.name.inside.plain.sasl.jaas.config": "secret"},
+            "must start with a login module",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_without_a_secret(
@@ -130,7 +133,7 @@ def test_a_broker_logs_in_as_its_own_listener_says() -> None:
         ),
         (
             {"listener.name.inside.plain.sasl.jaas.config": f"{PLAIN} required user_a=b;"},
-            "a login needs",
+            "SASL needs",
         ),
     ],
 )
