@@ -1,8 +1,8 @@
-"""Fetch: read batches, at once or when there are some (FT-1 to FT-12).
+"""Fetch: read batches, waiting for data if necessary (FT-1 to FT-12).
 
-A fetch that finds too little waits: it is an entry at each of its partitions and in the table of
-deadlines (`delayed_fetch`). What a reader would get wrong: followers fetch by the
-same request, and are served elsewhere (`headwater.broker.handlers.data.follower_fetch`).
+A fetch that finds less than min_bytes waits, as an entry at each of its partitions and in the timer
+(`delayed_fetch`). Followers send the same request, but are served by
+`headwater.broker.handlers.data.follower_fetch`.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse |
 
 
 def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
-    """Who names topics, and not their ids, also finds the error in every partition."""
+    """Return the error, in each partition too for versions without topic ids."""
     topics = [each for each in request.topics if each.topic_id == NO_TOPIC_ID]
     return FetchResponse(
         error_code=refusal.code,
@@ -77,7 +77,7 @@ def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
 
 
 def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId | None] | None:
-    """Who names a nearer replica to a consumer that says where it is (FT-10)."""
+    """Return the selector of a closer replica for a consumer with a rack (FT-10), if any."""
     settings = broker.settings
     if not rack or settings.replica_selector_class != RACK_AWARE_SELECTOR:
         return None
@@ -101,7 +101,7 @@ def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId 
 
 
 class _Fetch(DelayedFetch):
-    """One fetch, from its first look to its answer."""
+    """A consumer's Fetch request."""
 
     __slots__ = ("_limits", "_waits_at")
 
@@ -154,10 +154,10 @@ class _Fetch(DelayedFetch):
         PendingFetchResponse(call, self._fetching, reads.partitions, hint).begin(broker.ranges)
 
     def _answer_nothing(self, throttle_ms: int) -> None:
-        """The client has to wait, and asks again then. Kafka does this (KIP-219)."""
+        """Answer without records: the client is throttled and fetches again (KIP-219)."""
         session = self._fetching.session
         if session is not None and not self._fetching.is_incremental:
-            # Its client takes an empty answer to a full request for the end of the session.
+            # Clients take an empty response to a full fetch request as the end of the session.
             self._broker.sessions.drop(session)
             session = None
         session_id = NO_SESSION if session is None else session.session_id

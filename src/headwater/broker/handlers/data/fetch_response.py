@@ -1,8 +1,9 @@
-"""From what a fetch found to its answer: hot ranges as they are, cold ones read first.
+"""Build Fetch responses: cached ranges are sent from the file, others are read first.
 
-The answer leaves when the last range has been delivered. What a reader would get wrong: a hot range
-is held while the cold ones of its answer are read, and released by the connection, when it has sent
-it or is gone.
+The response is sent when the last range has been read.
+
+Note: file ranges in the page cache are held open while other ranges of the response are read; the
+connection releases them when it has sent them or is closed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,7 @@ _NOT_DIVERGING: Final = EpochEndOffset()
 
 
 class PendingFetchResponse:
-    """One answer in the making."""
+    """One response whose ranges are being read."""
 
     __slots__ = ("_call", "_cold", "_fetching", "_hint", "_missing", "_reads", "_records")
 
@@ -49,13 +50,13 @@ class PendingFetchResponse:
         reads: list[PartitionRead],
         hint: Callable[[FetchResponse], FetchResponse] | None = None,
     ) -> None:
-        """`hint` may add to an answer with errors who leads instead."""
+        """`hint` may add the current leaders to a response with errors."""
         self._call = call
         self._hint = hint
         self._fetching = fetching
         self._reads = reads
         self._records: dict[int, FileRange | Buffer] = {}
-        # What is being read, and how often its log had been cut by then.
+        # Pending reads, with the truncation count of their log when they began.
         self._cold: dict[int, tuple[LocalLog, int]] = {}
         self._missing = 1
 
@@ -63,8 +64,8 @@ class PendingFetchResponse:
         left_bytes = ranges.answer_limit_bytes
         for index, read in enumerate(self._reads):
             found = read.range
-            # Cold bytes stay in memory until they are sent, so one answer does not get them all:
-            # what is left out is there for the next fetch.
+            # Bytes read from disk stay in memory until they are sent, so one response does not get
+            # all of them; the next fetch gets the rest.
             if found is not None and (left_bytes > 0 or ranges.is_hot(found)):
                 self._missing += 1
                 is_hot = ranges.read(
@@ -117,9 +118,9 @@ class PendingFetchResponse:
             call.answer(response)
 
     def _told(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
-        """What the answer names."""
+        """Yield the partitions that the response contains."""
         session, scope = self._fetching.session, self._fetching.scope
-        # What followers get is counted elsewhere.
+        # Bytes sent to followers are counted elsewhere.
         is_follower = scope is not None and scope.is_follower
         for index, read in enumerate(self._reads):
             records = self._records.get(index, _NO_RECORDS)
@@ -142,7 +143,7 @@ def _size(records: FileRange | Buffer) -> int:
 
 
 def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
-    """Whether an incremental answer must name this partition (FT-6)."""
+    """Whether an incremental response must contain this partition (FT-6)."""
     wanted = read.wanted
     return bool(
         _size(records)
@@ -155,7 +156,10 @@ def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
 
 
 def _remember(read: PartitionRead) -> None:
-    """An error leaves -1 behind, so that the partition is named again when it has passed."""
+    """Remember what the client was sent.
+
+    An error sets -1, so that the partition is sent again once the error is gone.
+    """
     read.wanted.told_high_watermark = read.high_watermark
     read.wanted.told_log_start = read.log_start_offset
 
