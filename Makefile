@@ -28,7 +28,7 @@ help:
 	@echo "make format      rewrite the sources in the house format"
 	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
 	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
-	@echo "make bench       every benchmark, or make bench-NAME for one of: broker, client, cluster, cold,"
+	@echo "make bench       every benchmark but hostile, or make bench-NAME for one of: broker, client, cluster, cold,"
 	@echo "                 controller, groups, hostile, log, mirror, net, peers, restart, spark, validation; bench-hostile takes"
 	@echo "                 HOSTILE_SECONDS=60 for each attack, HOSTILE_ATTACKS='Metadata;Fetch', HOSTILE_BEFORE=other/src"
 	@echo "make docs        build the documentation site into build/site"
