@@ -121,11 +121,19 @@ class LogManager:
         return _guarded(directory, partial(directory.log, partition, now_ms=now_ms))
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
-        """Start a log where it is wanted, or in the directory with the fewest partitions."""
+        """Start a log where it is wanted, or in the directory with the fewest partitions.
+
+        Note: if the directory fails, its folder may be there already. The partition then stays in
+        that directory, offline; a log elsewhere would be a second one when the disk comes back.
+        """
         serving = self._serving_or_fail()
         wanted = self._wanted.pop(partition, None)
         directory = wanted if wanted in serving else min(serving, key=len)
-        log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        try:
+            log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        except StorageError:
+            self._home[partition] = directory
+            raise
         self._home[partition] = directory
         return log
 
