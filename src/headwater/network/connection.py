@@ -270,8 +270,8 @@ class Connection:
             self._held_by = slot
 
     def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
-        """Called by the slot: its answer takes these steps."""
-        assert self._steps is None, "one request at a time is answered in steps"
+        """Called by the slot: its answer takes these steps, if need be after the present one."""
+        assert self._steps is None or slot is self._held_by, "one request at a time has steps"
         if not self.is_closed:
             self.note_hold(slot)
             self._steps = steps
@@ -429,7 +429,8 @@ class Connection:
                     return False
         finally:
             self._is_serving = False
-        self._end_steps()
+        if self._steps is steps:
+            self._end_steps()
         return True
 
     def _end_steps(self) -> None:

@@ -257,6 +257,38 @@ def test_no_step_is_taken_for_a_connection_that_is_gone() -> None:
     assert not lab.failures
 
 
+def test_steps_may_hand_over_to_further_steps() -> None:
+    lab = ConnectionLab()
+    taken: list[str] = []
+
+    def later(slot: ReplySlot) -> Iterator[None]:
+        for number in range(20):
+            lab.now_ns += MS
+            taken.append(f"later {number}")
+            yield
+        slot.reply([framed(b"at last")])
+
+    def first(slot: ReplySlot) -> Iterator[None]:
+        taken.append("first")
+        yield
+        slot.work(later(slot))
+
+    lab.behave = lambda slot, _: slot.work(first(slot), 500_000)
+    connection, channel = lab.connect()
+    channel.feed(framed(b"large"))
+    for _ in range(10):
+        lab.loop.turn()
+    assert taken == ["first", *(f"later {number}" for number in range(len(taken) - 1))]
+    # A share of time each turn, whatever the steps belong to.
+    assert 5 < len(taken) <= 21
+    assert lab.inflight_bytes.stepwise_bytes.used == 500_000
+    for _ in range(50):
+        lab.loop.turn()
+    assert bytes(channel.sent) == framed(b"at last")
+    assert lab.inflight_bytes.stepwise_bytes.used == 0
+    assert not connection.is_closed
+
+
 def test_steps_that_fail_end_their_connection_and_no_other() -> None:
     lab = ConnectionLab()
 
