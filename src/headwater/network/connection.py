@@ -104,19 +104,25 @@ class Connection:
         "_wants_to_read",
         "active_ms",
         "address",
+        "first_tag_ns",
         "is_closed",
         "muted_until_ms",
         "requester",
+        "since_ms",
         "tag_ns",
     )
 
     def __init__(
-        self, channel: TransportLayer, address: ClientAddress, surroundings: ConnectionContext
+        self,
+        channel: TransportLayer,
+        address: ClientAddress,
+        surroundings: ConnectionContext,
+        listener_tag_ns: int = 0,
     ) -> None:
         settings = surroundings.settings
         self.address = address
         self.requester = Requester(ANONYMOUS, address.peer_host)
-        self.active_ms = surroundings.clock.now_ms
+        self.active_ms = self.since_ms = surroundings.clock.now_ms
         self.muted_until_ms: int | None = None
         self.is_closed = False
         self._channel = channel
@@ -143,8 +149,8 @@ class Connection:
         # Of the request that is answered in steps: to be taken from the account, and taken.
         self._awaited_stepwise_bytes = 0
         self._stepwise_bytes = 0
-        # In the queue's virtual time, and until when this turn lasts.
-        self.tag_ns = self._fair.first_tag_ns
+        # In the queue's virtual time: from when on, and so far. And until when this turn lasts.
+        self.first_tag_ns = self.tag_ns = surroundings.fair_queue.first_tag_ns(listener_tag_ns)
         self._until_ns = 0
         self._wants_to_read = False
         self._is_queued = False
