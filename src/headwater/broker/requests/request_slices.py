@@ -4,8 +4,9 @@ A request about many groups, topics or resources is split into requests about a 
 handler answers one after the other; their responses are joined into one. Decoding the request and
 encoding the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
 
-Only requests whose elements are independent of each other can be split. Others, such as Fetch and
-OffsetCommit, are only decoded in steps; `request_limits` allows them fewer elements.
+Only requests whose elements are independent of each other can be split. Others, such as
+OffsetCommit, are only decoded in steps; `request_limits` allows them fewer elements. Fetch has its
+own steps.
 
 Note: duplicate elements are dropped before the request is split. Kafka answers a group, topic or
 config resource as often as a request repeats it, so that a few bytes each make a response of any
@@ -191,9 +192,9 @@ SLICED: Final = {
         identity=lambda each: (each.topic_id, each.name),
         relevant=_by_id_if_any,
     ),
-    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=200, identity=_itself),
+    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=100, identity=_itself),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
-        asked="group_ids", answered="groups", count=200, identity=_itself
+        asked="group_ids", answered="groups", count=100, identity=_itself
     ),
     ApiKey.DELETE_GROUPS: Slicing(
         asked="groups_names", answered="results", count=100, identity=_itself
