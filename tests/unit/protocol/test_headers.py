@@ -64,7 +64,9 @@ def test_a_request_that_ends_within_its_header_is_refused(frame: memoryview) -> 
         read_request_header(frame)
 
 
-@pytest.mark.parametrize(("key", "version"), [(3, 14), (2, 0), (52, 0), (-1, 0), (0, 2), (3, -1)])
+@pytest.mark.parametrize(
+    ("key", "version"), [(3, 14), (2, 0), (54, 2), (76, 0), (-1, 0), (0, 2), (3, -1)]
+)
 def test_an_unknown_api_or_version_is_refused(key: int, version: int) -> None:
     """Also Produce 0 to 2, which is announced but not served (KAFKA-18659)."""
     frame = request(key & 0xFFFF, version & 0xFFFF, b"\0\0", b"\0")
