@@ -49,7 +49,7 @@ _SCAN_BYTES = 1 << 20
 def still_valid(
     result: CleaningResult, inactive: Sequence[ReplacedSegment], generation: int
 ) -> bool:
-    """Return whether the log's inactive segments are still those that were cleaned.
+    """Return whether the log's inactive segments are still the ones that were cleaned.
 
     All or nothing: if retention had removed some of the sources, values could come back whose
     tombstones are gone. A truncation changes the generation, because it may leave the sizes as they

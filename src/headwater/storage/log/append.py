@@ -159,11 +159,11 @@ class LogAppender:
         try:
             if header is None:
                 header = read_header(batch)
-                verdict = check_client_batch(
+                result = check_client_batch(
                     batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
                 )
             elif self._validates and header.attributes & CODEC_MASK:
-                verdict = check_batch_records(
+                result = check_batch_records(
                     batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
                 )
             else:
@@ -173,7 +173,7 @@ class LogAppender:
                 raise
             self._expansive_bytes, self._expansive_left = len(batch) * 3 // 4, _EXPANSIVE_BATCHES
             raise ValidationDeferred(str(bomb)) from bomb
-        return corrected(batch, header, verdict, settings)
+        return corrected(batch, header, result, settings)
 
     def _is_expansive(self, batch: Buffer) -> bool:
         """Return whether a compressed batch probably decompresses to a large one, like an earlier

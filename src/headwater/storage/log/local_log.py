@@ -225,11 +225,11 @@ class LocalLog:
         """Remove everything from the offset on, which must come from `end_before`."""
         self.truncations += 1
         self._bound = None
-        doomed = [segment for segment in self.segments if segment.base_offset > offset]
-        assert len(doomed) < len(self.segments), (
+        removed = [segment for segment in self.segments if segment.base_offset > offset]
+        assert len(removed) < len(self.segments), (
             "truncation below the first segment must use start_over"
         )
-        self.drop_tail(doomed)
+        self.drop_tail(removed)
         self.segments.active.truncate_to(offset)
         self.end_offset = offset
 

@@ -84,7 +84,7 @@ class UnifiedLog:
         self.configure(self.settings)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Apply new settings immediately, except those that take effect with the next segment."""
+        """Apply new settings immediately; some take effect with the next segment."""
         self.settings = settings
         self._may_need_preparation = may_need_preparation(settings)
         self._takes_its_time = settings.flush_messages < LONG_MAX or always_needs_preparation(

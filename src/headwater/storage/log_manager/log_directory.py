@@ -247,7 +247,7 @@ class LogDirectory:
     def raise_move_count(self, partition: TopicPartition, count: int) -> None:
         log_dir_move_count.save(self._tools.disk, self.path / live_name(partition), count)
 
-    def take_in(self, log: UnifiedLog, *, count: int, now_ms: int) -> None:
+    def replace_with_future(self, log: UnifiedLog, *, count: int, now_ms: int) -> None:
         """Continue a log here, from its complete future log.
 
         Once the copy is renamed, the log is here, whatever happens next. Until then a failure has
@@ -293,7 +293,7 @@ class LogDirectory:
         self.check_serving()
         self._unopened[partition] = self.futures.promote(partition)
 
-    def leave_behind(self, partition: TopicPartition, *, now_ms: int) -> None:
+    def remove_moved(self, partition: TopicPartition, *, now_ms: int) -> None:
         """Remove the directory of a log that has moved to another directory."""
         self._logs.pop(partition, None)
         self.reports.pop(partition, None)
