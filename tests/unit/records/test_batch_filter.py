@@ -70,7 +70,9 @@ def test_max_timestamp_is_that_of_the_kept_records() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_new_delete_horizon_replaces_the_base_timestamp_and_records_keep_theirs(codec: Codec) -> None:
+def test_new_delete_horizon_replaces_the_base_timestamp_and_records_keep_theirs(
+    codec: Codec,
+) -> None:
     """CP-4."""
     header, records = filtered(batch_of(codec), b"\1\0\1", horizon_ms=99_000)
     assert header.delete_horizon_ms == 99_000

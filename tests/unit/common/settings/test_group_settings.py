@@ -62,9 +62,7 @@ def test_invalid_group_setting_is_rejected_with_the_reason(
         ({"group.consumer.migration.policy": "sideways"}, "must be one of"),
     ],
 )
-def test_inconsistent_group_settings_prevent_the_start(
-    texts: dict[str, str], reason: str
-) -> None:
+def test_inconsistent_group_settings_prevent_the_start(texts: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         parse_broker_settings(texts)
 

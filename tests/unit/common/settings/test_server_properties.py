@@ -71,9 +71,7 @@ def test_a_later_layer_wins() -> None:
         ({"log.roll.ms": "5"}, {"log.roll.hours": "1"}),
     ],
 )
-def test_later_layer_wins_over_a_synonym(
-    below: dict[str, str], above: dict[str, str]
-) -> None:
+def test_later_layer_wins_over_a_synonym(below: dict[str, str], above: dict[str, str]) -> None:
     assert layered(below, above) == above
 
 
@@ -102,9 +100,7 @@ def test_scheduler_interval_is_kept_when_flush_ms_is_set() -> None:
         ("zookeeper.set.acl", "true"),
     ],
 )
-def test_setting_whose_absence_weakens_protection_prevents_the_start(
-    name: str, text: str
-) -> None:
+def test_setting_whose_absence_weakens_protection_prevents_the_start(name: str, text: str) -> None:
     with pytest.raises(InvalidSetting, match="remove this setting"):
         supported_properties({name: text})
     assert list(supported_properties({name: " "}).without_effect) == [name]
