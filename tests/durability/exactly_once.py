@@ -54,9 +54,7 @@ class Worker:
         self._reader.start()
 
     def hear(self, letters: int, wanted: str | None = None) -> bool:
-        """Wait until it has printed a number of letters, or of one letter; False if it ended
-        before.
-        """
+        """Wait until it has printed enough letters; False if it ended before."""
         until_s = time.monotonic() + PATIENCE_S
         while letters > 0:
             try:

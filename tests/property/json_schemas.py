@@ -79,9 +79,7 @@ def _objects(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
 
 
 def _without_idle_words(array: Schema) -> Schema:
-    """Without an `items` list, `additionalItems` has no meaning, and the reference validator fails
-    on it.
-    """
+    """Remove `additionalItems` without an `items` list, as the validator fails on it."""
     if not isinstance(array.get("items"), list):
         array.pop("additionalItems", None)
     return array
@@ -220,9 +218,7 @@ def _turned(key: str, inner: Any) -> st.SearchStrategy[Any]:
 
 
 def modern(schema: Schema) -> Schema:
-    """Return the schema in draft 2020-12. Nothing stands beside a `$ref`, so the meaning is the
-    same.
-    """
+    """Return the schema in draft 2020-12, where `$ref` stands alone."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_modern(schema)}
 
 

@@ -79,9 +79,7 @@ class Rules:
         self._check_admitted(before, after)
 
     def check_heard(self, node: Node, changes: Sequence[MetadataChange]) -> None:
-        """Check a broker's reaction to requests: above all, that it deletes no existing
-        partition.
-        """
+        """Check a broker's reaction: above all, that it deletes no existing partition."""
         truth = node.world.image
         heard = self.heard.setdefault(node, {})
         for change in changes:

@@ -1,6 +1,4 @@
-"""The simulated lossy disk behaves like the real one without failures, and loses only what it
-may.
-"""
+"""The simulated lossy disk behaves like a real one, and loses only what it may."""
 
 import random
 import tempfile

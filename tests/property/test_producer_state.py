@@ -226,9 +226,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.history.events)
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """RC-4: load the newest snapshot at or below the truncation, then replay the rest of the
-        log.
-        """
+        """RC-4: load the newest snapshot up to there, then replay the log."""
         keep = data.draw(st.integers(0, len(self.history.events)))
         dropped = self.history.events[keep:]
         self.end_offset = dropped[0].offset if dropped else self.end_offset

@@ -199,9 +199,7 @@ def _as_bytes(value: object) -> bytes:
 
 
 def unwrapped(annotation: object) -> tuple[type, bool, bool]:
-    """Return the innermost type of a kio field, whether it is an array and whether it is
-    nullable.
-    """
+    """Return a kio field's innermost type, and if it is an array or nullable."""
     optional = NoneType in get_args(annotation)
     if optional:
         (annotation,) = [each for each in get_args(annotation) if each is not NoneType]

@@ -52,9 +52,7 @@ def outer(body: str) -> Outer:
     ],
 )
 def test_flexible_versions(message: Outer, body: str) -> None:
-    """Lengths are plus one, null is 0, tags ascend, and a tagged field at its default is
-    omitted.
-    """
+    """Lengths are plus one, null is 0, tags ascend, default tags are omitted."""
     assert joined(OUTER.write(message)) == bytes.fromhex(body)
     assert outer(body) == message
 

@@ -74,9 +74,7 @@ def apply(disk: Disk, folder: PurePath, result: CleaningResult) -> list[PurePath
 
 
 def finish_interrupted(disk: Disk, folder: PurePath) -> None:
-    """Complete interrupted swaps in a partition directory before its segments are opened.
-    Idempotent.
-    """
+    """Complete interrupted swaps before a log's segments are opened. Idempotent."""
     names = disk.names(folder)
     if any(name.endswith(SUFFIXES) for name in names):
         _drop_unfinished(disk, folder)

@@ -91,9 +91,7 @@ class LogFlusher:
             waiter(reason)
 
     def retire(self) -> None:
-        """Complete all waiting callbacks: the log is durable in another directory and continues
-        there.
-        """
+        """Complete all callbacks: the log has moved and is durable elsewhere."""
         self._is_retired = True
         self._end = StorageError("the log has moved to another directory")
         waiters, self._waiters = self._waiters, []
@@ -163,9 +161,7 @@ class LogFlusher:
                 self._segments_flushed()
 
     def _submit_or_fail_waiters(self) -> None:
-        """Start the next flush, or fail its callbacks: no other flush may come that they could
-        share.
-        """
+        """Start the next flush, or fail its callbacks, as no other may follow."""
         try:
             self._submit()
         except TooManyOpenFiles as error:

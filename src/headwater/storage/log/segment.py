@@ -276,9 +276,7 @@ class LogSegment:
     def has_room_for(
         self, size_bytes: int, last_offset: int, limit_bytes: int, pending_bytes: int
     ) -> bool:
-        """Return whether an append fits. An empty segment takes any size, or nothing could be
-        appended.
-        """
+        """Return whether an append fits; an empty segment takes any size."""
         if self._indexes.is_full or last_offset - self.base_offset > INT32_MAX:
             return False
         used_bytes = self.size + pending_bytes

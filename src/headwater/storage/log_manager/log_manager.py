@@ -171,9 +171,7 @@ class LogManager:
         _guarded(directory, partial(directory.set_aside, [partition]))
 
     def opened(self) -> Iterator[UnifiedLog]:
-        """Yield the open, usable logs; logs not opened since a clean shutdown need no
-        maintenance.
-        """
+        """Yield the open logs; unopened ones need no maintenance."""
         for directory in self.serving():
             yield from directory.opened()
 
@@ -237,9 +235,7 @@ class LogManager:
                         self._home[partition] = directory
 
     def _remove_obsolete_copies(self, partition: TopicPartition, now_ms: int) -> None:
-        """Of two directories of one log, keep the one with the higher move count (see
-        `log_dir_moves`).
-        """
+        """Keep the directory with the higher move count (see `log_dir_moves`)."""
         candidates = self.candidates(partition)
         counts: dict[LogDirectory, int] = {}
         for each in candidates:
