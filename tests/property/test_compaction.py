@@ -169,7 +169,7 @@ def check_markers(before: list[Batch], after: list[Batch]) -> None:
 
 
 def check_indexes(log: SimpleLog, base: int, job: CleaningJob) -> None:
-    """Check that the entries are those that appends would have written."""
+    """Check that the entries equal the ones of appends."""
     offset_entries = []
     time_entries: list[tuple[int, int]] = []
     since = 0
