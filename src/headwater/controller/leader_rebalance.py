@@ -39,9 +39,7 @@ def balance_leaders(image: ClusterImage, *, percentage: int) -> ControllerResult
 def _may_lead(
     image: ClusterImage, node_id: NodeId, name: TopicPartition, partition: PartitionRegistration
 ) -> bool:
-    """Not during a reassignment, when the first replica is not final yet. Kafka does the same
-    (3.9).
-    """
+    """Not during a reassignment, when the first replica is not final, as in Kafka 3.9."""
     is_moving = bool(partition.adding or partition.removing)
     is_sound = eligibility(image, node_id, name) is ReplicaEligibility.SOUND
     return node_id in partition.isr and is_sound and not is_moving

@@ -138,7 +138,7 @@ class PartitionChanged:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDropped:
-    """This broker stops serving its replica of a partition and deletes it if so told.
+    """This broker stops serving its replica of a partition; `is_deleted`: it deletes it.
 
     The partition may continue on other brokers. A later LeaderAndIsr can make this broker a replica
     again.

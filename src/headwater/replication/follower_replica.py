@@ -83,9 +83,7 @@ class FollowerReplica:
         self._fetched_end = leader_end
 
     def left_behind(self, former_end: int) -> None:
-        """The leader appended records: a follower that was at the end was caught up at its last
-        fetch.
-        """
+        """After an append: a follower that was at the end was caught up at its last fetch."""
         if self.end_offset == former_end and self.pulse is not None:
             fetched_ms = self.pulse.fetched_ms
             self.caught_up_ms = max(self.caught_up_ms, fetched_ms)

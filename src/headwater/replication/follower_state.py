@@ -72,9 +72,7 @@ class FollowerState:
         self._sent_epoch = NO_EPOCH
 
     def begin(self, now_ms: int) -> None:
-        """Without leader epochs, truncate to the high watermark: what lies above cannot be
-        verified.
-        """
+        """Without leader epochs, truncate to the high watermark; the rest is unverifiable."""
         if self.log.epochs.latest == NO_EPOCH:
             self.log.truncate_to(self.log.high_watermark, now_ms=now_ms)
 

@@ -51,8 +51,7 @@ class LeaderRules:
     registered_epoch: Callable[[NodeId], int]
 
     def is_eligible(self, node_id: NodeId, broker_epoch: int) -> bool:
-        """Return whether a broker may be in the ISR: live, and fetching with its current epoch
-        (ISR-3).
+        """Return whether a broker may join the ISR: live, with its current epoch (ISR-3).
 
         Whether a broker is shutting down only the controller knows.
         """

@@ -171,10 +171,10 @@ class Partition:
     def refuse(
         self, current_leader_epoch: int = -1, *, may_follow: bool = False
     ) -> ErrorCode | None:
-        """Return the error for a request that this broker cannot serve; the epoch comes first
-        (EP-4).
+        """Return the error for a request that this broker cannot serve.
 
-        `may_follow` is for requests that a follower may answer too.
+        The leader epoch is checked first (EP-4). `may_follow` is for requests that a follower may
+        answer too.
         """
         if current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
             if current_leader_epoch < self.state.leader_epoch:

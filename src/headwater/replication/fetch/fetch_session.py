@@ -77,9 +77,7 @@ class FetchSession:
     is_follower: ClassVar = False
 
     def update(self, request: FetchRequest) -> None:
-        """Apply a request: named partitions get their new offsets, forgotten ones are removed
-        (FT-7).
-        """
+        """Apply a request: update named partitions and remove forgotten ones (FT-7)."""
         for topic in request.topics:
             name: TopicId | str = topic.topic_id if self.uses_topic_ids else topic.topic
             for requested in topic.partitions:

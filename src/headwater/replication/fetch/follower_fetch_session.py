@@ -117,9 +117,7 @@ class FollowerSession(FetchSession):
         wanted.detach()
 
     def speaks_as(self, broker_epoch: int) -> None:
-        """Take the broker epoch of a request; after a new one all offsets are recorded again
-        (ISR-3).
-        """
+        """Take the broker epoch of a request; a new one records all offsets again (ISR-3)."""
         if broker_epoch == self.broker_epoch:
             return
         self.broker_epoch = broker_epoch
