@@ -281,7 +281,7 @@ def test_a_second_broker_with_the_same_id_is_refused_by_name(cluster: EmbeddedCl
         },
         patience_s=PATIENCE_S,
     )
-    with pytest.raises(BrokerDidNotStart, match="another broker is up as broker 0"):
+    with pytest.raises(BrokerDidNotStart, match="another broker is registered as broker 0"):
         twin.start()
     twin.close()
     assert cluster.brokers[0].is_running

@@ -12,8 +12,16 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
 from headwater.controller.elect_leaders import PREFERRED, UNCLEAN, elect_leaders
 from headwater.controller.partition_reassignment import alter_reassignments
-from headwater.controller.partition_states import PARTITION_MOVES, PartitionState, partition_state
-from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState, replica_state
+from headwater.controller.partition_state_machine import (
+    PARTITION_TRANSITIONS,
+    PartitionState,
+    partition_state,
+)
+from headwater.controller.replica_state_machine import (
+    REPLICA_TRANSITIONS,
+    ReplicaState,
+    replica_state,
+)
 from headwater.controller.topic_changes import create_partitions, delete_topics
 from headwater.controller.topic_creation import create_topics
 from headwater.metadata.changes import (
@@ -135,11 +143,11 @@ class Rules:
             same = _topic_id(before, name) == _topic_id(after, name)
             here, there = partition_state(before, name), partition_state(after, name)
             if same and here is not there:
-                assert there in PARTITION_MOVES[here] or here is PartitionState.NON_EXISTENT
+                assert there in PARTITION_TRANSITIONS[here] or here is PartitionState.NON_EXISTENT
             for node_id in map(NodeId, range(BROKERS)):
                 one, other = (replica_state(each, node_id, name) for each in (before, after))
                 if same and one is not other and ReplicaState.NON_EXISTENT not in (one, other):
-                    assert other in REPLICA_MOVES[one]
+                    assert other in REPLICA_TRANSITIONS[one]
 
     def _check_admitted(self, before: ClusterImage, after: ClusterImage) -> None:
         """ISR-7: a restarted broker is in the ISR only if it is the last member."""

@@ -12,7 +12,7 @@ from headwater.coordinator.transaction.transaction_metadata import (
     TransactionMetadata,
     metadata_of,
 )
-from headwater.coordinator.transaction.transaction_states import MAY_FOLLOW, TransactionState
+from headwater.coordinator.transaction.transaction_states import TRANSITIONS, TransactionState
 
 STATES = TransactionState
 NOW = st.integers(0, 2**40)
@@ -33,7 +33,7 @@ def moved(draw: st.DrawFn) -> TransactionMetadata:
         last_update_ms=draw(NOW),
     )
     for _ in range(draw(st.integers(0, 12))):
-        following = [each for each in MAY_FOLLOW[state.state] if each is not STATES.DEAD]
+        following = [each for each in TRANSITIONS[state.state] if each is not STATES.DEAD]
         state = _move(draw, state, draw(st.sampled_from(following)))
     return state
 
