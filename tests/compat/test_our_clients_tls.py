@@ -122,7 +122,7 @@ def test_a_client_that_is_not_trusted_is_told_at_once(settings: dict[str, object
 def test_a_store_that_cannot_be_opened_is_told_to_whoever_makes_a_client(
     settings: dict[str, object],
 ) -> None:
-    with pytest.raises(InvalidSetting, match="password may be wrong"):
+    with pytest.raises(InvalidSetting, match="check the password"):
         Producer({**settings, "ssl.keystore.password": "no"})
     with pytest.raises(InvalidSetting, match="No such file"):
         Admin({**settings, "ssl.truststore.location": "/nowhere.pem"})

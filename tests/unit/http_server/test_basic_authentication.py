@@ -51,10 +51,10 @@ def test_roles_decide_who_of_the_file_may_enter() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "no user who may enter"),
+        (b"", "no user with an allowed role"),
         (b"alice:\n", "alice has no password"),
-        (b"alice: MD5:00\n", "written as MD5"),
-        (b"alice: \\u12\n", "cannot be read"),
+        (b"alice: MD5:00\n", "has format MD5"),
+        (b"alice: \\u12\n", "cannot parse the users file"),
     ],
 )
 def test_a_file_of_users_that_lets_nobody_in_is_refused(content: bytes, reason: str) -> None:
@@ -93,7 +93,7 @@ def test_an_address_says_whether_tls_is_spoken_and_else_the_key_store_does(
         ({"authentication.method": "BASIC"}, "users.file"),
         ({"authentication.method": "BEARER"}, "authentication.method"),
         ({"headwater.authentication.users.file": "users"}, "authentication.method=BASIC"),
-        ({"resource.extension.class": "com.example.Guard"}, "classes of Java"),
+        ({"resource.extension.class": "com.example.Guard"}, "Java classes"),
         (
             {
                 "authentication.method": "BASIC",

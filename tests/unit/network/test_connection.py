@@ -626,7 +626,7 @@ def test_a_host_that_is_refused_again_and_again_fills_no_log(
     caplog.clear()
     lab.complaints.sweep()
     assert caplog.messages == [
-        "990 more connections of 192.0.2.1 were closed because of what they sent"
+        "Closed more connections after protocol errors: count=990 host=192.0.2.1"
     ]
     caplog.clear()
     lab.complaints.sweep()

@@ -222,8 +222,8 @@ def test_a_listener_may_have_rules_of_its_own(tmp_path: Path) -> None:
     ("url", "why"),
     [
         ("", "needs the key set of the token issuer"),
-        ("ftp://keys", "must be a URL of https, http or file"),
-        ("https://user:s3cret@keys/", "would be shown in logs"),
+        ("ftp://keys", "must be an https, http or file URL"),
+        ("https://user:s3cret@keys/", "must not have a user and password"),
         ("file:/no/such/file", "cannot read file:/no/such/file: No such file"),
     ],
 )

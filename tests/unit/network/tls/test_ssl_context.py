@@ -96,25 +96,25 @@ def test_what_is_wrong_with_a_store_is_told_without_its_secret(tmp_path: Path) -
     (tmp_path / "noise").write_bytes(b"\x00\x01")
     for reason, settings in (
         ("TLS needs a key", listening()),
-        ("another ssl.key.password", listening(ssl_keystore_location=encrypted)),
+        ("check ssl.key.password", listening(ssl_keystore_location=encrypted)),
         (
-            "another ssl.key.password",
+            "check ssl.key.password",
             listening(ssl_keystore_location=encrypted, ssl_key_password=WRONG),
         ),
         (
-            "the password may be wrong",
+            "check the password",
             listening(ssl_keystore_location=pkcs12, ssl_keystore_password=WRONG),
         ),
         ("mismatch", listening(ssl_keystore_location=str(tmp_path / "mixed.pem"))),
         ("neither PEM nor PKCS12", listening(ssl_keystore_location=str(tmp_path / "noise"))),
         ("No such file", listening(ssl_keystore_location=str(tmp_path / "nowhere"))),
-        ("belong together", listening(ssl_keystore_key=Password(OWN.key_pem()))),
+        ("must be set together", listening(ssl_keystore_key=Password(OWN.key_pem()))),
         (
             "not both",
             listening(ssl_keystore_key=Password(OWN.key_pem()), ssl_keystore_location=encrypted),
         ),
         (
-            "needs those whose clients are trusted",
+            "needs trusted certificates",
             listening(
                 ssl_keystore_location=pkcs12,
                 ssl_keystore_password=RIGHT,
@@ -150,8 +150,8 @@ def test_versions_and_ciphers_are_limited_as_settings_say() -> None:
     assert one.maximum_version is ssl.TLSVersion.TLSv1_2
     assert newest.options & ssl.OP_NO_RENEGOTIATION
     for reason, suites in (
-        ("all in or all out", ("TLS_AES_256_GCM_SHA384",)),
-        ("known here", ("TLS_KRB5_WITH_RC4_128_MD5",)),
+        ("cannot be enabled separately", ("TLS_AES_256_GCM_SHA384",)),
+        ("is supported", ("TLS_KRB5_WITH_RC4_128_MD5",)),
     ):
         with pytest.raises(InvalidSetting, match=reason):
             client_context(SslSettings(ssl_cipher_suites=suites))
