@@ -1,8 +1,8 @@
 """Keep the key set (JWKS) of a token issuer up to date.
 
 The key set is refreshed periodically, and when a token names an unknown key. Such an authentication
-waits for the refresh, since issuers rotate keys and clients do not retry by themselves. Anybody can
-name unknown keys, so that this refresh is rate-limited; tokens in between are validated with the
+waits for the refresh, since issuers rotate keys and clients do not retry by themselves. Any client
+can name unknown keys, so this refresh is rate-limited; tokens in between are validated with the
 known keys. When a refresh fails, the previous keys stay valid.
 """
 

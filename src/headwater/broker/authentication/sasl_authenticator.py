@@ -193,7 +193,7 @@ class SaslAuthenticator:
             )
             self._fail(call, response, str(refused))
             return
-        # The session may be limited in time, which the response to the last token tells.
+        # The session may be limited in time, and the response to the last token has its lifetime.
         lifetime_ms = self._complete() if self._is_complete() else 0
         call.answer(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
 

@@ -96,7 +96,7 @@ class Node(ABC):
     cluster_id: str
 
     def __init__(self, static: StaticConfig, *, broken: Callable[[str], None]) -> None:
-        """`broken` is called with the reason if the broker cannot go on."""
+        """`broken` is called with the reason if the broker cannot continue."""
         settings = static.settings
         self._static = static
         self._broken = broken

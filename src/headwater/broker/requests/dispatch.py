@@ -64,7 +64,7 @@ _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _BETWEEN_BROKERS: Final = frozenset(INTER_BROKER_APIS)
 _LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-# QU-6. A follower's Fetch is told apart from a consumer's in its handler.
+# QU-6. The Fetch handler distinguishes followers from consumers.
 _BY_BROKERS: Final = frozenset({*INTER_BROKER_APIS, ApiKey.WRITE_TXN_MARKERS})
 
 _SOFTWARE_SINCE: Final = 3

@@ -17,7 +17,7 @@ from headwater.metadata.ports.liveness import LivenessRole
 from tests.simulation.labs.broker_lab import ScriptedClock
 
 TWO = NodeId(2)
-REFUSED = PeerRefused("nobody listens")
+REFUSED = PeerRefused("connection refused")
 CLOSED = ConnectionLost("closed by the peer")
 
 

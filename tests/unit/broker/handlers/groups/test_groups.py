@@ -291,8 +291,8 @@ def test_recreated_offsets_topic_has_new_coordinators(lab: BrokerLab) -> None:
     """As seen by a broker that was disconnected meanwhile: both changes at once, same epochs."""
     assert commit(lab, "group-1", "orders") == {"orders": ErrorCode.NONE}
     topic = lab.broker.image.topics[CONSUMER_OFFSETS]
-    anew = replace(topic, topic_id=TopicId(bytes(range(16))))
-    lab.change(TopicDeleted(CONSUMER_OFFSETS), TopicCreated(anew))
+    recreated = replace(topic, topic_id=TopicId(bytes(range(16))))
+    lab.change(TopicDeleted(CONSUMER_OFFSETS), TopicCreated(recreated))
     assert fetch(lab, "group-1") == [("group-1", -1, ErrorCode.NONE)]
     assert commit(lab, "group-1", "orders") == {"orders": ErrorCode.NONE}
     assert fetch(lab, "group-1") == [("group-1", 5, ErrorCode.NONE)]

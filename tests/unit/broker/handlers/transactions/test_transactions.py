@@ -485,12 +485,12 @@ def test_invalid_producer_id_is_rejected_in_markers_and_commits(
 ) -> None:
     lab, _ = made(transaction_partition_verification_enable="false")
     find(lab, "g", GROUPS)
-    nobody = LabProducer(lab, "x", producer_id, epoch)
-    answer = lab.ask(nobody.marker("t", 0), WriteTxnMarkersResponse)
+    invalid = LabProducer(lab, "x", producer_id, epoch)
+    answer = lab.ask(invalid.marker("t", 0), WriteTxnMarkersResponse)
     code = answer.markers[0].topics[0].partitions[0].error_code
     assert code is ErrorCode.INVALID_REQUEST
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert commit_codes(nobody.commit_offset("g", "t", 5, 3)) == [mapping]
+    assert commit_codes(invalid.commit_offset("g", "t", 5, 3)) == [mapping]
     assert end_offset(lab, "t") == 0
 
 
