@@ -110,9 +110,7 @@ def test_their_producer_gets_an_authorization_error(
     )
     producer.flush(PATIENCE_S)
     assert heard == ["TOPIC_AUTHORIZATION_FAILED"]
-    assert f"is denied WRITE on Topic:{topic}, by the rule: DENY WRITE to User:*" in (
-        guarded.log_text
-    )
+    assert f"operation=WRITE resource=Topic:{topic} acl=DENY WRITE to User:*" in (guarded.log_text)
 
 
 def test_our_clients_get_an_authorization_error_and_continue_when_allowed(

@@ -99,7 +99,7 @@ def test_an_answer_is_that_of_a_scan_of_all_rules(
     for pattern, _ in gone:
         index.replace(pattern, ())
     resource = Resource(kind, name)
-    verdict = index.judge(requester, operation, resource)
+    verdict = index.authorize(requester, operation, resource)
     assert verdict.is_allowed is by_scan(kept, requester, operation, resource, everyone)
 
 
@@ -110,7 +110,7 @@ def test_who_may_do_it_to_any_name_may_do_it_to_some(
 ) -> None:
     """Names that a denial beside the allowance does not cover are as good as any."""
     index = filled(rules, everyone=False)
-    may_some = index.judge_any(requester, operation, kind).is_allowed
+    may_some = index.authorize_any(requester, operation, kind).is_allowed
     named = [pattern for pattern, _ in rules if pattern.kind is kind and pattern.name != "*"]
     names = {pattern.name for pattern in named}
     names |= {f"{name}{letter}" for name in names for letter in "abc"} | {"fresh"}

@@ -26,7 +26,7 @@ from headwater.records.checksum import write_crc
 from headwater.records.consumer_record import ConsumerRecord
 from headwater.records.kernel import _kernel, pure_kernel
 from headwater.records.kernel.batch_runs import IndexProgress
-from headwater.records.kernel.buffers import BinaryBuffers, HeaderBuffers, RecordsVerdict
+from headwater.records.kernel.buffers import BinaryBuffers, HeaderBuffers, ValidationResult
 from headwater.records.record import Record
 from headwater.records.record_reader import read_records
 
@@ -114,7 +114,7 @@ def test_validations_agree(
         dense = agree(
             lambda kernel: kernel.validate_records(again, count, base_timestamp, *window, keys)
         )
-        assert isinstance(verdict, RecordsVerdict)
+        assert isinstance(verdict, ValidationResult)
         assert dense == verdict._replace(is_dense=True)
         assert not verdict.is_dense or again == payload or len(again) < len(payload)
 
@@ -395,7 +395,7 @@ def logs(draw: st.DrawFn) -> bytearray:
 @given(logs(), st.integers(0, 300), st.sampled_from([2**40, 20]))
 def test_runs_of_sound_batches_agree(log: bytearray, interval: int, highest: int) -> None:
     agree(
-        lambda kernel: kernel.sound_run(
+        lambda kernel: kernel.valid_run(
             log,
             1_000,
             lowest_offset=0,

@@ -114,8 +114,9 @@ class ReplySlot:
 
         For a request that takes many milliseconds: other connections are served between its steps,
         and no further request of this one until it is answered. The steps end when they are
-        exhausted, or with the connection. `size_bytes` is the size of the request: only a few large
-        ones are processed at a time, others wait before their first step.
+        exhausted, or with the connection; the last one may start others. `size_bytes` is the size
+        of the request: only a few large ones are processed at a time, others wait before their
+        first step.
         """
         self.connection.note_steps(self, steps, size_bytes)
 

@@ -77,5 +77,5 @@ def test_a_step_is_a_few_elements() -> None:
 def test_a_length_above_the_limit_is_refused_in_the_first_step() -> None:
     topics = tuple(MetadataRequestTopic(name="t") for _ in range(1_000))
     body = joined(write(MetadataRequest(topics=topics), 12))
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         next(read_in_steps(MetadataRequest, 12, memoryview(body), 999))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.__main__ import BENCHMARKS, Benchmark, run
+from bench.__main__ import BENCHMARKS, LONG, Benchmark, _all_but_long, run
 from bench.harness import Bench, Figure, in_short, median_of_rounds
 
 ROOT = Path(__file__).parents[3]
@@ -69,7 +69,7 @@ def test_the_result_file_holds_figures_and_conditions(bench: Bench, tmp_path: Pa
     ]
     for condition in ("date", "cpu", "cores", "kernel", "python", "headwater", "commit"):
         assert result["conditions"][condition]
-    assert result["conditions"]["record_kernel"] in ("compiled", "twin")
+    assert result["conditions"]["record_kernel"] in ("compiled", "pure")
     assert len(result["conditions"]["load_average"]) == 3
 
 
@@ -114,7 +114,14 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["lgo"], {"log": Benchmark("The log", ())}) == 2
-    assert "no benchmark is called lgo; there are: log" in capsys.readouterr().err
+    assert "unknown benchmark lgo; there are: log" in capsys.readouterr().err
+
+
+def test_long_benchmarks_run_only_when_named() -> None:
+    names = _all_but_long(BENCHMARKS)
+    assert names
+    assert "hostile" not in names
+    assert set(BENCHMARKS) - set(names) == LONG
 
 
 def test_every_registered_module_exists() -> None:

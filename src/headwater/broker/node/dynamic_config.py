@@ -7,15 +7,19 @@ which could otherwise never start again. Kafka 4.1 does the same.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.common.config_types import ResourceType
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange
-from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.effective_configs import StaticConfig, broker_settings_for
+from headwater.metadata.cluster_image import ClusterImage, ConfigResource
+from headwater.metadata.effective_configs import (
+    StaticConfig,
+    broker_settings_for,
+    unknown_configs,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -28,11 +32,20 @@ class DynamicConfig:
     appliers: Sequence[Callable[[BrokerSettings], None]]
 
     def changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-        """Apply metadata changes, if any is a broker config."""
+        """Apply metadata changes, if any is a broker config; warn of unknown configs."""
+        for change in changes:
+            if isinstance(change, ConfigsReplaced):
+                _warn_of_unknown(change.resource, change.values)
         if any(_is_of_brokers(change) for change in changes):
-            self.tell(image)
+            self._tell(image)
 
     def tell(self, image: ClusterImage) -> None:
+        """Take the configs of the start."""
+        for resource, values in image.configs.items():
+            _warn_of_unknown(resource, values)
+        self._tell(image)
+
+    def _tell(self, image: ClusterImage) -> None:
         try:
             settings = broker_settings_for(image, self.static)
         except InvalidSetting as error:
@@ -40,6 +53,16 @@ class DynamicConfig:
             return
         for apply_settings in self.appliers:
             apply_settings(settings)
+
+
+def _warn_of_unknown(resource: ConfigResource, values: Mapping[str, str]) -> None:
+    for reason in unknown_configs(resource, values).values():
+        _log.warning(
+            "Ignoring a config: resource=%s-%s reason=%s",
+            resource.resource_type.name.lower(),
+            resource.name or "default",
+            reason,
+        )
 
 
 def _is_of_brokers(change: MetadataChange) -> bool:

@@ -4,8 +4,9 @@ A request about many groups, topics or resources is split into requests about a 
 handler answers one after the other; their responses are joined into one. Decoding the request and
 encoding the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
 
-Only requests whose elements are independent of each other can be split. Others, such as Fetch and
-OffsetCommit, are only decoded in steps; `request_limits` allows them fewer elements.
+Only requests whose elements are independent of each other can be split. Others, such as
+OffsetCommit, are only decoded in steps; `request_limits` allows them fewer elements. Fetch has its
+own steps.
 
 Note: duplicate elements are dropped before the request is split. Kafka answers a group, topic or
 config resource as often as a request repeats it, so that a few bytes each make a response of any
@@ -198,10 +199,10 @@ SLICED: Final = {
         relevant=_by_id_if_any,
     ),
     ApiKey.DESCRIBE_GROUPS: Slicing(
-        request_array="groups", response_array="groups", count=200, identity=_identity
+        request_array="groups", response_array="groups", count=100, identity=_identity
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
-        request_array="group_ids", response_array="groups", count=200, identity=_identity
+        request_array="group_ids", response_array="groups", count=100, identity=_identity
     ),
     ApiKey.DELETE_GROUPS: Slicing(
         request_array="groups_names", response_array="results", count=100, identity=_identity

@@ -1,9 +1,11 @@
-"""Whether a segment's indexes agree with its log.
+"""Check that a segment's indexes agree with its log.
 
-Both checks follow the walk of `log_check` batch by batch, so an index of any size is compared
-in one pass. What a reader would get wrong: an entry may name the last offset of a *later* batch
-than the one it points at. Brokers before 4.0 wrote one entry per append, with the append's first
-position and last offset; a search that starts there still finds everything.
+Both checks follow the walk of `log_check` batch by batch, so an index of any size is compared in
+one pass.
+
+Note: an entry may hold the last offset of a *later* batch than the one it points at. Brokers before
+4.0 wrote one entry per append, with the append's first position and last offset; a lookup that
+starts there still finds everything.
 """
 
 import struct
@@ -21,7 +23,7 @@ _ENTRIES_PER_READ = 4096
 
 
 class IndexCheck(Protocol):
-    """Told of each batch in turn, then of the end."""
+    """Receives each batch in turn, then the end of the log."""
 
     def after(self, batch: CheckedBatch) -> Iterator[Finding]: ...
 
@@ -29,9 +31,9 @@ class IndexCheck(Protocol):
 
 
 def entries_of(index: Readable, entry: struct.Struct) -> Iterator[tuple[int, int, int]]:
-    """The entries in order: position in the index and the two fields, without the zero tail.
+    """Yield position in the index and both fields of each entry, without the zero tail.
 
-    An active index is preallocated, so zeros follow the last entry; no true entry is all zero,
+    An active index is preallocated, so zeros follow the last entry. No real entry is all zero,
     because the first batch of a segment is never indexed.
     """
     window = ReadWindow(index)
@@ -46,7 +48,7 @@ def entries_of(index: Readable, entry: struct.Struct) -> Iterator[tuple[int, int
 
 
 def misshapen(index: Readable, entry: struct.Struct, name: str) -> Iterator[Finding]:
-    """What is wrong with an index file as a whole: its size, or bytes after the zero tail."""
+    """Yield problems of an index file as a whole: its size, or bytes after the zero tail."""
     window = ReadWindow(index)
     if window.size % entry.size:
         reason = f"the size {window.size} is no multiple of {entry.size}, an entry was cut"
@@ -59,7 +61,7 @@ def misshapen(index: Readable, entry: struct.Struct, name: str) -> Iterator[Find
 
 
 class AbortedEntry(NamedTuple):
-    """One line of a transaction index; `last_offset` is its ABORT marker's."""
+    """Entry of a transaction index; `last_offset` is the offset of its ABORT marker."""
 
     version: int
     producer_id: int
@@ -69,7 +71,7 @@ class AbortedEntry(NamedTuple):
 
 
 def check_aborted(index: Readable, name: str) -> Iterator[AbortedEntry | Finding]:
-    """The entries of a transaction index, each followed by what is wrong with it."""
+    """Yield the entries of a transaction index, each followed by its problems."""
     size = ABORTED_ENTRY.size
     window = ReadWindow(index)
     last_marker, last_stable = -1, -1
@@ -92,7 +94,7 @@ def check_aborted(index: Readable, name: str) -> Iterator[AbortedEntry | Finding
 
 
 class OffsetIndexCheck:
-    """Entries rise, point at batches, and name the last offset of one."""
+    """Checks that offset index entries rise, point at batches and hold a batch's last offset."""
 
     def __init__(self, index: Readable, name: str, base_offset: int) -> None:
         self._name = name
@@ -100,12 +102,12 @@ class OffsetIndexCheck:
         self._entries = entries_of(index, OFFSET_ENTRY)
         self._next = next(self._entries, None)
         self._last = (-1, -1)
-        # Offsets that no batch has ended with yet, and where in the index they stand.
+        # Offsets that no batch has ended with yet, with their position in the index.
         self._awaited: deque[tuple[int, int]] = deque()
 
     def after(self, batch: CheckedBatch) -> Iterator[Finding]:
         while self._next is not None and self._next[2] <= batch.position:
-            yield from self._judge(*self._next, batch)
+            yield from self._check(*self._next, batch)
             self._next = next(self._entries, None)
         while self._awaited and self._awaited[0][0] <= batch.header.last_offset:
             offset, at = self._awaited.popleft()
@@ -120,7 +122,7 @@ class OffsetIndexCheck:
             yield self._finding(at, f"points at position {position}, past the last batch")
             self._next = next(self._entries, None)
 
-    def _judge(
+    def _check(
         self, at: int, relative_offset: int, position: int, batch: CheckedBatch
     ) -> Iterator[Finding]:
         offset = self._base_offset + relative_offset
@@ -144,7 +146,7 @@ class OffsetIndexCheck:
 
 
 class TimeIndexCheck:
-    """Entries rise, and each timestamp was the largest so far in the batch of its offset."""
+    """Checks that time index entries rise and hold the largest timestamp up to their offset."""
 
     def __init__(self, index: Readable, name: str, base_offset: int) -> None:
         self._name = name
@@ -156,7 +158,7 @@ class TimeIndexCheck:
         self._trusted = True
 
     def after(self, batch: CheckedBatch) -> Iterator[Finding]:
-        # The timestamps of a damaged batch may be lies, and so would be every verdict after it.
+        # The timestamps of a corrupt batch may be wrong, and so would be every check after it.
         self._trusted = self._trusted and batch.crc_matches
         self._largest_ms = max(self._largest_ms, batch.header.max_timestamp)
         while self._next is not None:
@@ -164,7 +166,7 @@ class TimeIndexCheck:
             offset = self._base_offset + relative_offset
             if offset > batch.header.last_offset:
                 return
-            yield from self._judge(at, timestamp_ms, offset)
+            yield from self._check(at, timestamp_ms, offset)
             self._next = next(self._entries, None)
 
     def at_end(self) -> Iterator[Finding]:
@@ -174,7 +176,7 @@ class TimeIndexCheck:
             yield self._finding(at, f"names offset {offset}, past the last batch")
             self._next = next(self._entries, None)
 
-    def _judge(self, at: int, timestamp_ms: int, offset: int) -> Iterator[Finding]:
+    def _check(self, at: int, timestamp_ms: int, offset: int) -> Iterator[Finding]:
         if timestamp_ms <= self._last[0] or offset <= self._last[1]:
             yield self._finding(at, f"timestamp {timestamp_ms}, offset {offset} do not rise")
             return

@@ -90,8 +90,8 @@ def test_limits_can_be_set_per_listener_or_per_mechanism() -> None:
     ("texts", "why"),
     [
         ({"sasl.enabled.mechanisms": ""}, "INSIDE uses SASL: set sasl.enabled.mechanisms"),
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "must be one of PLAIN, .* and is GSSAPI"),
-        ({"listener.name.inside.sasl.enabled.mechanisms": "plain"}, "and is plain"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "must be one of PLAIN, .* not GSSAPI"),
+        ({"listener.name.inside.sasl.enabled.mechanisms": "plain"}, "not plain"),
         (
             {"listener.name.outside.sasl.enabled.mechanisms": "PLAIN"},
             "set listener.name.outside.plain.sasl.jaas.config to .*PlainLoginModule",
@@ -100,7 +100,10 @@ def test_limits_can_be_set_per_listener_or_per_mechanism() -> None:
             {"listener.name.inside.plain.sasl.jaas.config": f"{SCRAM} required secret=1;"},
             "has ScramLoginModule, but PLAIN needs PlainLoginModule",
         ),
-        ({"listener.name.inside.plain.sasl.jaas.config": "secret"}, "begins with a login module"),
+        (
+            {"listener.name.inside.plain.sasl.jaas.config": "secret"},
+            "must start with a login module",
+        ),
     ],
 )
 def test_errors_are_one_line_without_secrets(texts: dict[str, str], why: str) -> None:
@@ -131,7 +134,7 @@ def test_inter_broker_credentials_come_from_the_listener() -> None:
         ),
         (
             {"listener.name.inside.plain.sasl.jaas.config": f"{PLAIN} required user_a=b;"},
-            "a login needs",
+            "SASL needs",
         ),
     ],
 )

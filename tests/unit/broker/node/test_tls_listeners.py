@@ -47,7 +47,7 @@ def test_broker_without_a_keystore_does_not_start(tmp_path: Path) -> None:
 
 def test_invalid_principal_mapping_rules_are_rejected_at_startup(store: Path) -> None:
     settings = settings_with(store, ssl_principal_mapping_rules="LOWER")
-    with pytest.raises(InvalidSetting, match="a rule is DEFAULT or"):
+    with pytest.raises(InvalidSetting, match="expected DEFAULT or"):
         TlsListeners(settings, own_endpoints(settings))
 
 

@@ -201,7 +201,7 @@ def test_an_unknown_codec_is_found_and_shown_by_its_number(folder: Path) -> None
     path = save_log(folder, batch(0, texts("a"), attributes=7))
     result = dump(path)
     assert result.exit_code == 1
-    assert result.stderr == f"{STEM}.log: position 0: no compression codec has the number 7\n"
+    assert result.stderr == f"{STEM}.log: position 0: unknown compression codec 7\n"
     assert "?7" in result.stdout
     assert dump(path, "--records").exit_code == 1
 

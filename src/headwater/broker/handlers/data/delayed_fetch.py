@@ -50,8 +50,8 @@ class DelayedFetch(ABC):
         """Whether no data can ever arrive."""
         return False
 
-    def _wait(self, reads: FetchReads, max_wait_ms: int) -> None:
-        self._missing_bytes = self._min_bytes - reads.size_bytes
+    def _wait(self, size_bytes: int, max_wait_ms: int) -> None:
+        self._missing_bytes = self._min_bytes - size_bytes
         broker = self._broker
         broker.timer.add(broker.clock.steady_ms() + max_wait_ms, self)
 

@@ -127,7 +127,7 @@ class _FollowerFetch(DelayedFetch):
             self._session.awaits_no_more()
             self._answer(reads)
         else:
-            self._wait(reads, max_wait_ms)
+            self._wait(reads.size_bytes, max_wait_ms)
 
     def hurry(self) -> None:
         self.expire()
