@@ -35,7 +35,7 @@ from headwater.security.authentication.oauth_token_validator import OAuthTokenVa
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 10.0
-_WHERE: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 
 
 def offered_oauth(
@@ -51,14 +51,14 @@ def offered_oauth(
     own_settings = settings.listener_texts.of(listener).read(
         ListenerOAuthSettings, mechanism=MECHANISM
     )
-    name = f"listener.name.{listener.lower()}.{MECHANISM.lower()}.{_WHERE}"
+    name = f"listener.name.{listener.lower()}.{MECHANISM.lower()}.{_JWKS_URL}"
     url = own_settings.sasl_oauthbearer_jwks_endpoint_url
     if not url:
         raise InvalidSetting(
-            f"{MECHANISM} needs the key set of the token issuer: set {_WHERE} or {name}"
+            f"{MECHANISM} needs the key set of the token issuer: set {_JWKS_URL} or {name}"
         )
     check_package()
-    place = http_location(url, _WHERE)
+    place = http_location(url, _JWKS_URL)
     source = _source(own_settings, place)
     keys = RefreshingJwks(
         source,
@@ -68,7 +68,7 @@ def offered_oauth(
         timer=timer,
         background_calls=background_calls,
     )
-    judge = partial(_judged, keys, _rules(own_settings), clock)
+    judge = partial(_validate, keys, _validator(own_settings), clock)
     return OfferedMechanism(
         begin=partial(OAuthBearerServer, judge),
         max_reauth_ms=max_reauth_ms,
@@ -98,10 +98,10 @@ def _read_now(source: KeySource) -> JsonWebKeySet:
     try:
         return source.read()
     except HeadwaterError as error:
-        raise InvalidSetting(f"{_WHERE}: {error}") from error
+        raise InvalidSetting(f"{_JWKS_URL}: {error}") from error
 
 
-def _rules(settings: ListenerOAuthSettings) -> OAuthTokenValidator:
+def _validator(settings: ListenerOAuthSettings) -> OAuthTokenValidator:
     return OAuthTokenValidator(
         audiences=settings.sasl_oauthbearer_expected_audience,
         issuer=settings.sasl_oauthbearer_expected_issuer,
@@ -111,7 +111,7 @@ def _rules(settings: ListenerOAuthSettings) -> OAuthTokenValidator:
     )
 
 
-def _judged(
+def _validate(
     keys: RefreshingJwks, rules: OAuthTokenValidator, clock: Clock, token: str
 ) -> OAuthBearerToken:
     try:

@@ -4,7 +4,7 @@
     handshake    SaslHandshake must come
     tokens       SaslAuthenticate, or after SaslHandshake v0 tokens without a header
     served       requests go to the dispatch; SaslHandshake may re-authenticate (KIP-368)
-    refused      the error response is sent after a delay, then the connection closes
+    failed       the error response is sent after a delay, then the connection closes
 
 Note: as in Kafka, the error response is delayed by `connection.failed.authentication.delay.ms`,
 which slows down guessing; the delay is a timer entry and blocks nothing. A connection whose session
@@ -58,15 +58,15 @@ class _Stage(Enum):
     HANDSHAKE = "handshake"
     TOKENS = "tokens"
     SERVED = "served"
-    REFUSED = "refused"
+    FAILED = "failed"
 
 
 def sasl_authenticator(
     connection: GuardedConnection, *, listener: SaslListener, dispatch: Dispatch
 ) -> None:
     """Authenticate a new connection."""
-    gate = SaslAuthenticator(connection, listener, dispatch)
-    connection.guard(gate, frame_limit_bytes=gate.token_limit_bytes())
+    authenticator = SaslAuthenticator(connection, listener, dispatch)
+    connection.guard(authenticator, frame_limit_bytes=authenticator.token_limit_bytes())
 
 
 class SaslAuthenticator:
@@ -99,14 +99,14 @@ class SaslAuthenticator:
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
         match self._stage:
             case _Stage.SERVED:
-                self._serve_user(slot, frame)
+                self._serve_authenticated(slot, frame)
             case _Stage.TOKENS if not self._has_headers:
-                self._take_raw_token(slot, bytes(frame))
+                self._handle_raw_token(slot, bytes(frame))
             case _Stage.TOKENS:
-                self._take_token(slot, frame)
+                self._handle_token(slot, frame)
             case _Stage.GREETING | _Stage.HANDSHAKE:
-                self._take_greeting(slot, frame)
-            case _Stage.REFUSED:
+                self._handle_unauthenticated(slot, frame)
+            case _Stage.FAILED:
                 raise ConnectionLost("request after failed authentication")
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
@@ -117,13 +117,13 @@ class SaslAuthenticator:
 
     # Authenticated.
 
-    def _serve_user(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _serve_authenticated(self, slot: ReplySlot, frame: memoryview) -> None:
         if self._expires_ms is not None:
             now_ms = self._listener.clock.steady_ms()
             is_handshake = int.from_bytes(frame[:2], "big") == _HANDSHAKE_KEY
             if is_handshake and self._may_renew(now_ms):
                 self._renewed_ms = now_ms
-                self._take_greeting(slot, frame)
+                self._handle_unauthenticated(slot, frame)
                 return
             if now_ms > self._expires_ms:
                 self._listener.counters.expired += 1
@@ -135,7 +135,7 @@ class SaslAuthenticator:
 
     # Not authenticated.
 
-    def _take_greeting(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _handle_unauthenticated(self, slot: ReplySlot, frame: memoryview) -> None:
         header = read_request_header(frame)
         key = header.api.key
         if key is ApiKey.API_VERSIONS and self._stage is _Stage.GREETING:
@@ -144,7 +144,7 @@ class SaslAuthenticator:
             self._dispatch.greet(slot, frame)
         elif key is ApiKey.SASL_HANDSHAKE:
             request = read(SaslHandshakeRequest, header.version, frame[header.body_position :])
-            self._shake_hands(self._call(header, slot), request.mechanism)
+            self._handle_handshake(self._call(header, slot), request.mechanism)
         else:
             # Logged for operators: the client often uses plaintext by mistake.
             raise ProtocolError(
@@ -152,11 +152,11 @@ class SaslAuthenticator:
                 "sasl.mechanism of the client to match the listener"
             )
 
-    def _shake_hands(self, call: Call, mechanism: str) -> None:
+    def _handle_handshake(self, call: Call, mechanism: str) -> None:
         enabled = tuple(self._listener.mechanisms)
         offered = self._listener.mechanisms.get(mechanism)
         if offered is None:
-            self._refuse(
+            self._fail(
                 call,
                 SaslHandshakeResponse(
                     error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
@@ -174,31 +174,31 @@ class SaslAuthenticator:
         self._connection.guard(self, frame_limit_bytes=self.token_limit_bytes())
         call.answer(SaslHandshakeResponse(mechanisms=enabled))
 
-    def _take_token(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _handle_token(self, slot: ReplySlot, frame: memoryview) -> None:
         header = read_request_header(frame)
         call = self._call(header, slot)
         if header.api.key is not ApiKey.SASL_AUTHENTICATE:
-            self._refuse_early(call)
+            self._fail_unexpected_request(call)
             return
         request = read(SaslAuthenticateRequest, header.version, frame[header.body_position :])
         token = bytes(request.auth_bytes)
-        self._prepare(slot, token, lambda: self._judge_token(call, token))
+        self._prepare(slot, token, lambda: self._evaluate_token(call, token))
 
-    def _judge_token(self, call: Call, shown_token: bytes) -> None:
+    def _evaluate_token(self, call: Call, client_token: bytes) -> None:
         try:
-            token = self._step(shown_token)
+            token = self._step(client_token)
         except SaslRefused as refused:
             response = SaslAuthenticateResponse(
-                error_code=refused.code, error_message=refused.told or self._plain_words()
+                error_code=refused.code, error_message=refused.told or self._error_message()
             )
-            self._refuse(call, response, str(refused))
+            self._fail(call, response, str(refused))
             return
-        # The session may be limited in time, which the response to the last token tells.
-        lifetime_ms = self._let_in() if self._is_proved() else 0
+        # The session may be limited in time, and the response to the last token has its lifetime.
+        lifetime_ms = self._complete() if self._is_complete() else 0
         call.answer(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
 
-    def _take_raw_token(self, slot: ReplySlot, token: bytes) -> None:
-        self._prepare(slot, token, lambda: self._judge_raw_token(slot, token))
+    def _handle_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+        self._prepare(slot, token, lambda: self._evaluate_raw_token(slot, token))
 
     def _prepare(self, slot: ReplySlot, token: bytes, then: Callable[[], None]) -> None:
         """Call `then` when the token can be validated; no other request is served until then."""
@@ -207,22 +207,22 @@ class SaslAuthenticator:
             then()
             return
 
-        def judge() -> None:
+        def evaluate() -> None:
             if not self._connection.is_closed:
                 then()
 
         slot.hold()
-        offered.prepare(token, judge)
+        offered.prepare(token, evaluate)
 
-    def _judge_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+    def _evaluate_raw_token(self, slot: ReplySlot, token: bytes) -> None:
         try:
             answer = self._step(token)
         except SaslRefused as refused:
             # Raw tokens have no error field: closing the connection is the answer.
-            self._refuse_raw(slot, str(refused))
+            self._fail_raw(slot, str(refused))
             return
-        if self._is_proved():
-            self._let_in()
+        if self._is_complete():
+            self._complete()
         slot.reply([len(answer).to_bytes(SIZE_BYTES, "big") + answer])
 
     def _step(self, token: bytes) -> bytes:
@@ -243,10 +243,10 @@ class SaslAuthenticator:
             )
         return answer
 
-    def _is_proved(self) -> bool:
+    def _is_complete(self) -> bool:
         return self._exchange is not None and self._exchange.is_complete
 
-    def _let_in(self) -> int:
+    def _complete(self) -> int:
         """Start serving requests; return the session lifetime, 0 if it is unlimited."""
         listener, exchange = self._listener, self._exchange
         assert exchange is not None
@@ -284,7 +284,7 @@ class SaslAuthenticator:
 
     # Failures.
 
-    def _plain_words(self) -> str:
+    def _error_message(self) -> str:
         """Kafka's error message, which does not reveal whether the user exists."""
         what = "authentication" if self._user is None else "re-authentication"
         return (
@@ -292,7 +292,7 @@ class SaslAuthenticator:
             f"with SASL mechanism {self._mechanism}"
         )
 
-    def _refuse_early(self, call: Call) -> None:
+    def _fail_unexpected_request(self, call: Call) -> None:
         """Reject any other API during authentication, from the header alone.
 
         Kafka parses the body to build an error response of that API. Here only ApiVersions and
@@ -304,30 +304,30 @@ class SaslAuthenticator:
         )
         error_code = ErrorCode.ILLEGAL_SASL_STATE
         if key is ApiKey.API_VERSIONS:
-            self._refuse(call, ApiVersionsResponse(error_code=error_code), reason)
+            self._fail(call, ApiVersionsResponse(error_code=error_code), reason)
         elif key is ApiKey.SASL_HANDSHAKE:
-            self._refuse(call, SaslHandshakeResponse(error_code=error_code), reason)
+            self._fail(call, SaslHandshakeResponse(error_code=error_code), reason)
         else:
-            self._refuse_raw(call, reason)
+            self._fail_raw(call, reason)
 
-    def _refuse(self, call: Call, response: Message, reason: str) -> None:
+    def _fail(self, call: Call, response: Message, reason: str) -> None:
         def leave() -> None:
             if not call.is_gone:
                 call.answer(response)
                 self._connection.leave()
 
-        self._note_refusal(reason)
+        self._record_failure(reason)
         call.hold()
         self._later(leave)
 
-    def _refuse_raw(self, held: ReplySlot | Call, reason: str) -> None:
+    def _fail_raw(self, held: ReplySlot | Call, reason: str) -> None:
         """Close the connection after the delay, without a response."""
-        self._note_refusal(reason)
+        self._record_failure(reason)
         held.hold()
         self._later(self._connection.close)
 
-    def _note_refusal(self, reason: str) -> None:
-        self._stage = _Stage.REFUSED
+    def _record_failure(self, reason: str) -> None:
+        self._stage = _Stage.FAILED
         counters = self._listener.counters
         if self._user is None:
             counters.failed += 1

@@ -66,7 +66,7 @@ def sasl_listeners(
                 background_calls=background_calls,
             )
         return OfferedMechanism(
-            begin=_beginning(settings, listener, mechanism, rng, scram_users, secret),
+            begin=_exchange_factory(settings, listener, mechanism, rng, scram_users, secret),
             max_reauth_ms=own_settings.connections_max_reauth_ms,
         )
 
@@ -123,7 +123,7 @@ def _enabled(settings: BrokerSettings, listener: str) -> Sequence[str]:
     return [known_mechanism(each, "sasl.enabled.mechanisms") for each in enabled]
 
 
-def _beginning(
+def _exchange_factory(
     settings: BrokerSettings,
     listener: str,
     mechanism: str,

@@ -78,39 +78,39 @@ class AddPartitionsToTxnManager:
         # Imported with the first request: brokers without transactions do not need it.
         from headwater.broker.coordinators.verification_messages import codes_of, request_of
 
-        def heard(outcome: Outcome) -> None:
+        def respond(outcome: Outcome) -> None:
             answered(codes_of(batches, outcome))
 
         leader = self._leader_of(batches.transactional_id)
         if leader is None:
-            heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            respond(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif leader == self._node_id:
-            self._ask_here(batches.transactional_id, request_of(batches), heard)
+            self._ask_local(batches.transactional_id, request_of(batches), respond)
         else:
-            self._ask_elsewhere(leader, request_of(batches), heard)
+            self._ask_remote(leader, request_of(batches), respond)
 
-    def _ask_here(self, transactional_id: str, request: Message, heard: Answer) -> None:
+    def _ask_local(self, transactional_id: str, request: Message, respond: Answer) -> None:
         shard = self._coordinator.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
-            heard(shard)
+            respond(shard)
             return
-        shard.ask(request, version=_LEADERS_VERSION, client_id="", client_host="", answer=heard)
+        shard.ask(request, version=_LEADERS_VERSION, client_id="", client_host="", answer=respond)
 
-    def _ask_elsewhere(self, leader: NodeId, request: Message, heard: Answer) -> None:
+    def _ask_remote(self, leader: NodeId, request: Message, respond: Answer) -> None:
         if self._inter_broker_client is None:
-            heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            respond(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
 
-        def unanswered(_: HeadwaterError) -> None:
-            heard(ErrorCode.NETWORK_EXCEPTION)
+        def failed(_: HeadwaterError) -> None:
+            respond(ErrorCode.NETWORK_EXCEPTION)
 
         self._inter_broker_client.ask(
             leader,
             request,
             purpose=Purpose.TRANSACTION,
             timeout_ms=self._timeout_ms,
-            then=heard,
-            otherwise=unanswered,
+            then=respond,
+            otherwise=failed,
         )
 
     def _leader_of(self, transactional_id: str) -> NodeId | None:

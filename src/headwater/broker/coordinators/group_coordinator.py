@@ -55,7 +55,7 @@ class GroupCoordinator:
                 codec=GROUP_RECORDS,
                 clock=clock,
                 timer=timer,
-                perform=_refuse_effect,
+                perform=_unexpected_effect,
                 write_timeout_ms=static.settings.offsets_commit_timeout_ms,
             ),
             executor=executor,
@@ -70,9 +70,9 @@ class GroupCoordinator:
     def changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         """Apply metadata changes; the replica manager has already applied them."""
         self._led.follow(image)
-        gone = tuple(change.name for change in changes if isinstance(change, TopicDeleted))
-        if gone:
-            self.runtime.tell(TopicsDeleted(gone))
+        deleted = tuple(change.name for change in changes if isinstance(change, TopicDeleted))
+        if deleted:
+            self.runtime.tell(TopicsDeleted(deleted))
 
     def load_some(self, limit_ms: int) -> None:
         """Load shards before the first request needs them, which also starts their timers."""
@@ -117,5 +117,5 @@ class GroupCoordinator:
         return new_group_shard(self._settings, self._rng, self._image)
 
 
-def _refuse_effect(shard: CoordinatorContext[TopicsDeleted], effect: Effect) -> None:
+def _unexpected_effect(shard: CoordinatorContext[TopicsDeleted], effect: Effect) -> None:
     raise AssertionError(f"unexpected effect of group shard {shard.name}: {effect}")

@@ -27,21 +27,21 @@ from headwater.replication.partition import Partition
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.storage.io.executor import Executor
 
-Told = TypeVar("Told")
+Event = TypeVar("Event")
 
 
-class LedShards(Generic[Told]):
+class LedShards(Generic[Event]):
     """Shards by partition. Only for the loop's thread."""
 
     def __init__(
         self,
-        tools: CoordinatorServices[Told],
+        tools: CoordinatorServices[Event],
         *,
         executor: Executor,
         partitions: ReplicaManager,
         image: Callable[[], ClusterImage],
     ) -> None:
-        self.runtime: CoordinatorRuntime[Told] = CoordinatorRuntime(tools)
+        self.runtime: CoordinatorRuntime[Event] = CoordinatorRuntime(tools)
         self._topic = tools.topic
         self._codec = tools.codec
         self._executor = executor
@@ -73,14 +73,14 @@ class LedShards(Generic[Told]):
         topic = self._image().topics.get(self._topic)
         return None if topic is None else partition_for(key, len(topic.partitions))
 
-    def find(self, key: str) -> CoordinatorContext[Told] | ErrorCode:
+    def find(self, key: str) -> CoordinatorContext[Event] | ErrorCode:
         """Return the shard of a key, or an error if it is not on this broker."""
         number = self.number_of(key)
         if number is None:
             return ErrorCode.NOT_COORDINATOR
         return self.runtime.find(number) or ErrorCode.NOT_COORDINATOR
 
-    def all(self) -> list[CoordinatorContext[Told]]:
+    def all(self) -> list[CoordinatorContext[Event]]:
         """Return all shards on this broker, and start loading all of them."""
         found = (self.runtime.find(shard.number) for shard in self.runtime.shards())
         return [shard for shard in found if shard is not None]
@@ -94,7 +94,7 @@ class LedShards(Generic[Told]):
 
 
 def ask_shard(
-    shard: CoordinatorContext[Told],
+    shard: CoordinatorContext[Event],
     request: Message,
     call: Call,
     answer: Answer,

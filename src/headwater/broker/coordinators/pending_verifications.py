@@ -70,10 +70,10 @@ class WaitingBatch(Protocol):
     @property
     def sequence(self) -> int: ...
 
-    def verified(self, ticket: VerificationGuard) -> None:
+    def verified(self, guard: VerificationGuard) -> None:
         """Append the batch, if the guard is still valid then."""
 
-    def refused(self, code: ErrorCode) -> None:
+    def failed(self, code: ErrorCode) -> None:
         """Fail the batch with the coordinator's error code."""
 
 
@@ -83,7 +83,7 @@ class PendingVerification:
 
     hosted: Partition
     waiting: deque[WaitingBatch] = field(default_factory=deque)
-    ticket: VerificationGuard | None = None
+    guard: VerificationGuard | None = None
 
 
 class PendingVerifications:
@@ -141,7 +141,7 @@ class PendingVerifications:
     ) -> None:
         producer, now_ms = transaction.producer, self._clock.now_ms()
         for each in verifications:
-            each.ticket = begin_verification(
+            each.guard = begin_verification(
                 each.hosted,
                 producer.producer_id,
                 epoch=producer.epoch,
@@ -172,22 +172,22 @@ class PendingVerifications:
         stale: list[PendingVerification] = []
         for each in verifications:
             code = codes[each.hosted.name]
-            assert each.ticket is not None
+            assert each.guard is not None
             if each.hosted.refuse() is not None:
                 # No longer the leader: the append fails, and nothing must be added.
-                self._settle(transaction, each, code)
+                self._complete(transaction, each, code)
             elif code is ErrorCode.CONCURRENT_TRANSACTIONS and adds:
                 early.append(each)
-            elif not code and not is_current(each.hosted, producer_id, each.ticket):
+            elif not code and not is_current(each.hosted, producer_id, each.guard):
                 stale.append(each)
             else:
-                self._settle(transaction, each, code)
+                self._complete(transaction, each, code)
         if not early and not stale:
             return
         now_ms = self._clock.steady_ms()
         if now_ms >= until_ms:
             for each in (*early, *stale):
-                self._settle(transaction, each, ErrorCode.CONCURRENT_TRANSACTIONS)
+                self._complete(transaction, each, ErrorCode.CONCURRENT_TRANSACTIONS)
             return
         if stale:
             self._ask(transaction, stale, until_ms)
@@ -195,21 +195,21 @@ class PendingVerifications:
             later = _Later(self._timer, lambda: self._ask(transaction, early, until_ms))
             self._timer.add(now_ms + self._backoff_ms, later)
 
-    def _settle(
+    def _complete(
         self, transaction: VerifiedTransaction, pending: PendingVerification, code: ErrorCode
     ) -> None:
         """Append or fail all waiting batches, including new arrivals."""
-        hosted, ticket = pending.hosted, pending.ticket
-        assert ticket is not None
+        hosted, guard = pending.hosted, pending.guard
+        assert guard is not None
         if code:
             verification_failed(hosted, transaction.producer.producer_id, code)
         try:
             while pending.waiting:
                 batch = pending.waiting.popleft()
                 if code:
-                    batch.refused(code)
+                    batch.failed(code)
                 else:
-                    batch.verified(ticket)
+                    batch.verified(guard)
         finally:
             del self._pending[hosted, transaction]
 

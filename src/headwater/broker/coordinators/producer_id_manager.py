@@ -47,7 +47,7 @@ class ProducerIdManager:
         self._allocate = allocate
         # The current block and the next one.
         self._ids: deque[range] = deque()
-        self._is_asking = False
+        self._is_requesting = False
         self._waiting: deque[Taken] = deque()
 
     def take(self, taken: Taken) -> None:
@@ -60,8 +60,8 @@ class ProducerIdManager:
 
     def prepare(self) -> None:
         """Request a block early: the controller may be unavailable when it is needed."""
-        if sum(map(len, self._ids)) < LOW and not self._is_asking:
-            self._is_asking = True
+        if sum(map(len, self._ids)) < LOW and not self._is_requesting:
+            self._is_requesting = True
             self._allocate(then=self._allocated, otherwise=self._failed)
 
     def _one(self) -> ProducerId:
@@ -71,9 +71,9 @@ class ProducerIdManager:
         return ProducerId(first[0])
 
     def _allocated(self, response: AllocateProducerIdsResponse) -> None:
-        self._is_asking = False
+        self._is_requesting = False
         if response.error_code:
-            self._refuse_all(response.error_code)
+            self._fail_all(response.error_code)
             return
         start = response.producer_id_start
         self._ids.append(range(start, start + response.producer_id_len))
@@ -83,11 +83,11 @@ class ProducerIdManager:
             self.prepare()
 
     def _failed(self, error: HeadwaterError) -> None:
-        self._is_asking = False
-        self._refuse_all(error.code)
+        self._is_requesting = False
+        self._fail_all(error.code)
 
-    def _refuse_all(self, code: ErrorCode) -> None:
-        told = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _NOT_YET else code
+    def _fail_all(self, code: ErrorCode) -> None:
+        client_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _NOT_YET else code
         waiting, self._waiting = self._waiting, deque()
         for taken in waiting:
-            taken(told)
+            taken(client_code)

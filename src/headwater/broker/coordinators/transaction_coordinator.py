@@ -46,7 +46,7 @@ from headwater.storage.io.executor import Executor
 if TYPE_CHECKING:
     from headwater.broker.coordinators.transaction_marker_channel import TransactionMarkerChannel
 
-Told = ProducerIdTaken | MarkersAnswered
+TransactionEvent = ProducerIdTaken | MarkersAnswered
 
 
 class TransactionCoordinator:
@@ -69,10 +69,10 @@ class TransactionCoordinator:
         self._clock = clock
         self._image = image
         self._producer_ids = producer_ids
-        self._writing = markers
+        self._marker_writer = markers
         self._inter_broker_client = inter_broker_client
         self._settings = transaction_settings(static, image())
-        self._led: LedShards[Told] = LedShards(
+        self._led: LedShards[TransactionEvent] = LedShards(
             CoordinatorServices(
                 topic=TRANSACTION_STATE,
                 make=self._make,
@@ -107,11 +107,11 @@ class TransactionCoordinator:
         """Return the id's partition, or None while there is no topic."""
         return self._led.number_of(transactional_id)
 
-    def shard_of(self, transactional_id: str) -> CoordinatorContext[Told] | ErrorCode:
+    def shard_of(self, transactional_id: str) -> CoordinatorContext[TransactionEvent] | ErrorCode:
         """Return the shard that coordinates an id, or an error if it is not on this broker."""
         return self._led.find(transactional_id)
 
-    def shards(self) -> list[CoordinatorContext[Told]]:
+    def shards(self) -> list[CoordinatorContext[TransactionEvent]]:
         """Return all shards on this broker, and start loading all of them."""
         return self._led.all()
 
@@ -131,14 +131,14 @@ class TransactionCoordinator:
 
         return TransactionMarkerChannel(
             node_id=self._static.node_id,
-            writing=self._writing,
+            writing=self._marker_writer,
             image=self._image,
             clock=self._clock,
             inter_broker_client=self._inter_broker_client,
             timeout_ms=self._static.settings.request_timeout_ms,
         )
 
-    def _make(self, number: int, leader_epoch: int) -> CoordinatorShard[Told]:  # noqa: ARG002
+    def _make(self, number: int, leader_epoch: int) -> CoordinatorShard[TransactionEvent]:  # noqa: ARG002
         # Imported with the first shard.
         from headwater.coordinator.transaction.transaction_coordinator_shard import (
             TransactionCoordinatorShard,
@@ -146,7 +146,7 @@ class TransactionCoordinator:
 
         return TransactionCoordinatorShard(lambda: self._settings, leader_epoch)
 
-    def _perform(self, shard: CoordinatorContext[Told], effect: Effect) -> None:
+    def _perform(self, shard: CoordinatorContext[TransactionEvent], effect: Effect) -> None:
         tell = shard.hearing()
         match effect:
             case TakeProducerId(asked):

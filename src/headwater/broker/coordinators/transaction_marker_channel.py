@@ -58,7 +58,7 @@ class TransactionMarkerChannel:
                 for part in parts:
                     self._write(part, tell)
             else:
-                self._pass_on(leader, parts, tell)
+                self._send_remote(leader, parts, tell)
 
     def _write(self, sending: SendMarkers, tell: Tell) -> None:
         marker = Marker(
@@ -82,7 +82,7 @@ class TransactionMarkerChannel:
             )
         )
 
-    def _pass_on(self, leader: NodeId, sendings: Sequence[SendMarkers], tell: Tell) -> None:
+    def _send_remote(self, leader: NodeId, sendings: Sequence[SendMarkers], tell: Tell) -> None:
         def tell_all(answers: Sequence[MarkersAnswered]) -> None:
             for answered in answers:
                 tell(answered)
@@ -91,7 +91,7 @@ class TransactionMarkerChannel:
             assert isinstance(response, WriteTxnMarkersResponse)
             tell_all(outcomes_of(sendings, response, now_ms=self.clock.now_ms()))
 
-        def unanswered(_: HeadwaterError) -> None:
+        def failed_request(_: HeadwaterError) -> None:
             tell_all(failed(sendings, now_ms=self.clock.now_ms()))
 
         if self.inter_broker_client is None:
@@ -103,7 +103,7 @@ class TransactionMarkerChannel:
             purpose=Purpose.TRANSACTION,
             timeout_ms=self.timeout_ms,
             then=answered,
-            otherwise=unanswered,
+            otherwise=failed_request,
         )
 
     def _leader_of(self, partition: TopicPartition) -> NodeId | NoLeader:

@@ -108,7 +108,7 @@ class TransactionMarkerWriter:
         if log.needs_flush:
             awaited.missing += 1
             log.flush(awaited.flushed)
-        awaited.one_less()
+        awaited.complete_one()
 
     def _append_now(self, marker: Marker, hosted: Partition) -> ErrorCode | None:
         log, producer = hosted.opened(), marker.producer
@@ -161,26 +161,26 @@ class _AwaitedMarker:
 
     def flushed(self, failure: StorageError | None) -> None:
         if failure is None:
-            self.one_less()
+            self.complete_one()
         else:
-            self._end(failure.code)
+            self._complete(failure.code)
 
     def committed(self, code: ErrorCode) -> None:
         """`headwater.replication.purgatory.delayed_produce.DelayedProduce`."""
         if code is ErrorCode.NONE:
-            self.one_less()
+            self.complete_one()
         else:
-            self._end(code)
+            self._complete(code)
 
-    def one_less(self) -> None:
+    def complete_one(self) -> None:
         self.missing -= 1
         if not self.missing:
-            self._end(ErrorCode.NONE)
+            self._complete(ErrorCode.NONE)
 
     def expire(self) -> None:
-        self._end(ErrorCode.REQUEST_TIMED_OUT)
+        self._complete(ErrorCode.REQUEST_TIMED_OUT)
 
-    def _end(self, code: ErrorCode) -> None:
+    def _complete(self, code: ErrorCode) -> None:
         if not self.is_done:
             self.is_done = True
             self._hosted.leave_commit(self)

@@ -43,8 +43,8 @@ from headwater.security.authentication.sasl_client_authenticator import SaslClie
 
 _log = logging.getLogger(__name__)
 
-SHORTEST_REST_MS: Final = 50
-LONGEST_REST_MS: Final = 1_000
+RECONNECT_BACKOFF_MS: Final = 50
+RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 WAITING_MAX: Final = 1_000
 """Requests that may wait for a connection; further ones fail."""
 
@@ -109,23 +109,23 @@ class InterBrokerChannel:
         self._log_in = log_in
         self._login: SaslClientAuthenticator | None = None
         # When to re-authenticate, and whether it is due.
-        self._renewal_ms: int | None = None
-        self._is_due = False
+        self._reauthenticate_ms: int | None = None
+        self._is_reauthentication_due = False
         self._where = where
         self._dial = dial
         self._clock = clock
         self._soon = soon
         self._client_id = client_id
-        self._line: ChannelConnection | None = None
+        self._connection: ChannelConnection | None = None
         self._versions: Versions | None = None
         self._waiting: deque[PendingResponse] = deque()
-        self._numbers = count(1)
-        self._rest_ms = SHORTEST_REST_MS
-        self._rested_ms = 0
+        self._correlation_ids = count(1)
+        self._backoff_ms = RECONNECT_BACKOFF_MS
+        self._backoff_end_ms = 0
 
     def ask(self, asked: InterBrokerRequest) -> None:
         waiting = PendingResponse(asked)
-        if self._line is None and self._clock.steady_ms() < self._rested_ms:
+        if self._connection is None and self._clock.steady_ms() < self._backoff_end_ms:
             self._fail_soon(
                 waiting,
                 ConnectionLost("the last connection failed; waiting for reconnect.backoff.ms"),
@@ -134,18 +134,18 @@ class InterBrokerChannel:
             self._fail_soon(waiting, TooMuchWork("too many requests are queued for this broker"))
         else:
             self._waiting.append(waiting)
-            if self._line is None:
-                self._knock()
+            if self._connection is None:
+                self._connect()
             else:
                 self._send()
 
     def sweep(self, now_ms: int) -> None:
-        if self._line is not None:
-            self._line.sweep(now_ms)
-        if self._renewal_ms is not None and now_ms >= self._renewal_ms:
+        if self._connection is not None:
+            self._connection.sweep(now_ms)
+        if self._reauthenticate_ms is not None and now_ms >= self._reauthenticate_ms:
             # Re-authenticate as soon as the connection can send, before any other request.
-            self._renewal_ms = None
-            self._is_due = True
+            self._reauthenticate_ms = None
+            self._is_reauthentication_due = True
             self._send()
         late = [each for each in self._waiting if now_ms >= each.asked.deadline_ms]
         for each in late:
@@ -154,10 +154,10 @@ class InterBrokerChannel:
 
     def close(self) -> None:
         """Close the connection and fail all waiting requests."""
-        line, self._line = self._line, None
-        self._forget()
-        if line is not None:
-            line.close()
+        connection, self._connection = self._connection, None
+        self._reset()
+        if connection is not None:
+            connection.close()
         self._fail_all(ConnectionLost("the channel was closed"))
 
     def _fail_soon(self, waiting: PendingResponse, error: HeadwaterError) -> None:
@@ -165,7 +165,7 @@ class InterBrokerChannel:
 
     # Connecting and disconnecting.
 
-    def _knock(self) -> None:
+    def _connect(self) -> None:
         endpoint = self._where()
         if endpoint is None:
             # It may be registered the next moment, so there is no backoff.
@@ -174,32 +174,34 @@ class InterBrokerChannel:
                 self._fail_soon(each, ConnectionLost("the broker is not registered"))
             return
         deadline_ms = self._clock.steady_ms() + CONNECT_MS
-        line: ChannelConnection
+        connection: ChannelConnection
 
         def down(lost: ConnectionLost) -> None:
-            if line is self._line:
+            if connection is self._connection:
                 self._lost(lost)
 
-        line = self._line = self._dial(endpoint, deadline_ms, self._greet, down)
+        connection = self._connection = self._dial(
+            endpoint, deadline_ms, self._request_api_versions, down
+        )
 
-    def _greet(self) -> None:
+    def _request_api_versions(self) -> None:
         """Connected: request ApiVersions."""
-        assert self._line is not None
-        number = next(self._numbers)
-        greeting = ApiVersionsRequest(
+        assert self._connection is not None
+        correlation_id = next(self._correlation_ids)
+        request = ApiVersionsRequest(
             client_software_name=_SOFTWARE, client_software_version=_SOFTWARE
         )
-        self._line.ask(
-            number,
-            request_frame_of(greeting, _API_VERSIONS, number, self._client_id),
+        self._connection.ask(
+            correlation_id,
+            request_frame_of(request, _API_VERSIONS, correlation_id, self._client_id),
             deadline_ms=self._clock.steady_ms() + CONNECT_MS,
-            then=partial(self._greeted, greeting),
+            then=partial(self._api_versions_received, request),
             # The connection's own `down` callback handles this.
             otherwise=lambda _: None,
         )
 
-    def _greeted(self, greeting: ApiVersionsRequest, frame: memoryview) -> None:
-        response = read_answer(greeting, _API_VERSIONS, frame)
+    def _api_versions_received(self, request: ApiVersionsRequest, frame: memoryview) -> None:
+        response = read_answer(request, _API_VERSIONS, frame)
         assert isinstance(response, ApiVersionsResponse)
         versions = {
             each.api_key: (each.min_version, each.max_version) for each in response.api_keys
@@ -207,67 +209,67 @@ class InterBrokerChannel:
         if self._log_in is None:
             self._open(versions)
         else:
-            self._begin_login(self._log_in, versions)
+            self._authenticate(self._log_in, versions)
 
     def _open(self, versions: Versions) -> None:
         self._versions = versions
-        self._rest_ms = SHORTEST_REST_MS
+        self._backoff_ms = RECONNECT_BACKOFF_MS
         self._send()
 
-    def _begin_login(self, log_in: LogIn, versions: Versions) -> None:
+    def _authenticate(self, log_in: LogIn, versions: Versions) -> None:
         """Authenticate.
 
         A failure is raised in the connection's callback, which closes the connection with that
         reason.
         """
-        self._is_due = False
+        self._is_reauthentication_due = False
         self._login = login = log_in()
 
-        def say(message: Message, version: int) -> None:
-            assert self._line is not None
-            number = next(self._numbers)
-            self._line.ask(
-                number,
-                request_frame_of(message, version, number, self._client_id),
+        def send(message: Message, version: int) -> None:
+            assert self._connection is not None
+            correlation_id = next(self._correlation_ids)
+            self._connection.ask(
+                correlation_id,
+                request_frame_of(message, version, correlation_id, self._client_id),
                 deadline_ms=self._clock.steady_ms() + CONNECT_MS,
-                then=partial(heard, message, version),
+                then=partial(received, message, version),
                 otherwise=lambda _: None,
             )
 
-        def heard(message: Message, version: int, frame: memoryview) -> None:
+        def received(message: Message, version: int, frame: memoryview) -> None:
             following = login.heard(read_answer(message, version, frame))
             if following is None:
                 self._login = None
                 delay_ms = login.renewal_ms()
                 if delay_ms is not None:
-                    self._renewal_ms = self._clock.steady_ms() + delay_ms
+                    self._reauthenticate_ms = self._clock.steady_ms() + delay_ms
                 self._open(versions)
             else:
                 shared = _shared_version(following.api, versions)
                 if shared is None:
                     raise LoginRefused("the other broker does not support SaslAuthenticate")
-                say(following, shared)
+                send(following, shared)
 
-        say(login.begin(), login.handshake_version)
+        send(login.begin(), login.handshake_version)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Reset the state of a closed connection."""
         self._versions = None
         self._login = None
-        self._renewal_ms = None
-        self._is_due = False
+        self._reauthenticate_ms = None
+        self._is_reauthentication_due = False
 
     def _lost(self, lost: ConnectionLost) -> None:
         was_open = self._versions is not None
-        self._line = None
-        self._forget()
+        self._connection = None
+        self._reset()
         if isinstance(lost, LoginRefused | MechanismRefused):
             _log.error(
                 "Inter-broker authentication failed: client_id=%s error=%s", self._client_id, lost
             )
         if not was_open:
-            self._rested_ms = self._clock.steady_ms() + self._rest_ms
-            self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
+            self._backoff_end_ms = self._clock.steady_ms() + self._backoff_ms
+            self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_BACKOFF_MAX_MS)
         self._fail_all(lost)
 
     def _fail_all(self, error: ConnectionLost) -> None:
@@ -278,21 +280,25 @@ class InterBrokerChannel:
     # Requests.
 
     def _send(self) -> None:
-        if self._is_due and self._line is not None and self._line.may_send:
+        if (
+            self._is_reauthentication_due
+            and self._connection is not None
+            and self._connection.may_send
+        ):
             assert self._log_in is not None
             assert self._versions is not None
-            self._begin_login(self._log_in, self._versions)
+            self._authenticate(self._log_in, self._versions)
         while (
-            self._line is not None
+            self._connection is not None
             and self._versions is not None
             and self._login is None
             and self._waiting
-            and self._line.may_send
+            and self._connection.may_send
         ):
-            self._send_one(self._line, self._versions, self._waiting.popleft())
+            self._send_one(self._connection, self._versions, self._waiting.popleft())
 
     def _send_one(
-        self, line: ChannelConnection, versions: Versions, waiting: PendingResponse
+        self, connection: ChannelConnection, versions: Versions, waiting: PendingResponse
     ) -> None:
         asked = waiting.asked
         version = _shared_version(asked.request.api, versions)
@@ -301,14 +307,14 @@ class InterBrokerChannel:
             error = UnsupportedInVersion(f"the other broker supports no common version of {name}")
             self._fail_soon(waiting, error)
             return
-        number = next(self._numbers)
+        correlation_id = next(self._correlation_ids)
         try:
-            parts = request_frame_of(asked.request, version, number, self._client_id)
+            parts = request_frame_of(asked.request, version, correlation_id, self._client_id)
         except UnsupportedInVersion as error:
             self._fail_soon(waiting, error)
             return
-        line.ask(
-            number,
+        connection.ask(
+            correlation_id,
             parts,
             deadline_ms=asked.deadline_ms,
             then=partial(self._answered, waiting, version),

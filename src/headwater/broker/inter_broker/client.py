@@ -19,7 +19,7 @@ from headwater.broker.inter_broker.request import (
     read_answer,
     request_frame_of,
 )
-from headwater.broker.requests.internal_call import WITHIN, InternalConnection
+from headwater.broker.requests.internal_call import INTERNAL_LISTENER, InternalConnection
 from headwater.common.exceptions import ConnectionLost, HeadwaterError, RequestTimedOut
 from headwater.common.ids import NodeId
 from headwater.common.ports import Clock
@@ -62,9 +62,9 @@ class NetworkInterBrokerClient:
         self._dial = dial
         self._clock = clock
         self._soon = soon
-        self._links: dict[tuple[NodeId, Purpose], InterBrokerChannel] = {}
+        self._channels: dict[tuple[NodeId, Purpose], InterBrokerChannel] = {}
         # Requests of this broker to itself.
-        self._inward: dict[PendingResponse, None] = {}
+        self._own_requests: dict[PendingResponse, None] = {}
         self._is_closed = False
         self.own_service: Service | None = None
         """Serves the requests of this broker to itself."""
@@ -86,37 +86,37 @@ class NetworkInterBrokerClient:
         elif node_id == self._node_id:
             self._soon(partial(self._ask_self, asked))
         else:
-            self._link(node_id, purpose).ask(asked)
+            self._channel(node_id, purpose).ask(asked)
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        link = self._links.pop((node_id, purpose), None)
-        if link is not None:
-            self._soon(link.close)
+        channel = self._channels.pop((node_id, purpose), None)
+        if channel is not None:
+            self._soon(channel.close)
 
     def sweep(self) -> None:
         """Fail requests whose deadline has passed."""
         now_ms = self._clock.steady_ms()
-        for link in [*self._links.values()]:
-            link.sweep(now_ms)
-        late = [each for each in self._inward if now_ms >= each.asked.deadline_ms]
+        for channel in [*self._channels.values()]:
+            channel.sweep(now_ms)
+        late = [each for each in self._own_requests if now_ms >= each.asked.deadline_ms]
         for each in late:
-            self._inward.pop(each, None)
+            self._own_requests.pop(each, None)
             each.fail(RequestTimedOut("the request of this broker to itself timed out"))
 
     def close(self) -> None:
         """Close all connections; later requests fail."""
         self._is_closed = True
-        for link in self._links.values():
-            link.close()
-        self._links.clear()
-        inward, self._inward = self._inward, {}
-        for each in inward:
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        own_requests, self._own_requests = self._own_requests, {}
+        for each in own_requests:
             each.fail(ConnectionLost("this broker is stopping"))
 
-    def _link(self, node_id: NodeId, purpose: Purpose) -> InterBrokerChannel:
-        link = self._links.get((node_id, purpose))
-        if link is None:
-            link = InterBrokerChannel(
+    def _channel(self, node_id: NodeId, purpose: Purpose) -> InterBrokerChannel:
+        channel = self._channels.get((node_id, purpose))
+        if channel is None:
+            channel = InterBrokerChannel(
                 where=partial(self._directory.endpoint, node_id),
                 dial=self._dial,
                 clock=self._clock,
@@ -124,8 +124,8 @@ class NetworkInterBrokerClient:
                 client_id=f"broker-{self._node_id}-{purpose.value}",
                 log_in=self._log_in,
             )
-            self._links[node_id, purpose] = link
-        return link
+            self._channels[node_id, purpose] = channel
+        return channel
 
     def _fail_soon(self, asked: InterBrokerRequest, error: HeadwaterError) -> None:
         self._soon(partial(asked.otherwise, error))
@@ -134,12 +134,12 @@ class NetworkInterBrokerClient:
         assert self.own_service is not None
         api = APIS[asked.request.api]
         version = api.newest_served(unstable=False)
-        frame = bytearray(b"".join(request_frame_of(asked.request, version, 0, WITHIN)))
+        frame = bytearray(b"".join(request_frame_of(asked.request, version, 0, INTERNAL_LISTENER)))
         waiting = PendingResponse(asked)
-        self._inward[waiting] = None
+        self._own_requests[waiting] = None
         slot = ReplySlot(
             InternalConnection(
-                ClientAddress(listener=WITHIN, peer_host="127.0.0.1", peer_port=0),
+                ClientAddress(listener=INTERNAL_LISTENER, peer_host="127.0.0.1", peer_port=0),
                 Requester(OURSELVES, "127.0.0.1"),
                 answered=lambda response: self._own_answer(waiting, version, response),
                 is_gone=lambda: self._is_closed,
@@ -155,7 +155,7 @@ class NetworkInterBrokerClient:
             self._own_failure(waiting, error)
 
     def _own_failure(self, waiting: PendingResponse, error: HeadwaterError) -> None:
-        self._inward.pop(waiting, None)
+        self._own_requests.pop(waiting, None)
         waiting.fail(error)
 
     def _own_answer(self, waiting: PendingResponse, version: int, response: bytes) -> None:
@@ -164,5 +164,5 @@ class NetworkInterBrokerClient:
 
     def _hand_over(self, waiting: PendingResponse, version: int, response: bytes) -> None:
         asked = waiting.asked
-        self._inward.pop(waiting, None)
+        self._own_requests.pop(waiting, None)
         waiting.answer(read_answer(asked.request, version, memoryview(response)))

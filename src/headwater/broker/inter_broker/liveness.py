@@ -23,8 +23,8 @@ from headwater.metadata.ports.liveness import LivenessRole
 REFUSALS: Final = 3
 """Consecutive refusals. A single one may come from a host whose addresses are being changed."""
 
-KNOCK_MS: Final = 100
-LONGEST_REST_MS: Final = 5_000
+RECONNECT_MS: Final = 100
+RECONNECT_MAX_MS: Final = 5_000
 """Longest backoff towards a broker that does not refuse but cannot stay connected."""
 
 Later = Callable[[int, Callable[[], None]], object]
@@ -53,40 +53,40 @@ class ConnectionLiveness:
         self._dial = dial
         self._clock = clock
         self._later = later
-        self._kept: dict[_Vigil, None] = {}
+        self._watches: dict[_ConnectionWatch, None] = {}
         # Brokers that were reached, by role, since the last time they were reported as ended.
         self._reached: dict[tuple[NodeId, LivenessRole], None] = {}
 
     def keep(
         self, node_id: NodeId, concern: LivenessRole, *, refused: Callable[[], None]
-    ) -> "_Vigil":
+    ) -> "_ConnectionWatch":
         def has_died() -> None:
             del self._reached[node_id, concern]
             refused()
 
-        liveness_watch = _Vigil(
+        liveness_watch = _ConnectionWatch(
             connect=partial(self._connect, node_id),
             later=self._later,
             was_reached=lambda: (node_id, concern) in self._reached,
             refused=has_died,
             ended=self._forget,
         )
-        self._kept[liveness_watch] = None
-        liveness_watch.knock()
+        self._watches[liveness_watch] = None
+        liveness_watch.connect()
         return liveness_watch
 
     def sweep(self) -> None:
         """Give up connection attempts whose deadline has passed."""
         now_ms = self._clock.steady_ms()
-        for liveness_watch in list(self._kept):
+        for liveness_watch in list(self._watches):
             liveness_watch.sweep(now_ms)
 
     def close(self) -> None:
-        for liveness_watch in list(self._kept):
+        for liveness_watch in list(self._watches):
             liveness_watch.end()
 
-    def _forget(self, liveness_watch: "_Vigil") -> None:
-        self._kept.pop(liveness_watch, None)
+    def _forget(self, liveness_watch: "_ConnectionWatch") -> None:
+        self._watches.pop(liveness_watch, None)
 
     def _connect(
         self, node_id: NodeId, up: Callable[[], None], down: Down
@@ -103,7 +103,7 @@ class ConnectionLiveness:
         return self._dial(endpoint, self._clock.steady_ms() + CONNECT_MS, reached, down)
 
 
-class _Vigil:
+class _ConnectionWatch:
     """A watch of one broker in one role, until `end` or until it is refused."""
 
     def __init__(
@@ -113,70 +113,70 @@ class _Vigil:
         later: Later,
         was_reached: Callable[[], bool],
         refused: Callable[[], None],
-        ended: Callable[["_Vigil"], None],
+        ended: Callable[["_ConnectionWatch"], None],
     ) -> None:
         self._connect = connect
         self._later = later
         self._was_reached = was_reached
         self._refused = refused
         self._ended = ended
-        self._line: LivenessConnection | None = None
+        self._connection: LivenessConnection | None = None
         self._is_up = False
         self._refusals = 0
-        self._rest_ms = KNOCK_MS
+        self._backoff_ms = RECONNECT_MS
         self._is_over = False
 
-    def knock(self) -> None:
+    def connect(self) -> None:
         if self._is_over:
             return
-        line: LivenessConnection | None
+        connection: LivenessConnection | None
 
         def up() -> None:
-            if line is self._line:
+            if connection is self._connection:
                 self._is_up = True
                 self._refusals = 0
 
         def down(lost: ConnectionLost) -> None:
-            if line is self._line and not self._is_over:
+            if connection is self._connection and not self._is_over:
                 self._lost(lost)
 
-        line = self._line = self._connect(up, down)
-        if line is None:
+        connection = self._connection = self._connect(up, down)
+        if connection is None:
             # The broker's endpoint is not known yet.
-            self._rest()
+            self._back_off()
 
     def sweep(self, now_ms: int) -> None:
         if self._is_up:
             # The connection lasted, so its next end is checked quickly.
-            self._rest_ms = KNOCK_MS
-        if self._line is not None:
-            self._line.sweep(now_ms)
+            self._backoff_ms = RECONNECT_MS
+        if self._connection is not None:
+            self._connection.sweep(now_ms)
 
     def end(self) -> None:
         if self._is_over:
             return
         self._is_over = True
-        line, self._line = self._line, None
-        if line is not None:
-            line.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
         self._ended(self)
 
     def _lost(self, lost: ConnectionLost) -> None:
-        self._line = None
+        self._connection = None
         self._is_up = False
         if not isinstance(lost, PeerRefused):
             self._refusals = 0
-            self._rest()
+            self._back_off()
             return
         self._refusals += 1
         if not self._was_reached():
-            self._rest()
+            self._back_off()
         elif self._refusals < REFUSALS:
-            self._later(KNOCK_MS, self.knock)
+            self._later(RECONNECT_MS, self.connect)
         else:
             self.end()
             self._refused()
 
-    def _rest(self) -> None:
-        self._later(self._rest_ms, self.knock)
-        self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
+    def _back_off(self) -> None:
+        self._later(self._backoff_ms, self.connect)
+        self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_MAX_MS)

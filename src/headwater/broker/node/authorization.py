@@ -41,7 +41,7 @@ def apply_acl_changes(authorizer: Authorizer, changes: Iterable[MetadataChange])
                 authorizer.replace(change.pattern, change.acls.entries)
 
 
-def tell_denials(authorizer: Authorizer) -> None:
+def log_omitted_denials(authorizer: Authorizer) -> None:
     """Log how many denials were omitted from the log; called about once a second."""
     if isinstance(authorizer, AclAuthorizer):
         authorizer.tell_denials()

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _TICK_S: Final = 0.1
 _SWEEP_MS: Final = 1_000
 # A tenth of the loop's time: opening ten thousand new topics must not delay other requests.
-_OPENING_MS: Final = 10
+_LOADING_MS: Final = 10
 
 
 class BackgroundTasks:
@@ -69,33 +69,33 @@ class BackgroundTasks:
         self._fenced: dict[object, None] = {}
         self._swept_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._alarm: asyncio.TimerHandle | None = None
-        timer.wake_with(self._set_alarm)
+        self._expiry_handle: asyncio.TimerHandle | None = None
+        timer.wake_with(self._schedule_expiry)
 
     def start(self) -> None:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
 
     def stop(self) -> None:
-        for handle in (self._timer, self._alarm):
+        for handle in (self._timer, self._expiry_handle):
             if handle is not None:
                 handle.cancel()
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
         now_ms = self._clock.now_ms()
-        self._partitions.open_some(_OPENING_MS)
-        self._coordinators.groups.load_some(_OPENING_MS)
-        self._coordinators.transactions.load_some(_OPENING_MS)
+        self._partitions.open_some(_LOADING_MS)
+        self._coordinators.groups.load_some(_LOADING_MS)
+        self._coordinators.transactions.load_some(_LOADING_MS)
         self._coordinators.questions.tick(now_ms)
         self._tick_others()
         self._directories.tick(now_ms)
-        self._tell_moves()
+        self._log_moves()
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)
         self._sweep(self._clock.steady_ms())
-        self._look_for_failures()
+        self._check_failures()
 
-    def _tell_moves(self) -> None:
+    def _log_moves(self) -> None:
         moves = self._directories.moves
         if moves.news:
             news, moves.news = moves.news, []
@@ -112,7 +112,7 @@ class BackgroundTasks:
             if self._metrics_port is not None:
                 self._metrics_port.sweep(steady_ms)
 
-    def _look_for_failures(self) -> None:
+    def _check_failures(self) -> None:
         for directory in self._directories.directories:
             if directory.failure is not None and directory not in self._fenced:
                 self._fenced[directory] = None
@@ -128,17 +128,17 @@ class BackgroundTasks:
             # The state on disk is unknown from here on; only a restart can establish it.
             self._broken(f"cluster metadata cannot be written: {failure}")
 
-    def _set_alarm(self, deadline_ms: int) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+    def _schedule_expiry(self, deadline_ms: int) -> None:
+        if self._expiry_handle is not None:
+            self._expiry_handle.cancel()
         delay_ms = max(0, deadline_ms - self._clock.steady_ms())
-        self._alarm = self._loop.call_later(delay_ms / 1_000, self._ring)
+        self._expiry_handle = self._loop.call_later(delay_ms / 1_000, self._expire)
 
-    def _ring(self) -> None:
-        self._alarm = None
+    def _expire(self) -> None:
+        self._expiry_handle = None
         try:
             self._request_timer.expire(self._clock.steady_ms())
         finally:
             # If one expiry fails, the other waiting requests must still time out.
             if self._request_timer.next_ms is not None:
-                self._set_alarm(self._request_timer.next_ms)
+                self._schedule_expiry(self._request_timer.next_ms)

@@ -49,7 +49,7 @@ def run_broker(static: StaticConfig, *, ready: Callable[[Serving], None]) -> Non
 
 async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_report)
+    loop.set_exception_handler(_log_exception)
     ended: asyncio.Future[str | None] = loop.create_future()
 
     def end(reason: str | None) -> None:
@@ -59,7 +59,7 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
     def end_by_signal() -> None:
         for each in _ENDING_SIGNALS:
             loop.remove_signal_handler(each)
-            signal.signal(each, _give_up)
+            signal.signal(each, _exit_at_once)
         end(None)
 
     for each in _ENDING_SIGNALS:
@@ -95,13 +95,13 @@ def _new_node(static: StaticConfig, broken: Callable[[str], None]) -> Node:
     return ClusterNode(static, broken=broken)
 
 
-def _give_up(number: int, _: object) -> None:
+def _exit_at_once(number: int, _: object) -> None:
     """Exit at once. All acknowledged records are in the page cache and survive the process."""
     _log.warning("Unclean shutdown after a second signal; the next start recovers the logs")
     # Threads may be in the middle of a flush, and an exception would wait for them.
     os._exit(_ENDED_BY_SIGNAL + number)
 
 
-def _report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_exception(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log an exception from a callback and keep running."""
     _log.error("%s", context.get("message"), exc_info=context.get("exception"))

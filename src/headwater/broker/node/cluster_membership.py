@@ -80,11 +80,11 @@ class ClusterMembership:
         self.leading: Controller | None = None
         self.broker_epoch = NO_EPOCH
         self._registration: Registration | None = None
-        self._when_registered: Callable[[], None] = _nothing
+        self._when_registered: Callable[[], None] = _do_nothing
         self._is_registered = False
         # Number of the latest registration attempt; results of earlier attempts are ignored.
         self._attempt = 0
-        self._is_standing = False
+        self._is_candidate = False
         # Elected, and not deposed since.
         self._has_won = False
         self._is_closed = False
@@ -103,7 +103,7 @@ class ClusterMembership:
     def close(self) -> None:
         """Resign as controller and take part in no more elections."""
         self._is_closed = True
-        self._watch_nobody()
+        self._end_watch()
         if self.leading is not None:
             self.leading.stop()
             self.leading = None
@@ -119,9 +119,9 @@ class ClusterMembership:
             match change:
                 case ControllerGone():
                     self._controller_id = NO_CONTROLLER
-                    self._watch_nobody()
+                    self._end_watch()
                     self._step_down()
-                    self._stand()
+                    self._stand_for_election()
                 case ControllerElected(node_id):
                     self._controller_id = node_id
                     self._watch(node_id)
@@ -133,7 +133,7 @@ class ClusterMembership:
     def session_lost(self) -> None:
         _log.warning("Session lost, registering again: node_id=%d", self.node_id)
         self._is_registered = False
-        self._is_standing = False
+        self._is_candidate = False
         self._has_won = False
         if self.leading is not None:
             self.leading.stop()
@@ -153,7 +153,7 @@ class ClusterMembership:
 
     def _watch(self, controller_id: NodeId) -> None:
         """Watch the controller's process, so that its end is noticed before its session expires."""
-        self._watch_nobody()
+        self._end_watch()
         if controller_id != self.node_id and not self._is_closed:
             self._liveness_watch = self._liveness.keep(
                 controller_id,
@@ -161,7 +161,7 @@ class ClusterMembership:
                 refused=lambda: self._controller_ended(controller_id),
             )
 
-    def _watch_nobody(self) -> None:
+    def _end_watch(self) -> None:
         if self._liveness_watch is not None:
             self._liveness_watch.end()
             self._liveness_watch = None
@@ -196,9 +196,9 @@ class ClusterMembership:
             self.reception.registered(epoch)
             _log.info("Registered: node_id=%d broker_epoch=%d", self.node_id, epoch)
             # The session may have been lost before the first registration completed.
-            then, self._when_registered = self._when_registered, _nothing
+            then, self._when_registered = self._when_registered, _do_nothing
             then()
-            self._stand()
+            self._stand_for_election()
 
         def failed(error: HeadwaterError) -> None:
             if self._is_closed or attempt != self._attempt:
@@ -209,9 +209,9 @@ class ClusterMembership:
                 _log.warning(
                     "Registration failed, retrying: node_id=%d error=%s", self.node_id, error
                 )
-                self._later(RETRY_MS, again)
+                self._later(RETRY_MS, retry)
 
-        def again() -> None:
+        def retry() -> None:
             if attempt == self._attempt and not self._is_closed:
                 self._register()
 
@@ -219,26 +219,26 @@ class ClusterMembership:
 
     # Elections.
 
-    def _stand(self) -> None:
+    def _stand_for_election(self) -> None:
         """Stand for election, if there is no controller and this broker is registered."""
         if (
             self._controller_id != NO_CONTROLLER
             or not self._is_registered
-            or self._is_standing
+            or self._is_candidate
             or self._is_closed
             or self.leading is not None
         ):
             return
-        self._is_standing = True
+        self._is_candidate = True
         self._store.become_controller(self.node_id, then=self._elected, otherwise=self._not_elected)
 
     def _not_elected(self, error: HeadwaterError) -> None:
-        self._is_standing = False
+        self._is_candidate = False
         if not isinstance(error, ControllerFenced):
             _log.warning(
                 "Controller election failed, retrying: node_id=%d error=%s", self.node_id, error
             )
-            self._later(RETRY_MS, self._stand)
+            self._later(RETRY_MS, self._stand_for_election)
 
     def _elected(self, version: Version) -> None:
         _log.info(
@@ -251,7 +251,7 @@ class ClusterMembership:
 
     def _could_not_read(self, error: HeadwaterError) -> None:
         _log.error("Cannot act as controller, resigning: node_id=%d error=%s", self.node_id, error)
-        self._is_standing = False
+        self._is_candidate = False
         if not isinstance(error, ControllerFenced | StoreUnreachable):
             # The stored metadata is unreadable, and an immediate retry would not change that.
             self._later(RETRY_MS, self._store.resign)
@@ -259,13 +259,13 @@ class ClusterMembership:
             self._store.resign()
         if not self._has_won:
             # `ControllerGone` has already been delivered and will not be delivered again.
-            self._later(RETRY_MS, self._stand)
+            self._later(RETRY_MS, self._stand_for_election)
 
     def _take_over(self, image: ClusterImage) -> None:
-        self._is_standing = False
+        self._is_candidate = False
         if self._is_closed or not self._has_won:
             self._store.resign()
-            self._stand()
+            self._stand_for_election()
             return
         self.leading = leading = Controller(
             static=self._static,
@@ -296,7 +296,7 @@ class ClusterMembership:
         self._store.resign()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Initial value of `_when_registered`."""
 
 

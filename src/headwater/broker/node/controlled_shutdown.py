@@ -19,14 +19,14 @@ from headwater.protocol.older_versions import Message
 
 _log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 
 Answered = Callable[[Message | HeadwaterError], None]
 Ask = Callable[[int, Answered], None]
 """Sends one ControlledShutdown request with a timeout in ms and reports its outcome."""
 
 
-async def hand_over(
+async def request_controlled_shutdown(
     ask: Ask, *, is_connected: Callable[[], bool], settings: BrokerSettings
 ) -> None:
     """Return when the controller has moved all leaderships, or when the retries are used up."""
@@ -36,12 +36,14 @@ async def hand_over(
         if not is_connected():
             _log.warning("ZooKeeper is disconnected; stopping without controlled shutdown")
             return
-        if await _is_relieved(ask, is_connected, settings.controller_socket_timeout_ms):
+        if await _is_shutdown_complete(ask, is_connected, settings.controller_socket_timeout_ms):
             return
     _log.warning("Controlled shutdown did not complete; stopping without it")
 
 
-async def _is_relieved(ask: Ask, is_connected: Callable[[], bool], timeout_ms: int) -> bool:
+async def _is_shutdown_complete(
+    ask: Ask, is_connected: Callable[[], bool], timeout_ms: int
+) -> bool:
     answer: asyncio.Future[Message | HeadwaterError] = asyncio.get_running_loop().create_future()
 
     def answered(outcome: Message | HeadwaterError) -> None:
@@ -50,7 +52,7 @@ async def _is_relieved(ask: Ask, is_connected: Callable[[], bool], timeout_ms: i
 
     ask(timeout_ms, answered)
     while not answer.done() and is_connected():
-        await asyncio.wait([answer], timeout=_LOOK_S)
+        await asyncio.wait([answer], timeout=_POLL_S)
     if not answer.done():
         return False
     response = answer.result()

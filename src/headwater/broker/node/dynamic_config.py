@@ -29,7 +29,7 @@ class DynamicConfig:
     """Passes changed settings to the components that use them."""
 
     static: StaticConfig
-    obeying: Sequence[Callable[[BrokerSettings], None]]
+    appliers: Sequence[Callable[[BrokerSettings], None]]
 
     def changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         """Apply metadata changes, if any is a broker config; warn of unknown configs."""
@@ -51,8 +51,8 @@ class DynamicConfig:
         except InvalidSetting as error:
             _log.error("Dynamic broker configs were not applied: error=%s", error)
             return
-        for obey in self.obeying:
-            obey(settings)
+        for apply_settings in self.appliers:
+            apply_settings(settings)
 
 
 def _warn_of_unknown(resource: ConfigResource, values: Mapping[str, str]) -> None:

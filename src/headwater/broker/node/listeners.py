@@ -13,7 +13,7 @@ from headwater.network.endpoint import Endpoint, parse_endpoints
 from headwater.network.limits.connection_quotas import parse_overrides
 from headwater.network.network_settings import NetworkSettings
 
-_EVERYWHERE: Final = ("", "0.0.0.0", "::")
+_WILDCARDS: Final = ("", "0.0.0.0", "::")
 
 
 def own_endpoints(settings: BrokerSettings) -> list[Endpoint]:
@@ -54,32 +54,32 @@ def advertised_endpoints(settings: BrokerSettings, own: Sequence[Endpoint]) -> l
     if settings.advertised_listeners is None:
         return list(own)
     try:
-        told = parse_endpoints(",".join(settings.advertised_listeners))
+        advertised_list = parse_endpoints(",".join(settings.advertised_listeners))
     except InvalidSetting as error:
         raise InvalidSetting(f"advertised.listeners: {error}") from error
     names = {endpoint.name for endpoint in own}
-    for endpoint in told:
+    for endpoint in advertised_list:
         if endpoint.name not in names:
             raise InvalidSetting(
                 f"advertised.listeners has {endpoint.name}, which is not in listeners"
             )
-    return told
+    return advertised_list
 
 
 def advertised(
     settings: BrokerSettings, bound: Sequence[Endpoint], host_name: Callable[[], str]
 ) -> tuple[cluster_image.BrokerEndpoint, ...]:
     """Return the endpoints for clients; wildcard addresses are replaced with the host name."""
-    told = advertised_endpoints(settings, bound)
+    advertised_list = advertised_endpoints(settings, bound)
     ports = {endpoint.name: endpoint.port for endpoint in bound}
     return tuple(
         cluster_image.BrokerEndpoint(
             listener=endpoint.name,
-            host=host_name() if endpoint.host in _EVERYWHERE else endpoint.host,
+            host=host_name() if endpoint.host in _WILDCARDS else endpoint.host,
             port=endpoint.port or ports[endpoint.name],
             security_protocol=protocol_of(settings, endpoint.name),
         )
-        for endpoint in told
+        for endpoint in advertised_list
     )
 
 

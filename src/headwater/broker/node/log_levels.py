@@ -35,13 +35,13 @@ LevelChanges = Mapping[str, str | None]
 """New levels by logger name; None removes the logger's own level."""
 
 
-def is_about_loggers(request: "IncrementalAlterConfigsRequest") -> bool:
+def is_log_level_request(request: "IncrementalAlterConfigsRequest") -> bool:
     """Whether a request is only about log levels, which each broker serves itself."""
     types = {each.resource_type for each in request.resources}
     return types == {ResourceType.BROKER_LOGGER}
 
 
-def refuse_broker(name: str, node_id: int) -> ApiError | None:
+def broker_error(name: str, node_id: int) -> ApiError | None:
     """Return an error unless the request is about this broker's own loggers."""
     if name == str(node_id):
         return None
@@ -49,7 +49,7 @@ def refuse_broker(name: str, node_id: int) -> ApiError | None:
     return ApiError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def judged(
+def validate_changes(
     changes: Sequence["AlterableConfig"], known: Mapping[str, str]
 ) -> LevelChanges | ApiError:
     """Validate changes; one invalid change rejects all of them."""
@@ -57,15 +57,15 @@ def judged(
         return ApiError(ErrorCode.INVALID_REQUEST, "duplicate logger names in the request")
     levels: dict[str, str | None] = {}
     for change in changes:
-        refusal = _refuse_change(change, known)
-        if refusal is not None:
-            return refusal
+        error = _change_error(change, known)
+        if error is not None:
+            return error
         is_set = change.config_operation == ConfigOperation.SET
         levels[change.name] = change.value if is_set else None
     return levels
 
 
-def _refuse_change(change: "AlterableConfig", known: Mapping[str, str]) -> ApiError | None:
+def _change_error(change: "AlterableConfig", known: Mapping[str, str]) -> ApiError | None:
     operation, name, level = change.config_operation, change.name, change.value
     if operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
         return ApiError(ErrorCode.INVALID_REQUEST, "log levels support only SET and DELETE")
@@ -81,7 +81,7 @@ def _refuse_change(change: "AlterableConfig", known: Mapping[str, str]) -> ApiEr
     return None
 
 
-def present_levels() -> dict[str, str]:
+def current_levels() -> dict[str, str]:
     """Return the effective level of every logger of this process."""
     names = _names()
     levels = {name: _level_of(logging.getLogger(name)) for name in names}

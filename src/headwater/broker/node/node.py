@@ -33,7 +33,7 @@ from headwater.broker.node.authorization import (
     apply_acl_changes,
     authorizer_of,
     load_acls,
-    tell_denials,
+    log_omitted_denials,
 )
 from headwater.broker.node.background_tasks import BackgroundTasks
 from headwater.broker.node.broker import Broker
@@ -96,7 +96,7 @@ class Node(ABC):
     cluster_id: str
 
     def __init__(self, static: StaticConfig, *, broken: Callable[[str], None]) -> None:
-        """`broken` is called with the reason if the broker cannot go on."""
+        """`broken` is called with the reason if the broker cannot continue."""
         settings = static.settings
         self._static = static
         self._broken = broken
@@ -120,7 +120,7 @@ class Node(ABC):
             image=lambda: self._controller_access.image,
         )
         self._authorizer = authorizer_of(settings)
-        self._held = ExitStack()
+        self._resources = ExitStack()
         self._background_tasks: BackgroundTasks | None = None
 
     async def start(self) -> list[Endpoint]:
@@ -133,12 +133,12 @@ class Node(ABC):
             return await self._start()
         except asyncio.CancelledError:
             if self._background_tasks is None:
-                self._held.close()
+                self._resources.close()
             else:
                 await self.stop()
             raise
         except BaseException:
-            self._held.close()
+            self._resources.close()
             raise
 
     async def stop(self) -> None:
@@ -163,7 +163,7 @@ class Node(ABC):
         await asyncio.sleep(0)
         self._directories.close(broker_epoch=self._broker_epoch())
         await self._close_store()
-        self._held.close()
+        self._resources.close()
 
     # Hooks that standalone and cluster nodes implement.
 
@@ -180,7 +180,7 @@ class Node(ABC):
         """Register and load the metadata. The sockets are bound but do not accept yet."""
 
     @abstractmethod
-    async def _become_informed(self) -> None:
+    async def _await_metadata(self) -> None:
         """Wait for complete metadata. The sockets accept connections."""
 
     @abstractmethod
@@ -223,21 +223,21 @@ class Node(ABC):
 
     async def _start(self) -> list[Endpoint]:
         for path in self._paths:
-            _make(path)
-            self._held.enter_context(DirectoryLock(path))
+            _create_directory(path)
+            self._resources.enter_context(DirectoryLock(path))
         self._executor = ThreadExecutor(
             self._static.settings.background_threads, posting_to(self._loop)
         )
-        self._held.callback(self._executor.close)
+        self._resources.callback(self._executor.close)
         self._validation_executor = ThreadExecutor(
             self._static.settings.headwater_record_validation_threads,
             posting_to(self._loop),
             name="headwater-validation",
         )
-        self._held.callback(self._validation_executor.close)
+        self._resources.callback(self._validation_executor.close)
         # Cleaning a log may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
-        self._held.callback(self._cleaner_executor.close)
+        self._resources.callback(self._cleaner_executor.close)
         image = await self._open_store()
         load_acls(self._authorizer, image)
         self._open_logs(image)
@@ -252,7 +252,7 @@ class Node(ABC):
             )
         )
         self.server.start()
-        await self._become_informed()
+        await self._await_metadata()
         if self._metrics_port is not None:
             self._metrics_port.start()
             _log.info("Serving metrics at http://%s/metrics", self._metrics_port.endpoint.address)
@@ -334,15 +334,15 @@ class Node(ABC):
             protected=self._brokers_listener() if len(self._endpoints) > 1 else None,
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
-        self._dynamic_config = DynamicConfig(self._static, [self._obey])
+        self._dynamic_config = DynamicConfig(self._static, [self._reconfigure])
         self._metrics_port = metrics_port(
             self._loop, settings, self._families, now_ms=self._clock.steady_ms()
         )
         if self._metrics_port is not None:
-            self._held.callback(self._metrics_port.close)
+            self._resources.callback(self._metrics_port.close)
         return self.server.bind(self._endpoints)
 
-    def _keep_house(self) -> None:
+    def _start_background_tasks(self) -> None:
         """Start the periodic tasks."""
         self._background_tasks = BackgroundTasks(
             self._loop,
@@ -357,7 +357,7 @@ class Node(ABC):
             store_failure=self._store_failure,
             directory_failed=self._directory_failed,
             tick=self._tick,
-            sweep=partial(tell_denials, self._authorizer),
+            sweep=partial(log_omitted_denials, self._authorizer),
             broken=self._broken,
         )
         self._background_tasks.start()
@@ -373,19 +373,19 @@ class Node(ABC):
             self.dispatch.announce(image)
         self._dynamic_config.changed(image, changes)
         if self._throttling.changed(changes):
-            self._put_quotas_in_force()
+            self._enforce_quotas()
 
-    def _take_up_duties(self, image: ClusterImage) -> None:
+    def _apply_initial_configs(self, image: ClusterImage) -> None:
         """Apply settings and quotas at startup; `_changed` applies later ones."""
         self._dynamic_config.tell(image)
         self._throttling.tell(image)
-        self._put_quotas_in_force()
+        self._enforce_quotas()
 
-    def _put_quotas_in_force(self) -> None:
+    def _enforce_quotas(self) -> None:
         self.broker.quotas = self._throttling.in_force
         self.server.connection_quota = self._throttling.connections or None
 
-    def _obey(self, settings: BrokerSettings) -> None:
+    def _reconfigure(self, settings: BrokerSettings) -> None:
         """Apply dynamic configs to all components."""
         self.server.configure(network_settings(settings))
         self._tls.configure(settings)
@@ -417,7 +417,7 @@ class Node(ABC):
         )
 
 
-def _make(path: Path) -> None:
+def _create_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

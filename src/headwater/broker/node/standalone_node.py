@@ -68,15 +68,15 @@ class StandaloneNode(Node):
         image = await self._read_image()
         self._controller.take_over(image)
         self._partitions.changed(image, ())
-        self._take_up_duties(image)
+        self._apply_initial_configs(image)
         if not all(each.was_clean for each in self._directories.serving()):
             await self._renew_leaderships()
         self._coordinators.groups.changed(self._controller.image, ())
         self._coordinators.transactions.changed(self._controller.image)
         self.dispatch.announce(self._controller.image)
-        self._keep_house()
+        self._start_background_tasks()
 
-    async def _become_informed(self) -> None:
+    async def _await_metadata(self) -> None:
         """Metadata is complete as soon as the store has been read."""
 
     def _broker_epoch(self) -> int:

@@ -64,7 +64,7 @@ def adopt(
 
 
 def _led(node_id: NodeId, found: FoundPartition | None) -> PartitionRegistration:
-    """Register a partition with a new leader epoch, since the former cluster may go on."""
+    """Register a partition with a new leader epoch, since the former cluster may still run."""
     epoch = 0 if found is None else found.leader_epoch + 1
     return PartitionRegistration(
         replicas=(node_id,), isr=(node_id,), leader=node_id, leader_epoch=epoch

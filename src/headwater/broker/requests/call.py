@@ -20,7 +20,7 @@ from headwater.protocol.headers import SIZE_BYTES, RequestHeader, response_frame
 from headwater.protocol.older_versions import Message
 
 
-class Account(Protocol):
+class CallCounters(Protocol):
     """Counts responses and errors of an API."""
 
     def answered(self, version: int, started_ns: int) -> None: ...
@@ -31,14 +31,14 @@ class Account(Protocol):
 class Call:
     """One request. Must be answered exactly once."""
 
-    __slots__ = ("_account", "_has_noted", "_slot", "_started_ns", "header")
+    __slots__ = ("_counters", "_has_noted", "_slot", "_started_ns", "header")
 
     def __init__(
-        self, header: RequestHeader, slot: ReplySlot, account: Account, started_ns: int
+        self, header: RequestHeader, slot: ReplySlot, counters: CallCounters, started_ns: int
     ) -> None:
         self.header = header
         self._slot = slot
-        self._account = account
+        self._counters = counters
         self._started_ns = started_ns
         self._has_noted = False
 
@@ -109,12 +109,12 @@ class Call:
         """Answer with an encoded response frame."""
         # `protocol` and `network` each declare only what they need of a file range.
         self._slot.reply(cast("Sequence[Part]", frame))
-        self._account.answered(self.header.version, self._started_ns)
+        self._counters.answered(self.header.version, self._started_ns)
 
     def finish(self) -> None:
         """Complete the request without a response, as for Produce with acks=0."""
         self._slot.finish()
-        self._account.answered(self.header.version, self._started_ns)
+        self._counters.answered(self.header.version, self._started_ns)
 
     def hold(self) -> None:
         """Serve no other request of this connection until this one is answered."""
@@ -131,12 +131,12 @@ class Call:
         response are counted.
         """
         self._has_noted = True
-        self._account.failed(code)
+        self._counters.failed(code)
 
     def _count_errors(self, response: Message | Encoded) -> None:
         if not self._has_noted and not isinstance(response, Encoded):
             for code in error_counts(response):
-                self._account.failed(code)
+                self._counters.failed(code)
 
     def __str__(self) -> str:
         header = self.header

@@ -20,17 +20,17 @@ from headwater.network.request_service import ClientAddress, ReplySlot
 from headwater.protocol.headers import RequestHeader
 from headwater.protocol.older_versions import Message
 
-Decided = Callable[[bytes, Sequence[ErrorCode]], None]
+OnResponse = Callable[[bytes, Sequence[ErrorCode]], None]
 """Gets the response without its size field, and the errors in it."""
 
-_DISPLACED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION})
+_NOT_CONTROLLER_ERRORS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION})
 """Errors after which the next controller gets the request. With NETWORK_EXCEPTION the metadata
 store may have applied the change, so that a client may get TOPIC_ALREADY_EXISTS, as after a
 broken connection to the controller.
 """
 
 
-class _Noted:
+class _ErrorCollector:
     """`headwater.broker.requests.call.Account` that only collects errors."""
 
     def __init__(self) -> None:
@@ -51,17 +51,17 @@ def handle_as_controller(
     *,
     address: ClientAddress,
     requester: Requester,
-    decided: Decided,
-    displaced: Callable[[], None],
+    on_response: OnResponse,
+    on_not_controller: Callable[[], None],
 ) -> None:
     """Serve a request on this controller, on behalf of `call`."""
-    noted = _Noted()
+    errors = _ErrorCollector()
 
     def answered(content: bytes) -> None:
-        if not _DISPLACED.isdisjoint(noted.codes):
-            displaced()
+        if not _NOT_CONTROLLER_ERRORS.isdisjoint(errors.codes):
+            on_not_controller()
         else:
-            decided(content, tuple(noted.codes))
+            on_response(content, tuple(errors.codes))
 
     connection = InternalConnection(
         address,
@@ -71,20 +71,20 @@ def handle_as_controller(
         cut=call.cut,
         soon=broker.soon,
     )
-    inner = Call(header, ReplySlot(connection), noted, perf_counter_ns())
+    inner = Call(header, ReplySlot(connection), errors, perf_counter_ns())
     inner.work(answer_in_steps(broker, inner, request))
 
 
 def handle_or_forward(broker: Broker, call: Call, request: Message, frame: memoryview) -> None:
     """Serve a request here if this broker is the controller, else forward it."""
     # The frame is only valid until the handler returns, and it may be forwarded later.
-    kept = bytes(frame)
+    frame_copy = bytes(frame)
     controller_access = broker.controller_access
 
     def forward() -> None:
-        controller_access.forward(call, request, kept)
+        controller_access.forward(call, request, frame_copy)
 
-    def decided(content: bytes, codes: Sequence[ErrorCode]) -> None:
+    def on_response(content: bytes, codes: Sequence[ErrorCode]) -> None:
         for code in codes:
             call.note_error(code)
         call.answer_content(content)
@@ -99,6 +99,6 @@ def handle_or_forward(broker: Broker, call: Call, request: Message, frame: memor
             request,
             address=call.address,
             requester=call.requester,
-            decided=decided,
-            displaced=forward,
+            on_response=on_response,
+            on_not_controller=forward,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from headwater.broker.handlers.data.produce import handle_at_once
 from headwater.broker.node.broker import Broker
-from headwater.broker.node.log_levels import is_about_loggers
+from headwater.broker.node.log_levels import is_log_level_request
 from headwater.broker.requests.api_routes import (
     CONTROLLER_APIS,
     INTER_BROKER_APIS,
@@ -24,7 +24,7 @@ from headwater.broker.requests.api_routes import (
 from headwater.broker.requests.api_versions import api_versions
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.controller_requests import handle_or_forward
-from headwater.broker.requests.internal_call import WITHIN
+from headwater.broker.requests.internal_call import INTERNAL_LISTENER
 from headwater.broker.requests.quota_managers import QuotaManagers
 from headwater.broker.requests.request_counters import RequestCounters
 from headwater.broker.requests.request_handler import answer
@@ -64,11 +64,11 @@ _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _BETWEEN_BROKERS: Final = frozenset(INTER_BROKER_APIS)
 _LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-# QU-6. A follower's Fetch is told apart from a consumer's in its handler.
+# QU-6. The Fetch handler distinguishes followers from consumers.
 _BY_BROKERS: Final = frozenset({*INTER_BROKER_APIS, ApiKey.WRITE_TXN_MARKERS})
 
 _SOFTWARE_SINCE: Final = 3
-_SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_SOFTWARE_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
 class Dispatch:
@@ -98,8 +98,10 @@ class Dispatch:
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
         started_ns = perf_counter_ns()
         quotas = self._broker.quotas
-        metered = None if quotas is None else self._metered(quotas, slot, frame, started_ns)
-        if metered is None:
+        throttled = (
+            None if quotas is None else self._throttled_call(quotas, slot, frame, started_ns)
+        )
+        if throttled is None:
             produce = read_single_produce(frame)
             if produce is not None and self._answer_at_once(slot, frame, produce, started_ns):
                 return
@@ -109,7 +111,7 @@ class Dispatch:
         counters = self._counters.get(key)
         if counters is None:
             raise ProtocolError(f"{api.name} is not supported by this broker")
-        call = metered or Call(header, slot, counters, started_ns)
+        call = throttled or Call(header, slot, counters, started_ns)
         if key is _API_VERSIONS:
             self._answer_api_versions(call, frame)
             return
@@ -122,7 +124,10 @@ class Dispatch:
             raise ProtocolError(
                 f"{api.name} request of {len(frame)} bytes exceeds {LARGEST_OTHER_BYTES}"
             )
-        if key in _BETWEEN_BROKERS and call.listener not in (self._brokers_listener, WITHIN):
+        if key in _BETWEEN_BROKERS and call.listener not in (
+            self._brokers_listener,
+            INTERNAL_LISTENER,
+        ):
             raise ProtocolError(
                 f"{api.name} on {call.listener}, which is not the inter-broker listener"
             )
@@ -138,20 +143,20 @@ class Dispatch:
             call.work(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
             return
         request = read_request(key, header.version, frame[header.body_position :], limit)
-        if self._brokers_listener is not None and _is_decided(key, request):
+        if self._brokers_listener is not None and _is_for_controller(key, request):
             handle_or_forward(self._broker, call, request, frame)
             if not call.is_answered:
                 call.hold()
-            if metered is not None:
-                metered.waits()
+            if throttled is not None:
+                throttled.waits()
             return
         response = answer(self._broker, call, request)
         if response is not None:
             call.answer(response)
         elif key not in PIPELINED_APIS:
             call.hold()
-        if metered is not None:
-            metered.waits()
+        if throttled is not None:
+            throttled.waits()
 
     def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
         """Decode and serve a large request in steps, from a copy of its frame.
@@ -162,7 +167,7 @@ class Dispatch:
         body = memoryview(frame)[header.body_position :]
         shape = request_class(header.api.key)
         request = yield from read_in_steps(shape, header.version, body, limit)
-        if self._brokers_listener is not None and _is_decided(header.api.key, request):
+        if self._brokers_listener is not None and _is_for_controller(header.api.key, request):
             handle_or_forward(self._broker, call, request, memoryview(frame))
         else:
             yield from answer_in_steps(self._broker, call, request)
@@ -192,14 +197,14 @@ class Dispatch:
         inter-broker APIs.
         """
         for_brokers = key in _BY_BROKERS
-        if for_brokers or call.listener in (self._brokers_listener, WITHIN):
+        if for_brokers or call.listener in (self._brokers_listener, INTERNAL_LISTENER):
             authorizer = self._broker.authorizer
             if authorizer.allows(call.requester, Operation.CLUSTER_ACTION, CLUSTER):
                 return UNLIMITED
         limit = self._elements_max[key]
         return min(limit, UNTRUSTED_ELEMENTS_MAX) if for_brokers else limit
 
-    def _metered(
+    def _throttled_call(
         self, quotas: QuotaManagers, slot: ReplySlot, frame: memoryview, started_ns: int
     ) -> ThrottledCall | None:
         """Return a throttled call if the client has a quota.
@@ -240,9 +245,9 @@ class Dispatch:
             call = Call(header, slot, self._produced, started_ns)
             request = read_request(_PRODUCE, header.version, frame[header.body_position :])
             _log.exception("Request failed: %s request=%r", call, request)
-            refusal = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-            call.note_error(refusal.code)
-            call.answer(route_of(_PRODUCE).error_response(request, refusal))
+            api_error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            call.note_error(api_error.code)
+            call.answer(route_of(_PRODUCE).error_response(request, api_error))
             return True
         if written is None:
             return False
@@ -261,13 +266,13 @@ class Dispatch:
         call.answer(self._api_versions.answer(header.version))
 
 
-def _is_decided(key: ApiKey, request: Message) -> bool:
+def _is_for_controller(key: ApiKey, request: Message) -> bool:
     """Whether the controller serves this request: all metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
-        return not is_about_loggers(cast("IncrementalAlterConfigsRequest", request))
+        return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
     return key in CONTROLLER_APIS
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:
     names = (request.client_software_name, request.client_software_version)
-    return all(_SOFTWARE.fullmatch(name) for name in names)
+    return all(_SOFTWARE_NAME.fullmatch(name) for name in names)

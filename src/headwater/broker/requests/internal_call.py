@@ -11,7 +11,7 @@ from typing import Final
 from headwater.common.principal import Requester
 from headwater.network.request_service import ClientAddress, ReplySlot
 
-WITHIN: Final = "headwater"
+INTERNAL_LISTENER: Final = "headwater"
 """Listener name of internal requests. It cannot be configured: listener names are upper case."""
 
 _DONE: Final = object()

@@ -30,7 +30,7 @@ LONGEST_MS: Final = 2**31 - 1
 """Largest throttle_time_ms of a response."""
 
 _MS_PER_S: Final = 1_000
-_MOST_JUDGED: Final = 10_000
+_LIMITED_CLIENTS_MAX: Final = 10_000
 
 
 class QuotaKind(StrEnum):
@@ -68,7 +68,7 @@ class QuotaManagers:
         self.clients = ClientQuotaManager(window=window, mutation_window=mutation_window, most=most)
         self.connections = ConnectionRateQuota(window, most=most)
         self.waits = {kind: ThrottleTimes() for kind in QuotaKind}
-        self._judged: dict[QuotaClient, bool] = {}
+        self._limited_clients: dict[QuotaClient, bool] = {}
 
     def tell(self, image: ClusterImage) -> None:
         """Load all quotas at startup."""
@@ -89,11 +89,11 @@ class QuotaManagers:
 
     def is_limited(self, who: QuotaClient) -> bool:
         """Whether any quota applies to this client, with a cache. Most clients have none."""
-        limited = self._judged.get(who)
+        limited = self._limited_clients.get(who)
         if limited is None:
-            if len(self._judged) >= _MOST_JUDGED:
-                self._judged.clear()
-            limited = self._judged[who] = self.clients.is_limited(who)
+            if len(self._limited_clients) >= _LIMITED_CLIENTS_MAX:
+                self._limited_clients.clear()
+            limited = self._limited_clients[who] = self.clients.is_limited(who)
         return limited
 
     def now_ms(self) -> int:
@@ -114,7 +114,7 @@ class QuotaManagers:
         connection.unmute(self._clock.steady_ms())
 
     def _set(self, entity: QuotaEntity, quotas: dict[QuotaKey, float]) -> None:
-        self._judged.clear()
+        self._limited_clients.clear()
         if entity.ip is None:
             self.clients.set(entity, quotas)
         else:

@@ -29,7 +29,7 @@ _SECRET: Final = (
 _log = logging.getLogger(__name__)
 
 
-def shown(request: Message) -> str:
+def redacted(request: Message) -> str:
     """Format a request for the log, redacting sensitive ones."""
     return "[redacted]" if request.api in _SECRET else repr(request)
 
@@ -42,9 +42,9 @@ def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | 
     except ProtocolError:
         raise
     except HeadwaterError as error:
-        refusal = ApiError(error.code, str(error))
+        api_error = ApiError(error.code, str(error))
     except Exception:  # noqa: BLE001, the only place
-        _log.exception("Request failed: %s request=%s", call, shown(request))
-        refusal = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    call.note_error(refusal.code)
-    return route.error_response(request, refusal)
+        _log.exception("Request failed: %s request=%s", call, redacted(request))
+        api_error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    call.note_error(api_error.code)
+    return route.error_response(request, api_error)

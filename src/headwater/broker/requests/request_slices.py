@@ -39,13 +39,13 @@ class Slicing:
     """How requests of an API are split and their responses joined."""
 
     # Names of the array fields in request and response.
-    asked: str
-    answered: str
+    request_array: str
+    response_array: str
     # Elements per slice: a few milliseconds of work.
     count: int
     # Inner arrays that are split too, and the field that identifies the outer element.
-    asked_within: str | None = None
-    answered_within: str | None = None
+    inner_request_array: str | None = None
+    inner_response_array: str | None = None
     name: str = "name"
     # Key of elements that need only one answer; None to answer all.
     identity: Callable[[Any], Hashable] | None = None
@@ -59,21 +59,21 @@ class Slicing:
     whole_bytes: int = _FRAME_BYTES
 
     def is_large(self, request: Message) -> bool:
-        return self._size_of(getattr(request, self.asked)) > self.count
+        return self._size_of(getattr(request, self.request_array)) > self.count
 
     def cut(self, request: Message) -> Iterator[Message]:
         """Split into requests about a few elements each; at least one."""
         slice_: list[Any] = []
         size = slices = 0
-        elements = getattr(request, self.asked) or ()
+        elements = getattr(request, self.request_array) or ()
         for unit in self._units(elements if self.relevant is None else self.relevant(elements)):
             slice_ += unit
             size += self._size_of(unit)
             if size >= self.count:
-                yield _with(request, **{self.asked: tuple(slice_)})
+                yield _with(request, **{self.request_array: tuple(slice_)})
                 slice_, size, slices = [], 0, slices + 1
         if slice_:
-            yield _with(request, **{self.asked: tuple(slice_)})
+            yield _with(request, **{self.request_array: tuple(slice_)})
         elif not slices:
             yield request
 
@@ -81,10 +81,10 @@ class Slicing:
         """Join the responses, in steps. An error of one slice is an error of the whole."""
         joined = _Joined(self)
         for response in responses:
-            joined.add(getattr(response, self.answered))
+            joined.add(getattr(response, self.response_array))
             yield
         base = next((each for each in responses if getattr(each, "error_code", 0)), responses[0])
-        fields: dict[str, object] = {self.answered: joined.elements()}
+        fields: dict[str, object] = {self.response_array: joined.elements()}
         if hasattr(base, "throttle_time_ms"):
             fields["throttle_time_ms"] = max(each.throttle_time_ms for each in _any(responses))
         whole: Message = _with(base, **fields)
@@ -92,8 +92,10 @@ class Slicing:
 
     def _size_of(self, elements: Sequence[Any] | None) -> int:
         count = len(elements or ())
-        if self.asked_within is not None:
-            count += sum(len(getattr(each, self.asked_within) or ()) for each in elements or ())
+        if self.inner_request_array is not None:
+            count += sum(
+                len(getattr(each, self.inner_request_array) or ()) for each in elements or ()
+            )
         return count
 
     def _units(self, elements: Iterable[Any]) -> Iterator[list[Any]]:
@@ -113,7 +115,11 @@ class Slicing:
                 yield [piece]
 
     def _pieces(self, element: Any) -> Iterator[Any]:
-        inner = () if self.asked_within is None else getattr(element, self.asked_within) or ()
+        inner = (
+            ()
+            if self.inner_request_array is None
+            else getattr(element, self.inner_request_array) or ()
+        )
         if len(inner) <= self.count:
             yield element
             return
@@ -121,17 +127,17 @@ class Slicing:
         for unit in _together(inner, self.conflict_within) if self.conflict_within else zip(inner):
             part += unit
             if len(part) >= self.count:
-                yield _with(element, **{str(self.asked_within): tuple(part)})
+                yield _with(element, **{str(self.inner_request_array): tuple(part)})
                 part = []
         if part:
-            yield _with(element, **{str(self.asked_within): tuple(part)})
+            yield _with(element, **{str(self.inner_request_array): tuple(part)})
 
 
 class _Joined:
     """Elements of a joined response; neighbours with the same name are merged."""
 
     def __init__(self, slicing: Slicing) -> None:
-        self._within = slicing.answered_within
+        self._within = slicing.inner_response_array
         self._name = slicing.name
         self._done: list[Any] = []
         self._last: Any = None
@@ -175,7 +181,7 @@ def _any(messages: Sequence[Message]) -> Sequence[Any]:
     return messages
 
 
-def _itself(element: Hashable) -> Hashable:
+def _identity(element: Hashable) -> Hashable:
     return element
 
 
@@ -186,28 +192,36 @@ def _by_id_if_any(topics: Sequence[MetadataRequestTopic]) -> Sequence[MetadataRe
 
 SLICED: Final = {
     ApiKey.METADATA: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=100,
         identity=lambda each: (each.topic_id, each.name),
         relevant=_by_id_if_any,
     ),
-    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=100, identity=_itself),
+    ApiKey.DESCRIBE_GROUPS: Slicing(
+        request_array="groups", response_array="groups", count=100, identity=_identity
+    ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
-        asked="group_ids", answered="groups", count=100, identity=_itself
+        request_array="group_ids", response_array="groups", count=100, identity=_identity
     ),
     ApiKey.DELETE_GROUPS: Slicing(
-        asked="groups_names", answered="results", count=100, identity=_itself
+        request_array="groups_names", response_array="results", count=100, identity=_identity
     ),
     ApiKey.FIND_COORDINATOR: Slicing(
-        asked="coordinator_keys", answered="coordinators", count=50, identity=_itself
+        request_array="coordinator_keys",
+        response_array="coordinators",
+        count=50,
+        identity=_identity,
     ),
     ApiKey.DESCRIBE_TRANSACTIONS: Slicing(
-        asked="transactional_ids", answered="transaction_states", count=50, identity=_itself
+        request_array="transactional_ids",
+        response_array="transaction_states",
+        count=50,
+        identity=_identity,
     ),
     ApiKey.DESCRIBE_CONFIGS: Slicing(
-        asked="resources",
-        answered="results",
+        request_array="resources",
+        response_array="results",
         count=2,
         identity=lambda each: (
             each.resource_type,
@@ -217,53 +231,53 @@ SLICED: Final = {
         whole_bytes=0,
     ),
     ApiKey.OFFSET_FETCH: Slicing(
-        asked="groups",
-        answered="groups",
+        request_array="groups",
+        response_array="groups",
         count=50,
-        asked_within="topics",
-        answered_within="topics",
+        inner_request_array="topics",
+        inner_response_array="topics",
         name="group_id",
         # Requests for all offsets of a group are answered once, others as often as they occur.
         identity=lambda each: each.group_id if each.topics is None else None,
     ),
     ApiKey.LIST_OFFSETS: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=50,
-        asked_within="partitions",
-        answered_within="partitions",
+        inner_request_array="partitions",
+        inner_response_array="partitions",
         conflict_within=lambda each: each.partition_index,
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=100,
-        asked_within="partitions",
-        answered_within="partitions",
+        inner_request_array="partitions",
+        inner_response_array="partitions",
         name="topic",
     ),
     ApiKey.DELETE_RECORDS: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=100,
-        asked_within="partitions",
-        answered_within="partitions",
+        inner_request_array="partitions",
+        inner_response_array="partitions",
     ),
     ApiKey.CREATE_TOPICS: Slicing(
-        asked="topics", answered="topics", count=100, conflict=lambda each: each.name
+        request_array="topics", response_array="topics", count=100, conflict=lambda each: each.name
     ),
     ApiKey.CREATE_PARTITIONS: Slicing(
-        asked="topics", answered="results", count=100, conflict=lambda each: each.name
+        request_array="topics", response_array="results", count=100, conflict=lambda each: each.name
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Slicing(
-        asked="resources",
-        answered="responses",
+        request_array="resources",
+        response_array="responses",
         count=100,
         conflict=lambda each: (each.resource_type, each.resource_name),
     ),
     ApiKey.ALTER_CONFIGS: Slicing(
-        asked="resources",
-        answered="responses",
+        request_array="resources",
+        response_array="responses",
         count=100,
         conflict=lambda each: (each.resource_type, each.resource_name),
     ),
@@ -296,7 +310,7 @@ def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[No
         if call.is_gone:
             return
         yield
-    yield from answers.all_asked()
+    yield from answers.finish()
 
 
 class _Answers:
@@ -307,7 +321,7 @@ class _Answers:
         self._slicing = slicing
         self._responses: list[Message | None] = []
         self._missing = 0
-        self._is_all_asked = False
+        self._has_all_slices = False
 
     def expect(self) -> Callable[[Message], None]:
         index = len(self._responses)
@@ -317,13 +331,13 @@ class _Answers:
         def put(response: Message) -> None:
             self._responses[index] = response
             self._missing -= 1
-            if self._is_all_asked and not self._missing and not self._call.is_gone:
+            if self._has_all_slices and not self._missing and not self._call.is_gone:
                 self._call.work(self._answer())
 
         return put
 
-    def all_asked(self) -> Iterator[None]:
-        self._is_all_asked = True
+    def finish(self) -> Iterator[None]:
+        self._has_all_slices = True
         if not self._missing:
             yield from self._answer()
 
@@ -341,7 +355,7 @@ class _SliceCall(Call):
     __slots__ = ("_is_put", "_put", "_whole")
 
     def __init__(self, whole: Call, put: Callable[[Message], None]) -> None:
-        super().__init__(whole.header, whole._slot, whole._account, whole._started_ns)
+        super().__init__(whole.header, whole._slot, whole._counters, whole._started_ns)
         self._whole = whole
         self._put = put
         self._is_put = False

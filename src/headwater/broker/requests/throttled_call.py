@@ -11,7 +11,7 @@ from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any, cast
 
-from headwater.broker.requests.call import Account, Call
+from headwater.broker.requests.call import Call, CallCounters
 from headwater.broker.requests.quota_managers import LONGEST_MS, QuotaKind, QuotaManagers
 from headwater.network.request_service import ReplySlot
 from headwater.protocol import send_parts as wire_parts
@@ -31,14 +31,14 @@ class ThrottledCall(Call):
         self,
         header: RequestHeader,
         slot: ReplySlot,
-        account: Account,
+        counters: CallCounters,
         started_ns: int,
         *,
         throttling: QuotaManagers,
         who: QuotaClient,
         size_bytes: int,
     ) -> None:
-        super().__init__(header, slot, account, started_ns)
+        super().__init__(header, slot, counters, started_ns)
         self.who = who
         self._throttling = throttling
         self._size_bytes = size_bytes
@@ -89,11 +89,13 @@ class ThrottledCall(Call):
         throttle_ms = self._charge(_throttle_of(response))
         if not throttle_ms:
             return response
-        return cast("Message", _saying(response, self.version, throttle_ms))
+        return cast("Message", _with_throttle_time(response, self.version, throttle_ms))
 
     def answer(self, response: Message | Encoded) -> None:
         throttle_ms = self._charge(_throttle_of(response))
-        super().answer(_saying(response, self.version, throttle_ms) if throttle_ms else response)
+        super().answer(
+            _with_throttle_time(response, self.version, throttle_ms) if throttle_ms else response
+        )
 
     def answer_content(self, content: bytes) -> None:
         """Answer with the controller's response, which may have a throttle time of its own."""
@@ -101,11 +103,11 @@ class ThrottledCall(Call):
         frame = memoryview(content)
         body = frame[response_body_position(api, version, frame) :]
         response = read(response_class(api.key), version, body)
-        said_ms = _throttle_of(response)
-        throttle_ms = self._charge(said_ms)
-        if throttle_ms > said_ms:
-            told = write_response(_saying(response, version, throttle_ms), version)
-            self.answer_frame(response_frame(api, version, self.header.correlation_id, told))
+        response_throttle_ms = _throttle_of(response)
+        throttle_ms = self._charge(response_throttle_ms)
+        if throttle_ms > response_throttle_ms:
+            encoded = write_response(_with_throttle_time(response, version, throttle_ms), version)
+            self.answer_frame(response_frame(api, version, self.header.correlation_id, encoded))
         else:
             super().answer_content(content)
 
@@ -117,17 +119,17 @@ class ThrottledCall(Call):
         self._charge(0)
         super().finish()
 
-    def _charge(self, said_ms: int) -> int:
+    def _charge(self, response_throttle_ms: int) -> int:
         """Charge the request once and return its throttle time.
 
-        `said_ms` is the throttle time that the response already has.
+        `response_throttle_ms` is the throttle time that the response already has.
         """
         if self._is_charged:
-            return said_ms
+            return response_throttle_ms
         self._is_charged = True
         now_ms = self._throttling.now_ms()
         if self.header.api.key is not ApiKey.PRODUCE:
-            return self._worst(QuotaKind.CONTROLLER_MUTATION, said_ms, now_ms)
+            return self._worst(QuotaKind.CONTROLLER_MUTATION, response_throttle_ms, now_ms)
         produce = self._throttling.clients.produce
         of_bytes_ms = produce.charge(self.who, self._size_bytes, now_ms)
         return self._worst(QuotaKind.PRODUCE, of_bytes_ms, now_ms)
@@ -150,14 +152,18 @@ def _throttle_of(response: Message | Encoded) -> int:
     return 0 if isinstance(response, Encoded) else getattr(response, "throttle_time_ms", 0)
 
 
-def _saying(response: Message | Encoded, version: int, throttle_ms: int) -> Message | Encoded:
+def _with_throttle_time(
+    response: Message | Encoded, version: int, throttle_ms: int
+) -> Message | Encoded:
     """Set the throttle time of a response, if it has that field."""
     if isinstance(response, Encoded):
         # ApiVersions of an unknown version is answered in version 0, which lacks the field.
         if response.version != version:
             return response
         shape = response_class(response.api)
-        return _saying(read(shape, version, memoryview(response.body)), version, throttle_ms)
+        return _with_throttle_time(
+            read(shape, version, memoryview(response.body)), version, throttle_ms
+        )
     if not hasattr(response, "throttle_time_ms"):
         return response
     return cast("Message", replace(cast("Any", response), throttle_time_ms=throttle_ms))

@@ -1,8 +1,8 @@
-"""Accepted connections that are not served yet: TLS is still being agreed on.
+"""Accepted connections whose TLS handshake is in progress.
 
-What a reader would get wrong: they count among the connections of their listener and address all
-the while, so that whoever connects and says nothing uses up limits of its own only. How many there
-may be is bounded by these, how long one may take by `headwater.tls.handshake.timeout.ms`.
+They count for the limits of their listener and address meanwhile, so that clients that connect and
+send nothing only use up their own limits. These limits bound their number, and
+`headwater.tls.handshake.timeout.ms` their duration.
 """
 
 import logging
@@ -74,7 +74,7 @@ class _UnderWay(NamedTuple):
 
 
 class PendingHandshakes:
-    """Those of one server. For the loop's thread only."""
+    """The pending handshakes of one server. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class PendingHandshakes:
         self._departed = departed
         self._under_way: dict[int, _UnderWay] = {}
         self.failed_counts: Counter[str] = Counter()
-        """How many have failed, by listener."""
+        """Failed handshakes by listener."""
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -117,12 +117,12 @@ class PendingHandshakes:
         self._under_way[fd] = _UnderWay(handshake, address, now_ms)
 
     def sweep(self, now_ms: int) -> None:
-        """Time has passed: whoever takes too long is closed."""
+        """Fail handshakes that took too long."""
         late = [
             fd for fd, each in self._under_way.items() if now_ms - each.since_ms >= self._timeout_ms
         ]
         for fd in late:
-            self._fail(fd, "no TLS: it took too long")
+            self._fail(fd, "handshake timed out")
 
     def close(self) -> None:
         for fd in list(self._under_way):
@@ -142,7 +142,7 @@ class PendingHandshakes:
     def _fail(self, fd: int, why: str) -> None:
         address = self._under_way[fd].address
         self.failed_counts[address.listener] += 1
-        _log.info("%s: closed, %s", address, why)
+        _log.info("TLS handshake failed: client=%s reason=%s", address, why)
         self._drop(fd)
 
     def _drop(self, fd: int) -> None:

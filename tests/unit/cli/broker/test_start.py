@@ -158,7 +158,7 @@ def test_strict_starts_with_settings_of_kafka_that_have_no_effect() -> None:
     ("arguments", "reason"),
     [
         (["--config", "nowhere.properties"], "cannot read nowhere.properties: No such file"),
-        (["--listen", "here"], "--listen here: an address is host:port, and not 'here'"),
+        (["--listen", "here"], "--listen here: an address must be host:port, not 'here'"),
         (["--node-id", "x"], "node.id=x: must be a whole number"),
         (["--data", " "], "--data names no directory"),
         (["-o", "num.partitions"], "-o num.partitions: must be KEY=VALUE"),

@@ -187,8 +187,8 @@ def test_without_its_zookeeper_it_says_so_and_does_not_start(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--metrics", "foo"), "headwater.metrics.listener: an address is host:port"),
-        (("-o", "advertised.listeners=foo"), "advertised.listeners: a listener is NAME://"),
+        (("--metrics", "foo"), "headwater.metrics.listener: an address must be host:port"),
+        (("-o", "advertised.listeners=foo"), "advertised.listeners: a listener must be NAME://"),
     ],
 )
 def test_a_wrong_address_is_refused_before_anything_is_written(

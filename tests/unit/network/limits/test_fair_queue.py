@@ -1,4 +1,4 @@
-"""The loop's time is shared: who asks for little is not kept waiting by who asks for much."""
+"""Fair sharing of the loop's time: small requests do not wait behind busy connections."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -39,7 +39,7 @@ class TimedLab(ConnectionLab):
         return channels
 
     def until(self, content: bytes) -> int:
-        """Turn the loop until such a request has been served; the time that it took."""
+        """Run the loop until such a request has been served; return the time it took."""
         began_ns = self.now_ns
         for _ in range(1_000):
             if content in self.served_ns:
@@ -48,7 +48,7 @@ class TimedLab(ConnectionLab):
         raise AssertionError(f"{content!r} is never served")
 
 
-def test_a_connection_gets_a_share_of_time_and_not_a_number_of_requests() -> None:
+def test_connection_gets_a_share_of_time_not_a_number_of_requests() -> None:
     lab = TimedLab()
     lab.busy(1, b"m", 60)
     lab.loop.turn()
@@ -59,24 +59,24 @@ def test_a_connection_gets_a_share_of_time_and_not_a_number_of_requests() -> Non
 
 @pytest.mark.parametrize("count", [1, 20, 200])
 @pytest.mark.parametrize(("content", "requests"), [(b"a", 3_000), (b"m", 100), (b"z", 20)])
-def test_one_small_request_is_served_before_the_many_that_others_have_sent(
+def test_small_request_is_served_before_the_backlog_of_others(
     content: bytes, requests: int, count: int
 ) -> None:
     lab = TimedLab()
     channels = lab.busy(count, content, requests)
-    # Among connections that have not been served yet, the first to come is the first to be served.
+    # Among connections that have not been served yet, the first to arrive is served first.
     while not all(each.sent for each in channels):
         lab.loop.turn()
     _, honest = lab.connect()
     honest.feed(framed(b"a-honest"))
-    # What is served at once, a turn of the queue, and the request that it ends with.
+    # What is served at once, a run of the queue, and the request that it ends with.
     assert lab.until(b"a-honest") <= 6 * MS + lab.COSTS[content] + SHARE_NS
     assert len(lab.frames) < count * requests
 
 
 @pytest.mark.parametrize("count", [1, 20, 200])
-def test_clients_that_wait_for_each_expensive_answer_are_no_worse(count: int) -> None:
-    """They are idle when they are answered, but what they have used is not forgotten."""
+def test_clients_that_wait_for_each_expensive_response_are_no_worse(count: int) -> None:
+    """They are idle when they are answered, but the time they used is not forgotten."""
     lab = TimedLab()
     channels = lab.busy(count, b"z", 1)
     for _ in range(2 * count):
@@ -90,7 +90,7 @@ def test_clients_that_wait_for_each_expensive_answer_are_no_worse(count: int) ->
     assert lab.until(b"a-honest") <= 6 * MS + lab.COSTS[b"z"]
 
 
-def test_who_connects_again_for_each_request_does_not_go_before_who_stays() -> None:
+def test_reconnecting_for_each_request_gives_no_priority() -> None:
     lab = TimedLab()
     _, honest = lab.connect()
     honest.feed(framed(b"a"))
@@ -103,7 +103,7 @@ def test_who_connects_again_for_each_request_does_not_go_before_who_stays() -> N
     assert lab.until(b"a-honest") <= 6 * MS + lab.COSTS[b"z"]
 
 
-def test_an_idle_connection_does_not_save_up_time() -> None:
+def test_idle_connection_does_not_save_up_time() -> None:
     lab = TimedLab()
     _, idle = lab.connect()
     lab.busy(1, b"m", 1_000)
@@ -127,7 +127,7 @@ def test_equal_connections_get_equal_shares() -> None:
     assert shares[0] > 5 * shares[1] > 0
 
 
-def test_a_lone_connection_is_served_without_pauses() -> None:
+def test_single_connection_is_served_without_pauses() -> None:
     lab = TimedLab()
     lab.busy(1, b"a", 1_000)
     lab.loop.turn()
@@ -138,7 +138,7 @@ def test_a_lone_connection_is_served_without_pauses() -> None:
         assert turns < 250, "a turn of the loop passed without a request"
 
 
-def test_a_request_that_is_answered_in_steps_lets_others_go_first() -> None:
+def test_request_in_steps_lets_others_go_first() -> None:
     lab = ConnectionLab()
     taken: list[int] = []
 
@@ -176,7 +176,7 @@ def test_a_request_that_is_answered_in_steps_lets_others_go_first() -> None:
 
 
 class SteppedLab(ConnectionLab):
-    """Every request is answered in ten steps of a millisecond; its letter says how large it is."""
+    """Every request is answered in ten steps of a millisecond; its letter is its size."""
 
     SIZES: ClassVar = {b"l": 100_000, b"s": 1_000}
 
@@ -198,8 +198,8 @@ class SteppedLab(ConnectionLab):
         slot.reply([framed(b"done")])
 
 
-def test_few_large_requests_are_worked_on_at_a_time() -> None:
-    """As objects they take many times their bytes, whoever sends them."""
+def test_few_large_requests_are_processed_at_a_time() -> None:
+    """As objects they take many times their bytes."""
     lab = SteppedLab()
     channels = [lab.connect()[1] for _ in range(50)]
     for channel in channels:
@@ -210,7 +210,7 @@ def test_few_large_requests_are_worked_on_at_a_time() -> None:
     assert lab.inflight_bytes.stepwise_bytes.used == 0
 
 
-def test_a_smaller_request_does_not_wait_behind_large_ones() -> None:
+def test_small_request_does_not_wait_behind_large_ones() -> None:
     lab = SteppedLab()
     for _ in range(50):
         lab.connect()[1].feed(framed(b"l"))
@@ -223,7 +223,7 @@ def test_a_smaller_request_does_not_wait_behind_large_ones() -> None:
     assert len(lab.begun) < 10
 
 
-def test_a_large_request_makes_room_when_its_connection_is_closed() -> None:
+def test_closed_connection_releases_its_large_request() -> None:
     lab = SteppedLab()
     connections = [lab.connect() for _ in range(10)]
     for _, channel in connections:
@@ -238,7 +238,7 @@ def test_a_large_request_makes_room_when_its_connection_is_closed() -> None:
     assert lab.inflight_bytes.stepwise_bytes.waiting_count == 0
 
 
-def test_no_step_is_taken_for_a_connection_that_is_gone() -> None:
+def test_no_step_runs_for_a_closed_connection() -> None:
     lab = ConnectionLab()
     taken: list[int] = []
 
@@ -438,7 +438,7 @@ def test_steps_may_hand_over_to_further_steps() -> None:
     assert not connection.is_closed
 
 
-def test_steps_that_fail_end_their_connection_and_no_other() -> None:
+def test_failing_steps_close_their_connection_only() -> None:
     lab = ConnectionLab()
 
     def steps() -> Iterator[None]:

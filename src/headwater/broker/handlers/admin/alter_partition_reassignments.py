@@ -38,26 +38,26 @@ def handle(
         call,
         partial(alter_reassignments, request=request),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
     return None
 
 
 def error_response(
-    request: AlterPartitionReassignmentsRequest, refusal: ApiError
+    request: AlterPartitionReassignmentsRequest, error: ApiError
 ) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
-        error_code=refusal.code,
-        error_message=refusal.reason,
+        error_code=error.code,
+        error_message=error.reason,
         responses=tuple(
             ReassignableTopicResponse(
                 name=topic.name,
                 partitions=tuple(
                     ReassignablePartitionResponse(
                         partition_index=each.partition_index,
-                        error_code=refusal.code,
-                        error_message=refusal.reason,
+                        error_code=error.code,
+                        error_message=error.reason,
                     )
                     for each in topic.partitions
                 ),

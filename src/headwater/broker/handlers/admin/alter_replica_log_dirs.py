@@ -42,13 +42,13 @@ def handle(
 
 
 def error_response(
-    request: AlterReplicaLogDirsRequest, refusal: ApiError
+    request: AlterReplicaLogDirsRequest, error: ApiError
 ) -> AlterReplicaLogDirsResponse:
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             codes = results.setdefault(topic.name, {})
-            codes.update(dict.fromkeys(topic.partitions, refusal.code))
+            codes.update(dict.fromkeys(topic.partitions, error.code))
     return _response(results)
 
 

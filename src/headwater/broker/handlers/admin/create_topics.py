@@ -32,8 +32,8 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
         return CreateTopicsResponse(
             throttle_time_ms=mutations.throttle_ms,
             topics=(
-                *(_without_secrets(broker, each, call) for each in results),
-                *(_refused(name, _UNAUTHORIZED) for name in unauthorized),
+                *(_without_hidden_configs(broker, each, call) for each in results),
+                *(_error_result(name, _UNAUTHORIZED) for name in unauthorized),
             ),
         )
 
@@ -48,14 +48,14 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
             spend=mutations.spend,
         ),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
 
 
-def error_response(request: CreateTopicsRequest, refusal: ApiError) -> CreateTopicsResponse:
+def error_response(request: CreateTopicsRequest, error: ApiError) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=tuple(_refused(each.name, refusal) for each in request.topics)
+        topics=tuple(_error_result(each.name, error) for each in request.topics)
     )
 
 
@@ -71,7 +71,7 @@ def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> l
     ]
 
 
-def _without_secrets(
+def _without_hidden_configs(
     broker: Broker, result: CreatableTopicResult, call: Call
 ) -> CreatableTopicResult:
     """Remove configs if the client may create the topic but not describe its configs."""
@@ -86,5 +86,5 @@ def _without_secrets(
     )
 
 
-def _refused(name: str, refusal: ApiError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.reason)
+def _error_result(name: str, error: ApiError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.reason)

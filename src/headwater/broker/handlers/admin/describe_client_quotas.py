@@ -24,9 +24,7 @@ def handle(
     return DescribeClientQuotasResponse(error_message="", entries=found)
 
 
-def error_response(
-    _: DescribeClientQuotasRequest, refusal: ApiError
-) -> DescribeClientQuotasResponse:
+def error_response(_: DescribeClientQuotasRequest, error: ApiError) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(
-        error_code=refusal.code, error_message=refusal.reason, entries=None
+        error_code=error.code, error_message=error.reason, entries=None
     )

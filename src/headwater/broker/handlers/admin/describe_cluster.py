@@ -3,7 +3,7 @@
 from typing import Final
 
 from headwater.broker.handlers.cluster_authorization import authorized_cluster_operations
-from headwater.broker.handlers.data.metadata_response import UNASKED, brokers_on
+from headwater.broker.handlers.data.metadata_response import NOT_REQUESTED, brokers_on
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
 from headwater.common.error_codes import ErrorCode
@@ -26,7 +26,7 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
         reason = f"unknown endpoint type {request.endpoint_type}"
         return error_response(request, ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, reason))
     image = broker.image
-    operations = UNASKED
+    operations = NOT_REQUESTED
     if request.include_cluster_authorized_operations:
         operations = authorized_cluster_operations(broker, call)
     return DescribeClusterResponse(
@@ -42,5 +42,5 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
     )
 
 
-def error_response(_: DescribeClusterRequest, refusal: ApiError) -> DescribeClusterResponse:
-    return DescribeClusterResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: DescribeClusterRequest, error: ApiError) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=error.code, error_message=error.reason)

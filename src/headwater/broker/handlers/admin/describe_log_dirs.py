@@ -38,9 +38,9 @@ def handle(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> Descr
     )
 
 
-def error_response(_: DescribeLogDirsRequest, refusal: ApiError) -> DescribeLogDirsResponse:
+def error_response(_: DescribeLogDirsRequest, error: ApiError) -> DescribeLogDirsResponse:
     """Versions 1 and 2 have error codes only in directories, and there are none here."""
-    return DescribeLogDirsResponse(error_code=refusal.code)
+    return DescribeLogDirsResponse(error_code=error.code)
 
 
 def _asked(request: DescribeLogDirsRequest) -> Callable[[TopicPartition], bool]:

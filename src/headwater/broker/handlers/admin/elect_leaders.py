@@ -28,24 +28,24 @@ def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLea
         call,
         partial(elect_leaders, request=request),
         respond=lambda results: ElectLeadersResponse(replica_election_results=results),
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
     return None
 
 
-def error_response(request: ElectLeadersRequest, refusal: ApiError) -> ElectLeadersResponse:
+def error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
     """Return the error for every partition too, since version 0 has no top-level error."""
     return ElectLeadersResponse(
-        error_code=refusal.code,
+        error_code=error.code,
         replica_election_results=tuple(
             ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=tuple(
                     PartitionResult(
                         partition_id=number,
-                        error_code=refusal.code,
-                        error_message=refusal.reason,
+                        error_code=error.code,
+                        error_message=error.reason,
                     )
                     for number in topic.partitions
                 ),

@@ -42,8 +42,8 @@ def handle(
     )
 
 
-def error_response(_: ListConfigResourcesRequest, refusal: ApiError) -> ListConfigResourcesResponse:
-    return ListConfigResourcesResponse(error_code=refusal.code)
+def error_response(_: ListConfigResourcesRequest, error: ApiError) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=error.code)
 
 
 def _names(image: ClusterImage, resource_type: int) -> Iterable[str]:

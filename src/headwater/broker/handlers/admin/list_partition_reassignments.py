@@ -24,12 +24,12 @@ def handle(
 
 
 def error_response(
-    request: ListPartitionReassignmentsRequest, refusal: ApiError
+    request: ListPartitionReassignmentsRequest, error: ApiError
 ) -> ListPartitionReassignmentsResponse:
     """Return the requested partitions without replicas, as Kafka 4.1 does."""
     return ListPartitionReassignmentsResponse(
-        error_code=refusal.code,
-        error_message=refusal.reason,
+        error_code=error.code,
+        error_message=error.reason,
         topics=tuple(
             OngoingTopicReassignment(
                 name=topic.name,

@@ -28,5 +28,5 @@ def handle(
     return error_response(request, ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, reason))
 
 
-def error_response(_: UnregisterBrokerRequest, refusal: ApiError) -> UnregisterBrokerResponse:
-    return UnregisterBrokerResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: UnregisterBrokerRequest, error: ApiError) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=error.code, error_message=error.reason)

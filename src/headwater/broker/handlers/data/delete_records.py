@@ -30,25 +30,25 @@ _NO_WATERMARK: Final = -1
 def handle(
     broker: Broker, request: DeleteRecordsRequest, call: Call
 ) -> DeleteRecordsResponse | None:
-    asked: dict[str, dict[int, int]] = {}
+    offsets_by_topic: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         # If a partition is repeated, its last offset counts.
-        offsets = asked.setdefault(topic.name, {})
+        offsets = offsets_by_topic.setdefault(topic.name, {})
         offsets.update((each.partition_index, each.offset) for each in topic.partitions)
     deleting = _Deleting(broker, call)
-    for name, offsets in asked.items():
+    for name, offsets in offsets_by_topic.items():
         for number, offset in offsets.items():
             deleting.delete(name, number, offset)
     return deleting.finish(request.timeout_ms)
 
 
-def error_response(request: DeleteRecordsRequest, refusal: ApiError) -> DeleteRecordsResponse:
+def error_response(request: DeleteRecordsRequest, error: ApiError) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=tuple(
-                    _result(each.partition_index, refusal.code) for each in topic.partitions
+                    _result(each.partition_index, error.code) for each in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -119,7 +119,8 @@ class _Deleting:
                 DeleteRecordsTopicResult(
                     name=name,
                     partitions=tuple(
-                        _result(number, _told(outcome)) for number, outcome in outcomes.items()
+                        _result(number, _low_watermark_or_error(outcome))
+                        for number, outcome in outcomes.items()
                     ),
                 )
                 for name, outcomes in self._outcomes.items()
@@ -163,7 +164,7 @@ def _delete(
     return hosted
 
 
-def _told(outcome: Partition | ErrorCode) -> int | ErrorCode:
+def _low_watermark_or_error(outcome: Partition | ErrorCode) -> int | ErrorCode:
     if isinstance(outcome, Partition):
         return _NO_WATERMARK if outcome.log is None else outcome.low_watermark
     return outcome

@@ -39,6 +39,6 @@ def handle(
 
 
 def error_response(
-    _: GetTelemetrySubscriptionsRequest, refusal: ApiError
+    _: GetTelemetrySubscriptionsRequest, error: ApiError
 ) -> GetTelemetrySubscriptionsResponse:
-    return GetTelemetrySubscriptionsResponse(error_code=refusal.code)
+    return GetTelemetrySubscriptionsResponse(error_code=error.code)

@@ -24,7 +24,7 @@ from headwater.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-UNASKED: Final = -2147483648
+NOT_REQUESTED: Final = -2147483648
 """Value of authorized operations if the request did not ask for them."""
 
 _LISTENER_NOT_FOUND_SINCE: Final = 6
@@ -35,7 +35,7 @@ class MetadataResponses:
 
     def __init__(self) -> None:
         self._image: ClusterImage | None = None
-        self._kept: dict[tuple[str, int], Encoded] = {}
+        self._cached: dict[tuple[str, int], Encoded] = {}
 
     def about_all(
         self,
@@ -47,10 +47,10 @@ class MetadataResponses:
         """Return the cached response; `make` is called if there is none."""
         if image is not self._image:
             self._image = image
-            self._kept.clear()
-        found = self._kept.get((listener, version))
+            self._cached.clear()
+        found = self._cached.get((listener, version))
         if found is None:
-            found = self._kept[listener, version] = encode(make(), version)
+            found = self._cached[listener, version] = encode(make(), version)
         return found
 
 

@@ -110,7 +110,7 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
     except HeadwaterError:
         return None
     if not appended.is_duplicate:
-        _note(hosted, log, appended, len(records))
+        _count_append(hosted, log, appended, len(records))
     return write_single_produce(
         produce, appended.base_offset, appended.append_time_ms, log.log_start_offset
     )
@@ -120,7 +120,7 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
     now_ms = broker.clock.now_ms()
     answers = PendingProduceResponse(broker, request, call)
     if answers.transaction is not None:
-        _look_for_producers(request, answers.transaction)
+        _check_producers(request, answers.transaction)
     elif _has_transactional(request):
         # The whole request fails, whatever else is in it (PV-8).
         call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -129,13 +129,13 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
         )
     for topic in request.topic_data:
         answers.begin(topic)
-        partitions, refusal = _partitions_of(broker, topic, call)
+        partitions, error = _partitions_of(broker, topic, call)
         for data in topic.partition_data:
             hosted = partitions.get(data.index)
             if hosted is None:
                 name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
-                code = refusal or broker.partitions.missing(name, data.index)
-                answers.put(answers.refused(data.index, code))
+                code = error or broker.partitions.missing(name, data.index)
+                answers.put(answers.error_result(data.index, code))
             else:
                 _put(broker, hosted, data, answers, now_ms)
     if answers.transaction is not None:
@@ -143,9 +143,9 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
     return answers.finish()
 
 
-def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceResponse:
+def error_response(request: ProduceRequest, error: ApiError) -> ProduceResponse:
     if request.acks == 0:
-        raise ProtocolError(f"Produce with acks=0 failed: {refusal.code.name}")
+        raise ProtocolError(f"Produce with acks=0 failed: {error.code.name}")
     return ProduceResponse(
         responses=tuple(
             TopicProduceResponse(
@@ -154,9 +154,9 @@ def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceRespons
                 partition_responses=tuple(
                     PartitionProduceResponse(
                         index=each.index,
-                        error_code=refusal.code,
+                        error_code=error.code,
                         base_offset=NO_OFFSET,
-                        error_message=refusal.reason,
+                        error_message=error.reason,
                     )
                     for each in topic.partition_data
                 ),
@@ -166,11 +166,11 @@ def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceRespons
     )
 
 
-def _look_for_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
+def _check_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
     for topic in request.topic_data:
         for data in topic.partition_data:
             if data.records is not None and _is_transactional(data.records):
-                transaction.look_at(data.records)
+                transaction.check_producer(data.records)
 
 
 def _has_transactional(request: ProduceRequest) -> bool:
@@ -213,19 +213,19 @@ def _put(
     now_ms: int,
 ) -> None:
     """Append a batch now, or queue it for validation on a thread."""
-    code = hosted.refuse() or answers.refuse(data)
+    code = hosted.refuse() or answers.batch_error(data)
     if code is not None:
-        answers.put(answers.refused(data.index, code))
+        answers.put(answers.error_result(data.index, code))
         return
     records = data.records
     assert records is not None
     try:
         log = hosted.opened()
     except HeadwaterError as error:
-        answers.put(answers.refused(data.index, error.code, str(error)))
+        answers.put(answers.error_result(data.index, error.code, str(error)))
         return
     if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
-        answers.put(answers.refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
+        answers.put(answers.error_result(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
     elif _is_transactional(records):
         _put_transactional(broker, hosted, log, data.index, records, answers)
     elif hosted.waiting or log.needs_preparation(records):
@@ -262,14 +262,14 @@ def _put_transactional(
         else:
             answers.fill(place, ready)
 
-    def refuse_batch(code: ErrorCode) -> None:
-        answers.fill(place, answers.refused(index, code, _UNVERIFIED.get(code)))
+    def fail_batch(code: ErrorCode) -> None:
+        answers.fill(place, answers.error_result(index, code, _UNVERIFIED.get(code)))
 
     assert answers.transaction is not None, "else the request has failed"
     try:
-        answers.transaction.take(hosted, log, records, append=append, refuse=refuse_batch)
+        answers.transaction.take(hosted, log, records, append=append, fail=fail_batch)
     except BatchError as error:
-        answers.fill(place, _refused(error, log, index, answers))
+        answers.fill(place, _append_error(error, log, index, answers))
 
 
 def _put_in_turn(
@@ -309,15 +309,15 @@ def _append_ready(
     may_defer: bool = False,
 ) -> PartitionProduceResponse:
     """Append a batch that has waited; its partition or leadership may be gone meanwhile."""
-    log, refusal = hosted.log, hosted.refuse()
+    log, error = hosted.log, hosted.refuse()
     if log is None:
-        return answers.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if refusal is not None:
-        return answers.refused(index, refusal)
+        return answers.error_result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if error is not None:
+        return answers.error_result(index, error)
     if isinstance(ready, HeadwaterError):
-        return _refused(ready, log, index, answers)
+        return _append_error(ready, log, index, answers)
     if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
-        return answers.refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
+        return answers.error_result(index, ErrorCode.NOT_ENOUGH_REPLICAS)
     return _append(hosted, log, index, ready, answers, now_ms, batch, may_defer=may_defer)
 
 
@@ -351,7 +351,7 @@ def _append(
     except ValidationDeferred:
         raise
     except HeadwaterError as error:
-        return _refused(error, log, index, answers)
+        return _append_error(error, log, index, answers)
     answer = PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,
@@ -361,7 +361,7 @@ def _append(
     if not appended.is_duplicate:
         if transactional is not None:
             transactional.written(hosted)
-        _note(hosted, log, appended, size_bytes)
+        _count_append(hosted, log, appended, size_bytes)
     # A duplicate may arrive while the flush of the first attempt is still running.
     if log.needs_flush and appended.last_offset >= log.recovery_point:
         answers.await_flush(log, answer)
@@ -370,16 +370,18 @@ def _append(
     return answer
 
 
-def _refused(
+def _append_error(
     error: HeadwaterError, log: UnifiedLog, index: int, answers: PendingProduceResponse
 ) -> PartitionProduceResponse:
     if not isinstance(error, _AGAINST_THE_LOG):
-        return answers.refused(index, error.code, str(error))
-    blamed = error.record_indexes if isinstance(error, RecordsRefused) else ()
-    return answers.refused(index, error.code, str(error), log.log_start_offset, blamed)
+        return answers.error_result(index, error.code, str(error))
+    record_indexes = error.record_indexes if isinstance(error, RecordsRefused) else ()
+    return answers.error_result(index, error.code, str(error), log.log_start_offset, record_indexes)
 
 
-def _note(hosted: Partition, log: UnifiedLog, appended: LogAppendInfo, size_bytes: int) -> None:
+def _count_append(
+    hosted: Partition, log: UnifiedLog, appended: LogAppendInfo, size_bytes: int
+) -> None:
     topic = hosted.topic
     topic.records_in += appended.last_offset - appended.base_offset + 1
     topic.bytes_in += size_bytes

@@ -34,7 +34,7 @@ from headwater.storage.log.unified_log import UnifiedLog
 NO_OFFSET: Final = -1
 
 _ZSTD_SINCE: Final = 7
-_NOT_YET: Final = PartitionProduceResponse()
+_PENDING: Final = PartitionProduceResponse()
 
 Place = tuple[list[PartitionProduceResponse], int]
 
@@ -89,15 +89,15 @@ class PendingProduceResponse:
     def place(self) -> Place:
         """Reserve a result that is filled later."""
         self._missing += 1
-        self._answers.append(_NOT_YET)
+        self._answers.append(_PENDING)
         return self._answers, len(self._answers) - 1
 
     def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
         answers, index = place
         answers[index] = answer
-        self._one_less()
+        self._complete_one()
 
-    def refuse(self, data: PartitionProduceData) -> ErrorCode | None:
+    def batch_error(self, data: PartitionProduceData) -> ErrorCode | None:
         """Validate a batch as far as the request allows, before the log does."""
         if not -1 <= self.acks <= 1:
             return ErrorCode.INVALID_REQUIRED_ACKS
@@ -109,13 +109,13 @@ class PendingProduceResponse:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return None
 
-    def refused(
+    def error_result(
         self,
         index: int,
         code: ErrorCode,
         message: str | None = None,
         log_start_offset: int = NO_OFFSET,
-        blamed: tuple[int, ...] = (),
+        record_indexes: tuple[int, ...] = (),
     ) -> PartitionProduceResponse:
         self._has_error = True
         self._call.note_error(code)
@@ -126,7 +126,7 @@ class PendingProduceResponse:
             log_start_offset=log_start_offset,
             record_errors=tuple(
                 BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
-                for number in blamed
+                for number in record_indexes
             ),
             error_message=message,
         )
@@ -137,9 +137,9 @@ class PendingProduceResponse:
 
         def flushed(failure: StorageError | None) -> None:
             if failure is not None:
-                refused = self.refused(answer.index, failure.code, str(failure))
-                self._unflushed.append((answer, refused))
-            self._one_less()
+                error_result = self.error_result(answer.index, failure.code, str(failure))
+                self._unflushed.append((answer, error_result))
+            self._complete_one()
 
         log.flush(flushed)
 
@@ -164,8 +164,8 @@ class PendingProduceResponse:
         if not self._waits:
             self._end_wait()
         if code:
-            self._spoil(wait.answer, code)
-        self._one_less()
+            self._set_error(wait.answer, code)
+        self._complete_one()
 
     @property
     def is_gone(self) -> bool:
@@ -177,14 +177,14 @@ class PendingProduceResponse:
         waits, self._waits = self._waits, {}
         for wait in waits:
             wait.hosted.leave_commit(wait)
-            self._spoil(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
-            self._one_less()
+            self._set_error(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
+            self._complete_one()
 
     def _end_wait(self) -> None:
         self.is_done = True
         self._broker.timer.ended()
 
-    def _spoil(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
+    def _set_error(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         """Set an error but keep the offset, since the records stay in the log."""
         self._has_error = True
         self._call.note_error(code)
@@ -201,7 +201,7 @@ class PendingProduceResponse:
             return None
         return self._conclude()
 
-    def _one_less(self) -> None:
+    def _complete_one(self) -> None:
         self._missing -= 1
         if self._is_late and not self._missing:
             response = self._conclude()
@@ -230,26 +230,26 @@ class PendingProduceResponse:
 
     def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
         """Return the final result, now that all flushes have completed."""
-        for given, refused in self._unflushed:
+        for given, error_result in self._unflushed:
             if given is answer:
-                return refused
+                return error_result
         return answer
 
 
 class _CommitWait:
     """One partition of a request: a `DelayedProduce`."""
 
-    __slots__ = ("_gathering", "answer", "hosted")
+    __slots__ = ("_response", "answer", "hosted")
 
     def __init__(
-        self, gathering: PendingProduceResponse, hosted: Partition, answer: PartitionProduceResponse
+        self, response: PendingProduceResponse, hosted: Partition, answer: PartitionProduceResponse
     ) -> None:
-        self._gathering = gathering
+        self._response = response
         self.hosted = hosted
         self.answer = answer
 
     def committed(self, code: ErrorCode) -> None:
-        self._gathering.committed(self, code)
+        self._response.committed(self, code)
 
 
 def _transaction_of(

@@ -40,7 +40,7 @@ class TransactionalBatch:
     """One transactional batch that is about to be appended."""
 
     header: BatchHeader
-    ticket: VerificationGuard | None
+    guard: VerificationGuard | None
 
     def check(self, hosted: Partition, log: UnifiedLog) -> None:
         """Check the verification right before the append; a duplicate passes and is answered as
@@ -51,7 +51,7 @@ class TransactionalBatch:
             check_verification(
                 hosted,
                 log,
-                self.ticket,
+                self.guard,
                 producer_id=header.producer_id,
                 epoch=header.producer_epoch,
                 sequence=header.base_sequence,
@@ -62,31 +62,31 @@ class TransactionalBatch:
 
 
 Append = Callable[[TransactionalBatch, Records], None]
-Refuse = Callable[[ErrorCode], None]
+Fail = Callable[[ErrorCode], None]
 
 
 @dataclass(slots=True)
-class _Unverified:
+class _UnverifiedBatch:
     """A waiting batch (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
 
     header: BatchHeader
     question: VerificationRequest
     records: Records
     append: Append
-    refuse: Refuse
-    is_settled: bool = False
+    fail: Fail
+    is_done: bool = False
 
     @property
     def sequence(self) -> int:
         return self.header.base_sequence
 
-    def verified(self, ticket: VerificationGuard) -> None:
-        self.is_settled = True
-        self.append(TransactionalBatch(self.header, ticket), self.records)
+    def verified(self, guard: VerificationGuard) -> None:
+        self.is_done = True
+        self.append(TransactionalBatch(self.header, guard), self.records)
 
-    def refused(self, code: ErrorCode) -> None:
-        self.is_settled = True
-        self.refuse(produce_code(code, self.question))
+    def failed(self, code: ErrorCode) -> None:
+        self.is_done = True
+        self.fail(produce_code(code, self.question))
 
 
 class TransactionalProduce:
@@ -99,9 +99,9 @@ class TransactionalProduce:
         self._transactional_id = transactional_id
         self._question = verification_request(version)
         self._producer: TransactionalProducer | None = None
-        self._unverified: list[tuple[Partition, _Unverified]] = []
+        self._unverified: list[tuple[Partition, _UnverifiedBatch]] = []
 
-    def look_at(self, records: memoryview) -> None:
+    def check_producer(self, records: memoryview) -> None:
         """Check that all batches have one producer id and epoch, as Kafka 4.1 does."""
         try:
             header = read_header(records)
@@ -122,7 +122,7 @@ class TransactionalProduce:
         records: memoryview,
         *,
         append: Append,
-        refuse: Refuse,
+        fail: Fail,
     ) -> None:
         """Append a batch at once if it need not wait; otherwise `ask` must follow.
 
@@ -138,7 +138,7 @@ class TransactionalProduce:
             if not questions.is_asked(self._question):
                 append(TransactionalBatch(header, UNGUARDED), records)
                 return
-        batch = _Unverified(header, self._question, records, append, refuse)
+        batch = _UnverifiedBatch(header, self._question, records, append, fail)
         self._unverified.append((hosted, batch))
 
     def ask(self) -> None:
@@ -147,7 +147,7 @@ class TransactionalProduce:
             return
         self._broker.questions.pending.verify(self._transaction, self._unverified)
         for _, batch in self._unverified:
-            if not batch.is_settled:
+            if not batch.is_done:
                 batch.records = bytearray(batch.records)
 
     @property

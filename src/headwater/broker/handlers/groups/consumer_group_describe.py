@@ -31,16 +31,16 @@ def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) ->
         operation=Operation.DESCRIBE,
         ask=lambda group_ids: replace(request, group_ids=group_ids),
         results=partial(_all_described, broker, request, call),
-        refused=_refused,
+        refused=_error_result,
         respond=_respond,
     )
     return ask_each(broker, call, request.group_ids, each)
 
 
 def error_response(
-    request: ConsumerGroupDescribeRequest, refusal: ApiError
+    request: ConsumerGroupDescribeRequest, error: ApiError
 ) -> ConsumerGroupDescribeResponse:
-    return _respond([_refused(group_id, refusal.code) for group_id in request.group_ids])
+    return _respond([_error_result(group_id, error.code) for group_id in request.group_ids])
 
 
 def _respond(groups: Sequence[DescribedGroup]) -> ConsumerGroupDescribeResponse:
@@ -62,7 +62,7 @@ def _described(
     ):
         # A partial description would look complete.
         call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        hidden = _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        hidden = _error_result(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return replace(
             hidden,
             error_message="the group is subscribed to topics that the client may not describe",
@@ -83,5 +83,5 @@ def _topics_of(group: DescribedGroup) -> dict[str, None]:
     }
 
 
-def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:
+def _error_result(group_id: str, error: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=error)

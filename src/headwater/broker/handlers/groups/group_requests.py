@@ -100,27 +100,27 @@ def ask_each(
         len(group_ids), lambda results: call.answer(each.respond(results))
     )
 
-    def refuse(index: int, group_id: str, code: ErrorCode) -> None:
+    def fail(index: int, group_id: str, code: ErrorCode) -> None:
         call.note_error(code)
         gathering.put(index, each.refused(group_id, code))
 
     def gather(indexes: Sequence[int], outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
             for index in indexes:
-                refuse(index, group_ids[index], outcome)
+                fail(index, group_ids[index], outcome)
         else:
             for index, result in zip(indexes, each.results(outcome), strict=True):
                 gathering.put(index, result)
 
-    of_shards: dict[int | None, list[int]] = {}
+    by_shard: dict[int | None, list[int]] = {}
     for index, group_id in enumerate(group_ids):
         if is_authorized_for_group(broker, call, each.operation, group_id):
-            of_shards.setdefault(broker.groups.number_of(group_id), []).append(index)
+            by_shard.setdefault(broker.groups.number_of(group_id), []).append(index)
         else:
-            refuse(index, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    for indexes in of_shards.values():
-        asked = each.ask(tuple([group_ids[index] for index in indexes]))
-        broker.groups.ask(group_ids[indexes[0]], asked, call, partial(gather, indexes))
+            fail(index, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    for indexes in by_shard.values():
+        shard_request = each.ask(tuple([group_ids[index] for index in indexes]))
+        broker.groups.ask(group_ids[indexes[0]], shard_request, call, partial(gather, indexes))
     return None
 
 

@@ -10,14 +10,14 @@ from headwater.protocol.older_versions import Message
 
 
 def handle(broker: Broker, request: HeartbeatRequest, call: Call) -> Message | None:
-    return ask_member(broker, call, request, request.group_id, _refused)
+    return ask_member(broker, call, request, request.group_id, _error_result)
 
 
-def error_response(_: HeartbeatRequest, refusal: ApiError) -> HeartbeatResponse:
-    return _refused(refusal.code)
+def error_response(_: HeartbeatRequest, error: ApiError) -> HeartbeatResponse:
+    return _error_result(error.code)
 
 
-def _refused(error: ErrorCode) -> HeartbeatResponse:
+def _error_result(error: ErrorCode) -> HeartbeatResponse:
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         # As in Kafka 4.1: while the group is loading, the member may be valid, so there is no
         # error.

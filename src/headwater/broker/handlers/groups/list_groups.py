@@ -48,5 +48,5 @@ def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroups
     return None
 
 
-def error_response(_: ListGroupsRequest, refusal: ApiError) -> ListGroupsResponse:
-    return ListGroupsResponse(error_code=refusal.code)
+def error_response(_: ListGroupsRequest, error: ApiError) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=error.code)

@@ -54,10 +54,10 @@ def handle(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFet
     return None
 
 
-def error_response(request: OffsetFetchRequest, refusal: ApiError) -> OffsetFetchResponse:
+def error_response(request: OffsetFetchRequest, error: ApiError) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         groups=tuple(
-            OffsetFetchResponseGroup(group_id=group.group_id, error_code=refusal.code)
+            OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
             for group in request.groups
         )
     )
@@ -71,14 +71,14 @@ def _ask(
     put: Callable[[OffsetFetchResponseGroup], None],
 ) -> None:
     """Fetch one group's offsets of the topics that the client may describe."""
-    passed_on, refused = group, list[OffsetFetchResponseTopics]()
+    accepted_group, errors = group, list[OffsetFetchResponseTopics]()
     if group.topics is not None:
-        named = [_named(broker, topic, call) for topic in group.topics]
-        refused = [each for each in named if isinstance(each, OffsetFetchResponseTopics)]
+        named = [_with_name(broker, topic, call) for topic in group.topics]
+        errors = [each for each in named if isinstance(each, OffsetFetchResponseTopics)]
         accepted = tuple(each for each in named if isinstance(each, OffsetFetchRequestTopics))
-        passed_on = replace(group, topics=accepted)
+        accepted_group = replace(group, topics=accepted)
 
-    def gathered(outcome: Outcome) -> None:
+    def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
             call.note_error(outcome)
             put(refused_fetch(group, outcome, call.version))
@@ -87,27 +87,27 @@ def _ask(
         (found,) = outcome.groups
         if group.topics is None:
             found = replace(found, topics=_visible(broker, call, found.topics))
-        put(replace(found, topics=(*found.topics, *refused)))
+        put(replace(found, topics=(*found.topics, *errors)))
 
-    broker.groups.ask(group.group_id, replace(request, groups=(passed_on,)), call, gathered)
+    broker.groups.ask(group.group_id, replace(request, groups=(accepted_group,)), call, respond)
 
 
-def _named(
+def _with_name(
     broker: Broker, topic: OffsetFetchRequestTopics, call: Call
 ) -> OffsetFetchRequestTopics | OffsetFetchResponseTopics:
     """Resolve the topic's name from its id in newer versions; or return an error."""
     if call.version >= _IDS_SINCE:
         found = broker.image.topic_by_id(topic.topic_id)
         if found is None:
-            return _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+            return _error_result(topic, ErrorCode.UNKNOWN_TOPIC_ID)
         topic = replace(topic, name=found.name)
     if not broker.is_authorized_for_topic(call, Operation.DESCRIBE, topic.name):
         call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _error_result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return topic
 
 
-def _refused(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+def _error_result(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -31,5 +31,5 @@ def handle(
     return None
 
 
-def error_response(_: AlterPartitionRequest, refusal: ApiError) -> AlterPartitionResponse:
-    return AlterPartitionResponse(error_code=refusal.code)
+def error_response(_: AlterPartitionRequest, error: ApiError) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error_code=error.code)

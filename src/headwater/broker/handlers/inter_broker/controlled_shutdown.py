@@ -29,5 +29,5 @@ def handle(
     return None
 
 
-def error_response(_: ControlledShutdownRequest, refusal: ApiError) -> ControlledShutdownResponse:
-    return ControlledShutdownResponse(error_code=refusal.code)
+def error_response(_: ControlledShutdownRequest, error: ApiError) -> ControlledShutdownResponse:
+    return ControlledShutdownResponse(error_code=error.code)

@@ -31,23 +31,25 @@ def handle(broker: Broker, request: EnvelopeRequest, call: Call) -> EnvelopeResp
     header = read_request_header(frame)
     if header.api.key not in CONTROLLER_APIS:
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, None))
-    asked = read_request(header.api.key, header.version, frame[header.body_position :])
+    inner_request = read_request(header.api.key, header.version, frame[header.body_position :])
     host = _host(request)
     handle_as_controller(
         broker,
         call,
         header,
-        asked,
+        inner_request,
         address=ClientAddress(listener=call.listener, peer_host=host, peer_port=0),
         requester=Requester(_principal(request), host),
-        decided=lambda content, _: call.answer(EnvelopeResponse(response_data=content)),
-        displaced=lambda: call.answer(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)),
+        on_response=lambda content, _: call.answer(EnvelopeResponse(response_data=content)),
+        on_not_controller=lambda: call.answer(
+            EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        ),
     )
     return None
 
 
-def error_response(_: EnvelopeRequest, refusal: ApiError) -> EnvelopeResponse:
-    return EnvelopeResponse(error_code=refusal.code)
+def error_response(_: EnvelopeRequest, error: ApiError) -> EnvelopeResponse:
+    return EnvelopeResponse(error_code=error.code)
 
 
 def _principal(request: EnvelopeRequest) -> Principal:

@@ -22,8 +22,6 @@ def handle(
 
 
 def error_response(
-    _: DescribeUserScramCredentialsRequest, refusal: ApiError
+    _: DescribeUserScramCredentialsRequest, error: ApiError
 ) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(
-        error_code=refusal.code, error_message=refusal.reason
-    )
+    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.reason)

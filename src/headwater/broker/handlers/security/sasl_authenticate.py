@@ -15,5 +15,5 @@ def handle(_: Broker, request: SaslAuthenticateRequest, __: Call) -> SaslAuthent
     return error_response(request, ApiError(ErrorCode.ILLEGAL_SASL_STATE, words))
 
 
-def error_response(_: SaslAuthenticateRequest, refusal: ApiError) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: SaslAuthenticateRequest, error: ApiError) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=error.code, error_message=error.reason)

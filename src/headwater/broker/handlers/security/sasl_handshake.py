@@ -14,5 +14,5 @@ def handle(_: Broker, request: SaslHandshakeRequest, __: Call) -> SaslHandshakeR
     return error_response(request, ApiError(ErrorCode.ILLEGAL_SASL_STATE, None))
 
 
-def error_response(_: SaslHandshakeRequest, refusal: ApiError) -> SaslHandshakeResponse:
-    return SaslHandshakeResponse(error_code=refusal.code)
+def error_response(_: SaslHandshakeRequest, error: ApiError) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=error.code)

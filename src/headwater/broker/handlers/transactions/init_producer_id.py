@@ -30,15 +30,15 @@ _FIRST_EPOCH: Final = 0
 def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Message | None:
     if request.transactional_id is not None:
         return _initialise(broker, request, call, request.transactional_id)
-    code = _why_not(broker, request, call)
+    code = _request_error(broker, request, call)
     if code is not None:
         call.note_error(code)
-        return _refused(code)
+        return _error_result(code)
 
     def taken(outcome: ProducerId | ErrorCode) -> None:
         if isinstance(outcome, ErrorCode):
             call.note_error(outcome)
-            call.answer(_refused(outcome))
+            call.answer(_error_result(outcome))
         else:
             call.answer(InitProducerIdResponse(producer_id=outcome, producer_epoch=_FIRST_EPOCH))
 
@@ -46,8 +46,8 @@ def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Messag
     return None
 
 
-def error_response(_: InitProducerIdRequest, refusal: ApiError) -> InitProducerIdResponse:
-    return _refused(refusal.code)
+def error_response(_: InitProducerIdRequest, error: ApiError) -> InitProducerIdResponse:
+    return _error_result(error.code)
 
 
 def _initialise(
@@ -68,7 +68,7 @@ def _initialise(
     return ask_coordinator(broker, call, request, transactional_id, refused)
 
 
-def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
+def _request_error(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
     # Write on any topic implies IdempotentWrite (PV-8).
     if not broker.is_allowed(call, Operation.IDEMPOTENT_WRITE, CLUSTER) and (
         not broker.authorizer.authorize_any(call.requester, Operation.WRITE, ResourceKind.TOPIC)
@@ -80,5 +80,5 @@ def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> Erro
     return None
 
 
-def _refused(code: ErrorCode) -> InitProducerIdResponse:
+def _error_result(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)

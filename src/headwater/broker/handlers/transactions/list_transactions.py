@@ -58,5 +58,5 @@ def handle(
     return None
 
 
-def error_response(_: ListTransactionsRequest, refusal: ApiError) -> ListTransactionsResponse:
-    return ListTransactionsResponse(error_code=refusal.code)
+def error_response(_: ListTransactionsRequest, error: ApiError) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=error.code)
