@@ -13,7 +13,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run         a broker on 127.0.0.1:9092 with its data in ./data"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-browser the web console in Chromium, which apt-get install chromium chromium-driver has"
 	@echo "make test-peers  Headwater and Apache Kafka side by side, after make peers"
 	@echo "make test-lowest all tests on the oldest versions that pyproject.toml allows"
+	@echo "make test-spark  the Spark tests on PySpark 4.2 and 4.3, each in a virtual environment of its own"
 	@echo "make check       format, lint, types, layers"
 	@echo "make format      rewrite the sources in the house format"
 	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
@@ -100,6 +101,19 @@ test-lowest: $(VENV)/.dev
 	test -d $(VENV)/lowest || $(PYTHON) -m venv $(VENV)/lowest
 	$(BIN)/uv pip install -q --python $(VENV)/lowest/bin/python --resolution lowest-direct -e '.[dev]'
 	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser"
+
+SPARK_VERSIONS ?= 4.2 4.3
+SPARK_TESTS ?= tests/spark tests/unit/spark
+
+test-spark: $(SPARK_VERSIONS:%=test-spark-%)
+
+test-spark-%: $(VENV)/spark-%/.installed
+	$(VENV)/spark-$*/bin/pytest -m "not slow and not peers and not browser" $(SPARK_TESTS)
+
+$(VENV)/spark-%/.installed: $(VENV)/.dev $(BUILD_INPUTS)
+	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip --disable-pip-version-check -q install -e '.[dev]' 'pyspark[connect]==$*.*'
+	@touch $@
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
