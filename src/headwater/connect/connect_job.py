@@ -11,7 +11,8 @@ from headwater.network.system_clock import SystemClock
 from headwater.pipelines.run.failure_reason import reason_of, without_class
 from headwater.process.stop_signals import StopSignals, aside
 from headwater.spark.graceful_stop import stop_gracefully
-from headwater.spark.spark_session import LOG_LEVEL, session
+from headwater.spark.java_process import LOG_LEVEL
+from headwater.spark.spark_session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,7 +1,7 @@
-"""An HTTP port, with TLS and logins if it has them: bound first, served later, ended when told.
+"""An HTTP port with optional TLS and basic authentication.
 
-What a reader would get wrong: the port is bound when it is made, so that a taken one is told at
-once, but nobody is answered before `serve`.
+Note: the port is bound by the constructor, so that a port in use is reported at once, but requests
+are only answered after `serve`.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ _GRACE_S: Final = 5
 
 
 class HttpPort:
-    """A context: at its end the port is free again. Raises `CannotListen`."""
+    """A context manager that closes the port. Raises `CannotListen`."""
 
     def __init__(self, door: HttpAddress, *, refusal: bytes, kind: str) -> None:
-        """`refusal` is what strangers are told where a login is asked for; `kind` its type."""
+        """`refusal` is the body of 401 responses and `kind` its media type."""
         self._door = door
         self._refusal = refusal
         self._kind = kind
@@ -49,7 +49,7 @@ class HttpPort:
     async def serve(
         self, application: "ASGIApp", ended: asyncio.Event, *, connections_max: int
     ) -> None:
-        """Answer until `ended` is set, and then those who are waiting, for a few seconds."""
+        """Serve requests until `ended` is set; then finish open requests, for a few seconds."""
         door = self._door
         if door.users is not None:
             application = LoginRequired(
@@ -65,7 +65,7 @@ class HttpPort:
             server_header=False,
             ws="none",
         )
-        # Loaded now, because it would make a context of its own, and not of our settings.
+        # Loaded here, since uvicorn would create its own SSL context instead of ours.
         config.load()
         config.ssl = door.context
         server = _Server(config)
@@ -80,7 +80,7 @@ class HttpPort:
 
 
 class _Server(uvicorn.Server):
-    """Signals are for whoever runs the process."""
+    """Leaves signal handling to the process."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

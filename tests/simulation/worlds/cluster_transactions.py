@@ -44,7 +44,7 @@ from tests.simulation.worlds.cluster_clients import (
 
 _TRANSACTIONS: Final = 1
 _TIMEOUT_MS: Final = 5_000
-_MOST_PIPELINED: Final = 3
+_MOST_PIPELINED: Final = 4
 _AT_ONCE_MS: Final = 2
 
 
@@ -148,7 +148,7 @@ class TransactionalProducer(Client):
             self._ways.ask(
                 leader,
                 request,
-                purpose=Purpose.PETITION,
+                purpose=Purpose.TO_CONTROLLER,
                 timeout_ms=TIMEOUT_MS,
                 then=lambda response: answered(produced(response).error_code),
                 otherwise=answered,

@@ -104,21 +104,21 @@ def test_lists_grow_and_shrink_from_the_value_in_force(image: ClusterImage) -> N
     [
         (READERS, {"retention.ms": (SET, "1")}, "INVALID_CONFIG", "unknown group setting"),
         (READERS, {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_CONFIG", "between 45000"),
-        ((32, ""), {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_REQUEST", "has a name"),
+        ((32, ""), {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_REQUEST", "is required"),
         (ORDERS, {"retention.ms": (SET, "-2")}, "INVALID_CONFIG", "must be between -1"),
         (ORDERS, {"retention.sm": (SET, "1")}, "INVALID_CONFIG", "did you mean retention.ms"),
-        (ORDERS, {"retention.ms": (APPEND, "1")}, "INVALID_CONFIG", "no list"),
+        (ORDERS, {"retention.ms": (APPEND, "1")}, "INVALID_CONFIG", "not a list"),
         (ORDERS, {"retention.ms": (SET, None)}, "INVALID_REQUEST", "no value"),
-        (ORDERS, {"retention.ms": (9, "1")}, "INVALID_REQUEST", "no config operation 9"),
+        (ORDERS, {"retention.ms": (9, "1")}, "INVALID_REQUEST", "unknown config operation 9"),
         (ORDERS, {"cleanup.policy": (APPEND, "shred")}, "INVALID_CONFIG", "must be a list"),
         (ORDERS, {"max.compaction.lag.ms": (SET, "1"), "min.compaction.lag.ms": (SET, "2")},
          "INVALID_CONFIG", "must not exceed"),
-        ((2, "gone"), {"retention.ms": (SET, "1")}, "UNKNOWN_TOPIC_OR_PARTITION", "no topic gone"),
-        ((2, ""), {"retention.ms": (SET, "1")}, "INVALID_REQUEST", "no default configs"),
-        ((4, "1"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "no broker 1"),
-        ((4, "x"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "is a number"),
-        ((8, "0"), {"kafka": (SET, "DEBUG")}, "INVALID_REQUEST", "no configs here"),
-        (BROKER_0, {"num.partitions": (SET, "2")}, "INVALID_REQUEST", "while a broker runs"),
+        ((2, "gone"), {"retention.ms": (SET, "1")}, "UNKNOWN_TOPIC_OR_PARTITION", "gone does"),
+        ((2, ""), {"retention.ms": (SET, "1")}, "INVALID_REQUEST", "no default entity"),
+        ((4, "1"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "broker 1 does"),
+        ((4, "x"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "must be a number"),
+        ((8, "0"), {"kafka": (SET, "DEBUG")}, "INVALID_REQUEST", "has no configs"),
+        (BROKER_0, {"num.partitions": (SET, "2")}, "INVALID_REQUEST", "is read-only"),
         (BROKER_0, {"log.retention.ms": (SET, "x")}, "INVALID_REQUEST", "whole number"),
         (BROKER_0, {"log.retentoin.ms": (SET, "1")}, "INVALID_CONFIG", "did you mean"),
         (ALL_BROKERS, {"log.cleaner.min.compaction.lag.ms": (SET, "2"),
@@ -202,6 +202,24 @@ def test_the_nearest_place_that_sets_a_value_wins(image: ClusterImage) -> None:
 def test_brokers_obey_their_dynamic_settings(image: ClusterImage) -> None:
     image = changed(image, ALL_BROKERS, {"log.cleaner.backoff.ms": (SET, "1")})
     assert broker_settings_for(image, STATIC).log_cleaner_backoff_ms == 1
+
+
+@pytest.mark.parametrize(
+    ("resource", "known"), [(ALL_BROKERS, "log.cleaner.backoff.ms"), (ORDERS, "segment.ms")]
+)
+def test_unknown_configs_that_kafka_left_neither_hinder_nor_vanish(
+    image: ClusterImage, resource: tuple[int, str], known: str
+) -> None:
+    place = ConfigResource(ResourceType(resource[0]), resource[1])
+    left = {"no.such.config": "x", "no.other.config": "y"}
+    image = after(image, ConfigsReplaced(place, left))
+    image = changed(image, resource, {known: (SET, "10"), "no.other.config": (DELETE, None)})
+    assert image.configs[place] == {"no.such.config": "x", known: "10"}
+    assert broker_settings_for(image, STATIC).log_cleaner_backoff_ms in (10, 15_000)
+    settings = settings_for(image, "orders", topic_defaults_for(image, STATIC))
+    assert settings.segment_ms in (10, 604_800_000)
+    (result,) = change(image, resource, {"no.such.config": (SET, "z")}).answer
+    assert result.error_code is not ErrorCode.NONE
 
 
 def test_broker_defaults_that_contradict_a_topic_leave_it_its_own_values(

@@ -1,13 +1,13 @@
-"""A channel with TLS in it: what a connection sends and receives is encrypted on the way.
+"""Transport layer with TLS (SslTransportLayer).
 
-Bytes go through memory on both sides of OpenSSL, so that one call of the system takes or brings
-many TLS records. What a reader would get wrong:
+Bytes go through memory BIOs on both sides of OpenSSL, so that one system call moves many TLS
+records. Notes:
 
-- Decrypted bytes may wait in here when the socket has none, and no selector knows of them. Whoever
-  watches the channel does it through `headwater.network.tls.tls_handshake`.
-- Bytes count as sent when their encrypted form has left. What was offered and encrypted, but did
-  not leave, must be offered again first; it is then not encrypted twice. A queue does just that.
-- The descriptor may be readable though nothing can be received yet: half a TLS record has come.
+- Decrypted bytes may be buffered here when the socket has none, and no selector knows of them.
+  Owners watch the channel through `headwater.network.tls.tls_handshake`.
+- Bytes count as sent when their encrypted form has been sent. Data that was encrypted but not sent
+  must be passed to `send` again first; it is not encrypted twice. `SendQueue` does just that.
+- The descriptor may be readable though nothing can be received yet: half a TLS record has arrived.
 """
 
 import os
@@ -20,13 +20,13 @@ from typing import Final, cast
 from headwater.common.exceptions import ConnectionLost, TlsRefused
 from headwater.records.batch_header import Buffer
 
-# Four TLS records. More at once was slower, because it no longer stays in the processor's cache.
+# Four TLS records. Larger pieces were slower, because they exceed the CPU cache.
 _PIECE_BYTES: Final = 65_536
 SCRATCH_BYTES: Final = 131_072
-"""How much is taken from a socket at once: eight TLS records."""
+"""How much is read from a socket at once: eight TLS records."""
 
-# What OpenSSL itself may have to say while we only receive: alerts to a peer that wants to
-# renegotiate. Whoever makes it say more than this and does not listen is cut off.
+# What OpenSSL itself may send while we only receive: alerts to a peer that wants to renegotiate. A
+# peer that causes more than this without reading is disconnected.
 _UNHEARD_BYTES_MAX: Final = 65_536
 
 _NOTHING: Final = memoryview(b"")
@@ -77,7 +77,7 @@ class TlsTransportLayer:
         self._is_broken = False
         self._has_received = False
         self.has_undelivered = False
-        """Whether more might be received at once, whatever the socket says."""
+        """Whether more can be received at once, even if the socket is not readable."""
 
     @property
     def has_unsent(self) -> bool:
@@ -86,16 +86,16 @@ class TlsTransportLayer:
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """What the peer has shown and we have found good, as DER."""
+        """The verified certificate of the peer, as DER."""
         return self._tls.getpeercert(binary_form=True)
 
     def fileno(self) -> int:
         return self._fd
 
     def shake(self) -> bool:
-        """Go on with the handshake as far as it goes; whether it is over and all of it sent.
+        """Continue the handshake; return whether it is complete and all of it sent.
 
-        `TlsRefused` when one end does not like the other, `ConnectionLost` when it hung up.
+        Raises `TlsRefused` if one end rejects the other, `ConnectionLost` if the peer disconnected.
         """
         while not self._is_shaken:
             try:
@@ -105,12 +105,12 @@ class TlsTransportLayer:
                     return False
             except ssl.SSLEOFError as error:
                 self._is_broken = True
-                raise ConnectionLost("the peer hung up during the handshake of TLS") from error
+                raise ConnectionLost("the peer disconnected during the TLS handshake") from error
             except ssl.SSLError as error:
                 raise self._refused(error) from error
             else:
                 self._is_shaken = True
-                # The peer's first request may have come with the end of its handshake.
+                # The peer's first request may have arrived with the end of its handshake.
                 self.has_undelivered = self._incoming.pending > 0
         return self._flush()
 
@@ -119,7 +119,7 @@ class TlsTransportLayer:
         self.has_undelivered = False
         while total < len(room):
             try:
-                # Into a buffer it reads a number of bytes, whatever its declaration says.
+                # With a buffer it returns a number of bytes, whatever its type annotation says.
                 count = cast("int", self._tls.read(len(room) - total, room[total:]))
             except ssl.SSLWantReadError:
                 if total:
@@ -129,7 +129,8 @@ class TlsTransportLayer:
                     return None
                 continue
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # Kafka's frames say how long they are, so an end without ceremony hides nothing.
+                # Kafka's frames have a size field, so an end without close_notify hides no
+                # truncation.
                 count = 0
             except ssl.SSLError as error:
                 raise self._broken(error) from error
@@ -145,7 +146,7 @@ class TlsTransportLayer:
         return total
 
     def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
-        del more  # Each call makes TLS records of its own, which leave at once.
+        del more  # Each call makes its own TLS records, which are sent at once.
         if self._owed_bytes:
             return self._send_owed()
         total = 0
@@ -164,7 +165,7 @@ class TlsTransportLayer:
             try:
                 count = os.preadv(descriptor, [room], position + total)
             except OSError as error:
-                raise ConnectionLost(f"reading what is to be sent failed: {error}") from error
+                raise ConnectionLost(f"reading the file to send failed: {error}") from error
             if not count:
                 return total
             if not self._send_piece(room[:count]):
@@ -178,7 +179,7 @@ class TlsTransportLayer:
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
-            raise ConnectionLost(f"ending failed: {error}") from error
+            raise ConnectionLost(f"shutdown failed: {error}") from error
 
     def close(self) -> None:
         with suppress(ConnectionLost):
@@ -190,7 +191,7 @@ class TlsTransportLayer:
     # The two directions.
 
     def _fill(self) -> bool:
-        """Take encrypted bytes from the socket; False when there are none."""
+        """Read encrypted bytes from the socket; False when there are none."""
         try:
             count = self._socket.recv_into(self._scratch)
         except (BlockingIOError, InterruptedError):
@@ -205,7 +206,7 @@ class TlsTransportLayer:
         return True
 
     def _flush(self) -> bool:
-        """Send what is encrypted; whether all of it has left."""
+        """Send encrypted bytes; return whether all of them were sent."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
@@ -220,7 +221,7 @@ class TlsTransportLayer:
         return True
 
     def _send_piece(self, piece: Buffer) -> bool:
-        """Encrypt and send; False when the socket is full, and then it is owed."""
+        """Encrypt and send a piece; False if the socket is full, and the rest is sent later."""
         try:
             self._tls.write(piece)
         except ssl.SSLError as error:
@@ -237,13 +238,14 @@ class TlsTransportLayer:
         return owed
 
     def _answer_quietly(self) -> None:
-        """Send what OpenSSL has to say by itself, behind what was sent before."""
+        """Send OpenSSL's own messages, after what was sent before."""
         if not self._flush() and self._outgoing.pending > _UNHEARD_BYTES_MAX:
-            raise ConnectionLost("the peer does not read what it makes us say")
+            raise ConnectionLost("the peer causes TLS alerts without reading them")
 
     def _say_goodbye(self) -> None:
         if self._is_shaken and not self._is_broken:
-            # It would wait for the peer's goodbye, which nobody needs: "want read" is the rule.
+            # `unwrap` would wait for the peer's close_notify, which is not needed: it usually
+            # raises SSLWantReadError.
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
 
@@ -251,13 +253,17 @@ class TlsTransportLayer:
 
     def _refused(self, error: ssl.SSLError) -> TlsRefused:
         self._is_broken = True
-        # The peer is told why, if it still listens.
+        # Send the TLS alert, if the peer still reads.
         with suppress(ConnectionLost):
             self._flush()
-        return TlsRefused(f"no TLS: {why(error)}")
+        return TlsRefused(f"TLS handshake failed: {why(error)}")
 
     def _broken(self, error: ssl.SSLError) -> ConnectionLost:
-        """With TLS 1.3 a server looks at a client's certificate when the client is done already."""
+        """Return the error of a broken connection.
+
+        With TLS 1.3 a server verifies a client's certificate after the client has completed its
+        handshake.
+        """
         if not self._has_received:
             return self._refused(error)
         self._is_broken = True
@@ -265,22 +271,22 @@ class TlsTransportLayer:
 
 
 def why(error: ssl.SSLError) -> str:
-    """OpenSSL's reason in words."""
+    """Format OpenSSL's reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate of the other side is not trusted: {error.verify_message}"
+        return f"the peer's certificate is not trusted: {error.verify_message}"
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if reason in ("wrong version number", "http request", "unsupported protocol"):
-        return f"{reason}; does the other side speak TLS here?"
+        return f"{reason}; does the peer use TLS on this port?"
     return reason
 
 
 def why_no_tls(error: Exception) -> str | None:
-    """The reason of an error in words, if it is one of TLS."""
+    """Format the reason of an error, if it is a TLS error."""
     return why(error) if isinstance(error, ssl.SSLError) else None
 
 
 def _pieces(buffers: Sequence[Buffer]) -> list[Buffer]:
-    """The same bytes in pieces that are not too large, small ones together in one."""
+    """Split buffers into pieces of bounded size, joining small ones."""
     if len(buffers) == 1 and len(buffers[0]) <= _PIECE_BYTES:
         return [buffers[0]]
     pieces: list[Buffer] = []

@@ -194,7 +194,7 @@ def test_extensions_come_from_settings_and_from_jaas() -> None:
         ({"oauth_cb": print, "sasl.oauthbearer.token.endpoint.url": "file:/a"}, "and not both"),
         ({"oauth_cb": print, "sasl.oauthbearer.extensions": "auth=x"}, "an extension of"),
         ({"oauth_cb": print, "sasl.jaas.config": "PlainLoginModule required;"}, "is for Plain"),
-        ({"sasl.login.callback.handler.class": "com.tea.Mine"}, "cannot be run here"),
+        ({"sasl.login.callback.handler.class": "com.tea.Mine"}, "cannot be loaded"),
     ],
 )
 def test_settings_that_give_no_token_are_refused(more: dict[str, object], why: str) -> None:

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker needs a block of producer ids."""
+"""AllocateProducerIds: allocate a block of producer ids to a broker."""
 
 from functools import partial
 
@@ -31,5 +31,5 @@ def handle(
     return None
 
 
-def error_response(_: AllocateProducerIdsRequest, refusal: ApiError) -> AllocateProducerIdsResponse:
-    return AllocateProducerIdsResponse(error_code=refusal.code)
+def error_response(_: AllocateProducerIdsRequest, error: ApiError) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=error.code)

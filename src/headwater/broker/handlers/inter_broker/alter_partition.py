@@ -1,4 +1,4 @@
-"""AlterPartition: a leader wants other in-sync replicas (ISR-6)."""
+"""AlterPartition: change the ISR of partitions for their leaders (ISR-6)."""
 
 from functools import partial
 
@@ -31,5 +31,5 @@ def handle(
     return None
 
 
-def error_response(_: AlterPartitionRequest, refusal: ApiError) -> AlterPartitionResponse:
-    return AlterPartitionResponse(error_code=refusal.code)
+def error_response(_: AlterPartitionRequest, error: ApiError) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error_code=error.code)

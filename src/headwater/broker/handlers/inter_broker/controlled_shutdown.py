@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker wants to stop, and first hands over what it leads (CS-1)."""
+"""ControlledShutdown: move leaderships away from a broker that shuts down (CS-1)."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -29,5 +29,5 @@ def handle(
     return None
 
 
-def error_response(_: ControlledShutdownRequest, refusal: ApiError) -> ControlledShutdownResponse:
-    return ControlledShutdownResponse(error_code=refusal.code)
+def error_response(_: ControlledShutdownRequest, error: ApiError) -> ControlledShutdownResponse:
+    return ControlledShutdownResponse(error_code=error.code)
