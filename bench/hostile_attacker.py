@@ -109,6 +109,7 @@ ATTACKS: Final = (
     "Produce, 5,000 on 4",
     "ApiVersions flood, 20 connections",
     "connection flood, 20 connections",
+    "connection flood, 500 connections",
     "tagged fields, 4 connections",
     "empty frames, 4 connections",
 )

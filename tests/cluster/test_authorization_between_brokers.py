@@ -52,7 +52,7 @@ def brokers() -> Iterator[list[EmbeddedBroker]]:
             for broker in started:
                 assert "Traceback" not in broker.log_text, broker.log_text
                 # Among themselves nobody is refused anything.
-                assert "User:broker from 127.0.0.1 is denied" not in broker.log_text
+                assert "denied: principal=User:broker" not in broker.log_text
         finally:
             for broker in started:
                 broker.close()

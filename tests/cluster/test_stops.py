@@ -83,7 +83,7 @@ def test_a_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path: Path) -> Non
     if absence() is not None:
         pytest.skip(absence() or "")
     # Nothing listens on this port.
-    stopped_while_it_starts("127.0.0.1:1", tmp_path, "waiting for ZooKeeper")
+    stopped_while_it_starts("127.0.0.1:1", tmp_path, "Waiting for ZooKeeper")
 
 
 def test_a_broker_that_waits_for_a_controller_can_be_stopped(tmp_path: Path) -> None:
@@ -94,4 +94,4 @@ def test_a_broker_that_waits_for_a_controller_can_be_stopped(tmp_path: Path) -> 
         client.create("/controller", b'{"version":1,"brokerid":9,"timestamp":"1"}')
         client.stop()
         client.close()
-        stopped_while_it_starts(zookeeper.connect, tmp_path, "is registered with epoch")
+        stopped_while_it_starts(zookeeper.connect, tmp_path, "Registered: ")

@@ -27,7 +27,7 @@ def check_log(text: str) -> None:
 
 def scrape(broker: EmbeddedBroker) -> dict[str, float]:
     """What the broker counts, by name and labels. It needs `headwater.metrics.listener`."""
-    url = broker.log_text.rpartition("metrics are at ")[2].split()[0]
+    url = broker.log_text.rpartition("Serving metrics at ")[2].split()[0]
     with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
         lines = answer.read().decode().splitlines()
     return {

@@ -145,7 +145,7 @@ def test_a_client_without_sasl_is_cut_off_with_a_line_that_says_what_to_do(
     producer.produce(topic, b"v", callback=lambda error, _: failed.append(error))
     producer.flush(PATIENCE_S)
     assert failed[0] is not None
-    assert "before a login" in broker.log_text
+    assert "before SASL authentication" in broker.log_text
     assert "security.protocol" in broker.log_text
 
 

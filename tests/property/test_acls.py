@@ -99,7 +99,7 @@ def test_authorization_equals_a_scan_of_all_acls(
     for pattern, _ in gone:
         index.replace(pattern, ())
     resource = Resource(kind, name)
-    verdict = index.judge(requester, operation, resource)
+    verdict = index.authorize(requester, operation, resource)
     assert verdict.is_allowed is by_scan(kept, requester, operation, resource, everyone)
 
 
@@ -110,7 +110,7 @@ def test_authorization_for_any_name_implies_one_for_some_name(
 ) -> None:
     """Names that a DENY does not cover count as any."""
     index = filled(rules, everyone=False)
-    may_some = index.judge_any(requester, operation, kind).is_allowed
+    may_some = index.authorize_any(requester, operation, kind).is_allowed
     named = [pattern for pattern, _ in rules if pattern.kind is kind and pattern.name != "*"]
     names = {pattern.name for pattern in named}
     names |= {f"{name}{letter}" for name in names for letter in "abc"} | {"fresh"}

@@ -4,6 +4,9 @@ What a reader would get wrong: running out of descriptors must not end in a busy
 that cannot be accepted stays in the backlog, and the socket stays readable. So each listener keeps
 one descriptor in reserve: it is given up for a moment to take the connection and close it, and the
 listener then rests until the next sweep.
+
+A listener shares the loop's time with the connections (`fair_queue`): in its turn it accepts for
+about a millisecond, and what it leaves waits in the system's backlog.
 """
 
 import errno
@@ -16,6 +19,7 @@ from headwater.common.exceptions import CannotListen
 from headwater.network.endpoint import Endpoint
 from headwater.network.event_loop import Loop
 from headwater.network.limits.connection_quotas import plain_address
+from headwater.network.limits.fair_queue import HALF_CREDIT_NS, SHARE_NS, FairQueue
 from headwater.network.network_settings import NetworkSettings
 
 _ACCEPTS_PER_TURN = 32
@@ -38,12 +42,16 @@ class Acceptor:
         listening: socket.socket,
         loop: Loop,
         *,
+        fair_queue: FairQueue,
         may_accept: Callable[[], bool],
         welcome: Welcome,
     ) -> None:
         self._socket = listening
         self._fd = listening.fileno()
         self._loop = loop
+        self.fair_queue = fair_queue
+        self.tag_ns = fair_queue.first_tag_ns(0)
+        self._is_queued = False
         self._may_accept = may_accept
         self._welcome = welcome
         self._reserve: int | None = _reserve()
@@ -82,7 +90,35 @@ class Acceptor:
         self._is_accepting = False
         self._loop.remove_reader(self._fd)
 
+    def charge_short_lived(self, used_ns: int) -> None:
+        """Note that a connection has ended soon after it was accepted.
+
+        `used_ns` is in the queue's virtual time, which also passes while a connection is idle, so
+        only a part of it counts.
+        """
+        self.tag_ns = self.fair_queue.first_tag_ns(self.tag_ns) + min(used_ns, HALF_CREDIT_NS)
+
+    def take_turn(self) -> None:
+        """Called by the queue."""
+        self._is_queued = False
+        if self._is_accepting and not self.is_closed:
+            self._accept()
+
     def _on_acceptable(self) -> None:
+        # The loop tells again as long as connections wait.
+        if not self._is_queued:
+            if self.fair_queue.admits(self):
+                self._accept()
+            else:
+                self._is_queued = True
+
+    def _accept(self) -> None:
+        fair = self.fair_queue
+        began_ns = fair.now_ns()
+        self._accept_until(began_ns + SHARE_NS)
+        fair.charge(self, fair.now_ns() - began_ns)
+
+    def _accept_until(self, until_ns: int) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             if self.is_closed:
                 return
@@ -101,6 +137,8 @@ class Acceptor:
                 _log.debug("%s: a connection failed before it was accepted: %s", self, error)
                 continue
             self._welcome(accepted, plain_address(address[0]), address[1])
+            if self.fair_queue.now_ns() >= until_ns:
+                return
 
     def _shed(self, error: OSError) -> None:
         """Turn the first one away, so that it does not hang, and rest."""

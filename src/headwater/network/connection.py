@@ -104,19 +104,25 @@ class Connection:
         "_wants_to_read",
         "active_ms",
         "address",
+        "first_tag_ns",
         "is_closed",
         "muted_until_ms",
         "requester",
+        "since_ms",
         "tag_ns",
     )
 
     def __init__(
-        self, channel: TransportLayer, address: ClientAddress, surroundings: ConnectionContext
+        self,
+        channel: TransportLayer,
+        address: ClientAddress,
+        surroundings: ConnectionContext,
+        listener_tag_ns: int = 0,
     ) -> None:
         settings = surroundings.settings
         self.address = address
         self.requester = Requester(ANONYMOUS, address.peer_host)
-        self.active_ms = surroundings.clock.now_ms
+        self.active_ms = self.since_ms = surroundings.clock.now_ms
         self.muted_until_ms: int | None = None
         self.is_closed = False
         self._channel = channel
@@ -143,8 +149,8 @@ class Connection:
         # Of the request that is answered in steps: to be taken from the account, and taken.
         self._awaited_stepwise_bytes = 0
         self._stepwise_bytes = 0
-        # In the queue's virtual time, and until when this turn lasts.
-        self.tag_ns = self._fair.first_tag_ns
+        # In the queue's virtual time: from when on, and so far. And until when this turn lasts.
+        self.first_tag_ns = self.tag_ns = surroundings.fair_queue.first_tag_ns(listener_tag_ns)
         self._until_ns = 0
         self._wants_to_read = False
         self._is_queued = False
@@ -270,8 +276,8 @@ class Connection:
             self._held_by = slot
 
     def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
-        """Called by the slot: its answer takes these steps."""
-        assert self._steps is None, "one request at a time is answered in steps"
+        """Called by the slot: its answer takes these steps, if need be after the present one."""
+        assert self._steps is None or slot is self._held_by, "one request at a time has steps"
         if not self.is_closed:
             self.note_hold(slot)
             self._steps = steps
@@ -429,7 +435,8 @@ class Connection:
                     return False
         finally:
             self._is_serving = False
-        self._end_steps()
+        if self._steps is steps:
+            self._end_steps()
         return True
 
     def _end_steps(self) -> None:

@@ -19,6 +19,7 @@ from headwater.common.exceptions import ConnectionLost
 from headwater.network.acceptor import Acceptor, listening_socket
 from headwater.network.endpoint import Endpoint
 from headwater.network.event_loop import Loop
+from headwater.network.limits.fair_queue import FairQueue
 from headwater.network.limits.idle_expiry import CoarseClock
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.transport_layer import PlaintextTransportLayer
@@ -66,6 +67,7 @@ class HttpListener:
             endpoint,
             listening,
             loop,
+            fair_queue=FairQueue(loop),
             may_accept=lambda: len(self._connections) < CONNECTIONS_MAX,
             welcome=self._welcome,
         )

@@ -115,8 +115,9 @@ class ReplySlot:
 
         For a request that takes many milliseconds: other connections are served between its steps,
         and no further request of this one until it is answered. The steps end when there are no
-        more of them, or with the connection. `size_bytes` is the size of the request: a few large
-        ones are worked on at a time, the others wait before the first step.
+        more of them, or with the connection; the last one may hand over to others. `size_bytes` is
+        the size of the request: a few large ones are worked on at a time, the others wait before
+        the first step.
         """
         self.connection.note_steps(self, steps, size_bytes)
 

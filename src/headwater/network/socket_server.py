@@ -35,6 +35,8 @@ from headwater.network.tls.tls_handshake import TlsWatch
 from headwater.network.transport_layer import PlaintextTransportLayer, TransportLayer
 
 _FAREWELL_MS: Final = 500
+# By a clock that is set once a second.
+_SHORT_LIVED_MS: Final = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +72,7 @@ class SocketServer:
         self._attentive: dict[Connection, None] = {}
         self._connections: dict[Connection, None] = {}
         self._listeners: list[Acceptor] = []
+        self._by_name: dict[str, Acceptor] = {}
         self._emptied: asyncio.Event = asyncio.Event()
         self._all_parted: asyncio.Event = asyncio.Event()
         # None as long as no address has one.
@@ -127,7 +130,9 @@ class SocketServer:
         """
         try:
             for endpoint in endpoints:
-                self._listeners.append(self._listener(endpoint, endpoints))
+                listener = self._listener(endpoint, endpoints)
+                self._listeners.append(listener)
+                self._by_name[endpoint.name] = listener
         except BaseException:
             self._close_listeners()
             raise
@@ -191,6 +196,9 @@ class SocketServer:
     def _departed(self, connection: Connection) -> None:
         del self._connections[connection]
         self._idle.remove(connection)
+        if self._clock.now_ms - connection.since_ms <= _SHORT_LIVED_MS:
+            listener = self._by_name[connection.address.listener]
+            listener.charge_short_lived(connection.tag_ns - connection.first_tag_ns)
         if not self._connections:
             self._emptied.set()
 
@@ -204,6 +212,7 @@ class SocketServer:
             endpoint,
             listening,
             self._loop,
+            fair_queue=self._surroundings.fair_queue,
             may_accept=lambda: self._connection_quotas.may_accept(name),
             welcome=lambda accepted, host, port: self._welcome(
                 accepted, ClientAddress(listener=name, peer_host=host, peer_port=port)
@@ -229,7 +238,8 @@ class SocketServer:
             if tls is None:
                 self._serve(PlaintextTransportLayer(accepted), address, self._surroundings)
             else:
-                self._handshakes.begin(accepted, tls, address, self._clock.now_ms)
+                listener = self._by_name[address.listener]
+                self._handshakes.begin(accepted, tls, address, listener, self._clock.now_ms)
         except OSError as error:
             # The peer may have reset it already, or the loop can watch no more of them.
             _log.info("%s: could not be served: %s", address, error)
@@ -239,7 +249,8 @@ class SocketServer:
     def _serve(
         self, channel: TransportLayer, address: ClientAddress, surroundings: ConnectionContext
     ) -> Connection:
-        connection = Connection(channel, address, surroundings)
+        listener = self._by_name[address.listener]
+        connection = Connection(channel, address, surroundings, listener.tag_ns)
         guard = self._guards.get(address.listener)
         if guard is not None:
             guard(connection)

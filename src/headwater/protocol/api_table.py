@@ -126,9 +126,14 @@ _ROWS: Final = (
     _row(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, flexible_since=1),
     _row(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, flexible_since=0),
     _row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, flexible_since=0),
+    _row(ApiKey.VOTE, 0, 2, flexible_since=0, between_brokers=True),
+    _row(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, flexible_since=1, between_brokers=True),
+    _row(ApiKey.END_QUORUM_EPOCH, 0, 1, flexible_since=1, between_brokers=True),
+    _row(ApiKey.DESCRIBE_QUORUM, 0, 2, flexible_since=0),
     _row(ApiKey.ALTER_PARTITION, 3, 3, flexible_since=0, between_brokers=True),
     _row(ApiKey.UPDATE_FEATURES, 0, 2, flexible_since=0),
     _row(ApiKey.ENVELOPE, 0, 0, flexible_since=0, between_brokers=True),
+    _row(ApiKey.FETCH_SNAPSHOT, 0, 1, flexible_since=0, between_brokers=True),
     _row(ApiKey.DESCRIBE_CLUSTER, 0, 2, flexible_since=0),
     _row(ApiKey.DESCRIBE_PRODUCERS, 0, 0, flexible_since=0),
     _row(ApiKey.UNREGISTER_BROKER, 0, 0, flexible_since=0),
@@ -141,6 +146,9 @@ _ROWS: Final = (
     _row(ApiKey.PUSH_TELEMETRY, 0, 0, flexible_since=0),
     _row(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, flexible_since=0),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, flexible_since=0),
+    _row(ApiKey.ADD_RAFT_VOTER, 0, 0, flexible_since=0),
+    _row(ApiKey.REMOVE_RAFT_VOTER, 0, 0, flexible_since=0),
+    _row(ApiKey.UPDATE_RAFT_VOTER, 0, 0, flexible_since=0, between_brokers=True),
 )
 
 # Also looked up by plain integers: an IntEnum equals its number.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.__main__ import BENCHMARKS, Benchmark, run
+from bench.__main__ import BENCHMARKS, LONG, Benchmark, _all_but_long, run
 from bench.harness import Bench, Figure, in_short, median_of_rounds
 
 ROOT = Path(__file__).parents[3]
@@ -115,6 +115,13 @@ def test_unknown_benchmark_is_rejected_with_the_known_names(
 ) -> None:
     assert run(["lgo"], {"log": Benchmark("The log", ())}) == 2
     assert "unknown benchmark lgo; there are: log" in capsys.readouterr().err
+
+
+def test_long_benchmarks_run_only_when_named() -> None:
+    names = _all_but_long(BENCHMARKS)
+    assert names
+    assert "hostile" not in names
+    assert set(BENCHMARKS) - set(names) == LONG
 
 
 def test_every_registered_module_exists() -> None:

@@ -9,7 +9,12 @@ from headwater.protocol.api_table import APIS, Api
 from tests.property.protocol.kio_judge import JUDGED
 
 # kio is of Kafka 4.2, which has these newer versions; AlterPartition 2 is not needed.
-NEWER_IN_KIO = {ApiKey.LIST_OFFSETS: 11, ApiKey.WRITE_TXN_MARKERS: 2, ApiKey.DESCRIBE_LOG_DIRS: 5}
+NEWER_IN_KIO = {
+    ApiKey.LIST_OFFSETS: 11,
+    ApiKey.WRITE_TXN_MARKERS: 2,
+    ApiKey.DESCRIBE_LOG_DIRS: 5,
+    ApiKey.ADD_RAFT_VOTER: 1,
+}
 OLDER_IN_KIO = {ApiKey.ALTER_PARTITION: 2}
 
 
@@ -55,7 +60,12 @@ def test_inter_broker_apis_and_versions() -> None:
         "UpdateMetadata",
         "ControlledShutdown",
         "WriteTxnMarkers",
+        "Vote",
+        "BeginQuorumEpoch",
+        "EndQuorumEpoch",
         "AlterPartition",
         "Envelope",
+        "FetchSnapshot",
         "AllocateProducerIds",
+        "UpdateRaftVoter",
     ]

@@ -64,7 +64,9 @@ def test_truncated_request_header_is_rejected(frame: memoryview) -> None:
         read_request_header(frame)
 
 
-@pytest.mark.parametrize(("key", "version"), [(3, 14), (2, 0), (52, 0), (-1, 0), (0, 2), (3, -1)])
+@pytest.mark.parametrize(
+    ("key", "version"), [(3, 14), (2, 0), (54, 2), (76, 0), (-1, 0), (0, 2), (3, -1)]
+)
 def test_unknown_api_or_version_is_rejected(key: int, version: int) -> None:
     """Also Produce 0 to 2, which are announced but not served (KAFKA-18659)."""
     frame = request(key & 0xFFFF, version & 0xFFFF, b"\0\0", b"\0")

@@ -1,8 +1,8 @@
-"""Ask transaction coordinators about partitions, as Kafka's AddPartitionsToTxnManager (TX-13).
+"""Verify or add partitions at transaction coordinators (KIP-890, TX-13).
 
-A leader's question goes to the coordinator of the transactional id, in this broker or in another
-one, as an AddPartitionsToTxn that verifies partitions or adds them. `pending_verifications` decides
-when to ask, and what becomes of the batches that wait for the answer.
+A partition leader's request goes to the coordinator of the transactional id, on this broker or
+another one, as an AddPartitionsToTxn that verifies or adds partitions. `pending_verifications`
+decides when to send it, and what happens to the batches that wait for the response.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _LEADERS_VERSION = 5
 
 
 class AddPartitionsToTxnManager:
-    """See the module. For the loop's thread only."""
+    """Sends AddPartitionsToTxn for partition leaders. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class AddPartitionsToTxnManager:
         self.configure(static.settings)
 
     def tick(self, now_ms: int) -> None:
-        """Now and then, forget questions that led to nothing."""
+        """Periodically drop verifications that led to no append."""
         if has_passed(self._expired_ms, self._expiry_interval_ms, now_ms):
             self._expired_ms = now_ms
             self._partitions.expire_questions(now_ms, self._expiration_ms)
 
     def configure(self, settings: BrokerSettings) -> None:
-        """Take settings that may have changed."""
+        """Apply dynamic configs."""
         self._verifies = settings.transaction_partition_verification_enable
         self._expiration_ms = settings.producer_id_expiration_ms
         self._expiry_interval_ms = settings.producer_id_expiration_check_interval_ms
@@ -70,12 +70,12 @@ class AddPartitionsToTxnManager:
         self.pending.configure(settings)
 
     def is_asked(self, question: VerificationRequest) -> bool:
-        """Whether this is a question at all; adding a partition always is."""
+        """Whether the coordinator must be asked; adding a partition always needs it."""
         return self._verifies or not question.is_verify_only
 
     def ask(self, batches: FirstBatches, answered: Answered) -> None:
-        """Ask once; `answered` gets a code for every partition, NONE where it is in."""
-        # Loaded with the first question: a broker without transactions does not pay for it.
+        """Send one request; `answered` gets an error code for every partition."""
+        # Imported with the first request: brokers without transactions do not need it.
         from headwater.broker.coordinators.verification_messages import codes_of, request_of
 
         def heard(outcome: Outcome) -> None:

@@ -1,8 +1,9 @@
-"""The way of a coordinator's markers to the leaders of their partitions, and of the answers back.
+"""Send transaction markers to partition leaders (TransactionMarkerChannelManager).
 
-Markers for this broker's own partitions are written at once; those for others travel in a
-WriteTxnMarkers. What a reader would get wrong: a sending is answered for every partition exactly
-once, whatever happens, because the machine never sends a marker again while it may be on its way.
+Markers for this broker's own partitions are written directly; others are sent with WriteTxnMarkers.
+
+Invariant: every partition of a `SendMarkers` gets exactly one outcome, because the shard never
+sends a marker again while it may still be in flight.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,9 @@ Tell = Callable[[MarkersAnswered], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarkerChannel:
-    """See the module. Without colleagues, leaders elsewhere are tried again until there are."""
+    """Sends markers. Without an inter-broker client, markers for other brokers fail and are
+    retried.
+    """
 
     node_id: NodeId
     writing: TransactionMarkerWriter

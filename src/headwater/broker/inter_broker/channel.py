@@ -1,13 +1,12 @@
-"""One errand's way to one broker: a connection, the next one after it broke, and the wait between.
+"""A connection to one broker for one purpose, with reconnects and backoff.
 
-    idle        nobody has asked yet, or the last connection was closed in peace
-    knocking    the connection is being made, and the versions are being asked for
-    open        requests go out, unless a login is being renewed
-    resting     the last try failed; asking fails until the rest is over
+    idle        no request yet, or the last connection was closed on our side
+    connecting  the connection is set up, and ApiVersions is requested
+    open        requests are sent, unless re-authentication is in progress
+    backoff     the last attempt failed; requests fail until the backoff ends
 
-What a reader would get wrong: the versions are asked for on every connection. A broker that was
-upgraded has other ones after its restart, and during a rolling upgrade both sides take the newest
-that they share.
+ApiVersions is requested on every connection: after an upgrade and restart a broker supports other
+versions, and during a rolling upgrade both sides use the newest version they share.
 """
 
 import logging
@@ -47,17 +46,17 @@ _log = logging.getLogger(__name__)
 SHORTEST_REST_MS: Final = 50
 LONGEST_REST_MS: Final = 1_000
 WAITING_MAX: Final = 1_000
-"""Requests that may wait for a connection. Whoever has more to ask is told to come later."""
+"""Requests that may wait for a connection; further ones fail."""
 
 CONNECT_MS: Final = 10_000
-"""How long a connection may take to come about: socket.connection.setup.timeout.ms."""
+"""Timeout for setting up a connection: socket.connection.setup.timeout.ms."""
 
 _API_VERSIONS: Final = 3
 _SOFTWARE: Final = "headwater"
 
 
 class ChannelConnection(Protocol):
-    """What a link asks of a connection: `headwater.network.peer.Peer` has it."""
+    """What a channel needs of a connection; implemented by `headwater.network.peer.Peer`."""
 
     @property
     def may_send(self) -> bool: ...
@@ -83,18 +82,18 @@ class ChannelConnection(Protocol):
 Dial = Callable[
     [BrokerEndpoint, int, Callable[[], None], Callable[[ConnectionLost], None]], ChannelConnection
 ]
-"""Begins a connection: where to, by when, and whom to tell when it is up, and when it is down."""
+"""Starts a connection: endpoint, deadline, callbacks for connected and disconnected."""
 
 
 Versions = Mapping[int, tuple[int, int]]
-"""The oldest and the newest version of each API that the other side has."""
+"""The oldest and newest version of each API that the other broker supports."""
 
 LogIn = Callable[[], SaslClientAuthenticator]
-"""Begins a login."""
+"""Starts an authentication."""
 
 
 class InterBrokerChannel:
-    """See the module. For the loop's thread only."""
+    """Sends requests to one broker. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -106,10 +105,10 @@ class InterBrokerChannel:
         client_id: str,
         log_in: LogIn | None = None,
     ) -> None:
-        """`log_in` begins a login, where the others ask for one."""
+        """`log_in` starts an authentication; None without SASL."""
         self._log_in = log_in
         self._login: SaslClientAuthenticator | None = None
-        # When to renew the login, and whether it is time.
+        # When to re-authenticate, and whether it is due.
         self._renewal_ms: int | None = None
         self._is_due = False
         self._where = where
@@ -127,9 +126,12 @@ class InterBrokerChannel:
     def ask(self, asked: InterBrokerRequest) -> None:
         waiting = PendingResponse(asked)
         if self._line is None and self._clock.steady_ms() < self._rested_ms:
-            self._fail_soon(waiting, ConnectionLost("the last connection failed just now"))
+            self._fail_soon(
+                waiting,
+                ConnectionLost("the last connection failed; waiting for reconnect.backoff.ms"),
+            )
         elif len(self._waiting) >= WAITING_MAX:
-            self._fail_soon(waiting, TooMuchWork("too many requests wait for this broker"))
+            self._fail_soon(waiting, TooMuchWork("too many requests are queued for this broker"))
         else:
             self._waiting.append(waiting)
             if self._line is None:
@@ -141,35 +143,35 @@ class InterBrokerChannel:
         if self._line is not None:
             self._line.sweep(now_ms)
         if self._renewal_ms is not None and now_ms >= self._renewal_ms:
-            # As soon as there is room, and before anything else.
+            # Re-authenticate as soon as the connection can send, before any other request.
             self._renewal_ms = None
             self._is_due = True
             self._send()
         late = [each for each in self._waiting if now_ms >= each.asked.deadline_ms]
         for each in late:
             self._waiting.remove(each)
-            each.fail(RequestTimedOut("the request was not sent in time"))
+            each.fail(RequestTimedOut("the request timed out before it was sent"))
 
     def close(self) -> None:
-        """End the connection; what waits fails."""
+        """Close the connection and fail all waiting requests."""
         line, self._line = self._line, None
         self._forget()
         if line is not None:
             line.close()
-        self._fail_all(ConnectionLost("closed on our side"))
+        self._fail_all(ConnectionLost("the channel was closed"))
 
     def _fail_soon(self, waiting: PendingResponse, error: HeadwaterError) -> None:
         self._soon(partial(waiting.fail, error))
 
-    # A connection and its end.
+    # Connecting and disconnecting.
 
     def _knock(self) -> None:
         endpoint = self._where()
         if endpoint is None:
-            # It may be there the next moment, so there is nothing to rest from.
+            # It may be registered the next moment, so there is no backoff.
             waiting, self._waiting = self._waiting, deque()
             for each in waiting:
-                self._fail_soon(each, ConnectionLost("the broker is not known to be up"))
+                self._fail_soon(each, ConnectionLost("the broker is not registered"))
             return
         deadline_ms = self._clock.steady_ms() + CONNECT_MS
         line: ChannelConnection
@@ -181,7 +183,7 @@ class InterBrokerChannel:
         line = self._line = self._dial(endpoint, deadline_ms, self._greet, down)
 
     def _greet(self) -> None:
-        """The connection is there: ask what the other side speaks."""
+        """Connected: request ApiVersions."""
         assert self._line is not None
         number = next(self._numbers)
         greeting = ApiVersionsRequest(
@@ -192,7 +194,7 @@ class InterBrokerChannel:
             request_frame_of(greeting, _API_VERSIONS, number, self._client_id),
             deadline_ms=self._clock.steady_ms() + CONNECT_MS,
             then=partial(self._greeted, greeting),
-            # The end of the connection is told anyway.
+            # The connection's own `down` callback handles this.
             otherwise=lambda _: None,
         )
 
@@ -213,7 +215,11 @@ class InterBrokerChannel:
         self._send()
 
     def _begin_login(self, log_in: LogIn, versions: Versions) -> None:
-        """A refusal is raised within the line's callback, and so becomes the reason of its end."""
+        """Authenticate.
+
+        A failure is raised in the connection's callback, which closes the connection with that
+        reason.
+        """
         self._is_due = False
         self._login = login = log_in()
 
@@ -239,13 +245,13 @@ class InterBrokerChannel:
             else:
                 shared = _shared_version(following.api, versions)
                 if shared is None:
-                    raise LoginRefused("the other broker takes no SaslAuthenticate")
+                    raise LoginRefused("the other broker does not support SaslAuthenticate")
                 say(following, shared)
 
         say(login.begin(), login.handshake_version)
 
     def _forget(self) -> None:
-        """The connection is gone, and with it all that was agreed on it."""
+        """Reset the state of a closed connection."""
         self._versions = None
         self._login = None
         self._renewal_ms = None
@@ -256,7 +262,9 @@ class InterBrokerChannel:
         self._line = None
         self._forget()
         if isinstance(lost, LoginRefused | MechanismRefused):
-            _log.error("%s cannot log in at another broker: %s", self._client_id, lost)
+            _log.error(
+                "Inter-broker authentication failed: client_id=%s error=%s", self._client_id, lost
+            )
         if not was_open:
             self._rested_ms = self._clock.steady_ms() + self._rest_ms
             self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
@@ -290,7 +298,7 @@ class InterBrokerChannel:
         version = _shared_version(asked.request.api, versions)
         if version is None:
             name = APIS[asked.request.api].name
-            error = UnsupportedInVersion(f"the other broker speaks no version of {name} of ours")
+            error = UnsupportedInVersion(f"the other broker supports no common version of {name}")
             self._fail_soon(waiting, error)
             return
         number = next(self._numbers)
@@ -311,14 +319,14 @@ class InterBrokerChannel:
         try:
             response = read_answer(waiting.asked.request, version, frame)
         except ProtocolError as error:
-            waiting.fail(ConnectionLost(f"the answer cannot be read: {error}"))
+            waiting.fail(ConnectionLost(f"malformed response: {error}"))
             raise
         waiting.answer(response)
         self._send()
 
 
 def _shared_version(key: ApiKey, versions: Versions) -> int | None:
-    """The newest that both sides have."""
+    """Return the newest version that both sides support."""
     api = APIS[key]
     oldest, newest = versions.get(api.key, (0, -1))
     version = min(api.newest_served(unstable=False), newest)

@@ -1,10 +1,11 @@
-"""Connections to the other brokers: `InterBrokerClient` over `network.peer`.
+"""`InterBrokerClient` over network connections.
 
-What a reader would get wrong: a broker that cannot be reached is not knocked at by every request.
-After a connection has failed, asking fails at once for a while that doubles with each failure
-(`reconnect.backoff.ms` of Kafka's clients); and a request never outlives the connection that it was
-given to. This broker asks itself through its own dispatch, a turn of the loop later; such a request
-has a deadline as well, because its answer may depend on a store that does not answer.
+After a connection has failed, requests fail at once until a backoff has passed that doubles with
+each failure (like `reconnect.backoff.ms` of Kafka's clients). A request fails with the connection
+that it was given to.
+
+Requests of this broker to itself go through its own dispatch, one iteration of the loop later. They
+have a deadline too, since their response may depend on an unavailable metadata store.
 """
 
 from collections.abc import Callable
@@ -36,14 +37,14 @@ _SIZE_BYTES: Final = 4
 
 
 class BrokerDirectory(Protocol):
-    """Where the brokers are."""
+    """Looks up broker endpoints."""
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
-        """How to reach a broker now; None for one that is not known to be up."""
+        """Return a broker's endpoint; None if it is not registered."""
 
 
 class NetworkInterBrokerClient:
-    """See the module. For the loop's thread only; whoever runs it calls `sweep`."""
+    """Client for all other brokers. Only for the loop's thread; the owner calls `sweep`."""
 
     def __init__(
         self,
@@ -62,11 +63,11 @@ class NetworkInterBrokerClient:
         self._clock = clock
         self._soon = soon
         self._links: dict[tuple[NodeId, Purpose], InterBrokerChannel] = {}
-        # Requests to this broker itself.
+        # Requests of this broker to itself.
         self._inward: dict[PendingResponse, None] = {}
         self._is_closed = False
         self.own_service: Service | None = None
-        """Who serves what this broker asks of itself."""
+        """Serves the requests of this broker to itself."""
 
     def ask(
         self,
@@ -93,17 +94,17 @@ class NetworkInterBrokerClient:
             self._soon(link.close)
 
     def sweep(self) -> None:
-        """Time has passed."""
+        """Fail requests whose deadline has passed."""
         now_ms = self._clock.steady_ms()
         for link in [*self._links.values()]:
             link.sweep(now_ms)
         late = [each for each in self._inward if now_ms >= each.asked.deadline_ms]
         for each in late:
             self._inward.pop(each, None)
-            each.fail(RequestTimedOut("this broker did not answer its own request in time"))
+            each.fail(RequestTimedOut("the request of this broker to itself timed out"))
 
     def close(self) -> None:
-        """All connections end, and there are no others."""
+        """Close all connections; later requests fail."""
         self._is_closed = True
         for link in self._links.values():
             link.close()
@@ -143,7 +144,7 @@ class NetworkInterBrokerClient:
                 answered=lambda response: self._own_answer(waiting, version, response),
                 is_gone=lambda: self._is_closed,
                 cut=lambda: self._own_failure(
-                    waiting, ConnectionLost("this broker refuses its own request")
+                    waiting, ConnectionLost("this broker closed its own request")
                 ),
                 soon=self._soon,
             )
@@ -158,7 +159,7 @@ class NetworkInterBrokerClient:
         waiting.fail(error)
 
     def _own_answer(self, waiting: PendingResponse, version: int, response: bytes) -> None:
-        # Whoever is asked may not find the asker at work again before it has returned.
+        # The caller must not be re-entered before it has returned.
         self._soon(partial(self._hand_over, waiting, version, response))
 
     def _hand_over(self, waiting: PendingResponse, version: int, response: bytes) -> None:

@@ -1,9 +1,11 @@
-"""Connections that are kept only to notice their end: `headwater.metadata.ports.liveness.Liveness`.
+"""Notice that another broker's process has ended, by a connection that is refused.
 
-A vigil connects and says nothing. When the connection ends, it knocks again; who could be reached
-and now refuses several times in a row has no process any more. What a reader would get wrong: only
-a refusal counts, which the other host's own kernel tells. A connection that ends, does not come
-about, or finds no name may be the network's fault, and the count begins anew.
+Implements `headwater.metadata.ports.liveness.Liveness`. A watch keeps an idle connection to the
+broker and reconnects when it closes. A broker that was reachable before and refuses several
+connections in a row has no process any more.
+
+Note: only a refusal counts, because the other host's kernel sends it. A closed connection, a
+timeout or an unresolved name may be a network failure and resets the count.
 """
 
 from collections.abc import Callable
@@ -19,18 +21,18 @@ from headwater.metadata.cluster_image import BrokerEndpoint
 from headwater.metadata.ports.liveness import LivenessRole
 
 REFUSALS: Final = 3
-"""In a row. One alone may be that of a host whose addresses are just being changed."""
+"""Consecutive refusals. A single one may come from a host whose addresses are being changed."""
 
 KNOCK_MS: Final = 100
 LONGEST_REST_MS: Final = 5_000
-"""How long to leave one alone that does not refuse, but cannot be held either."""
+"""Longest backoff towards a broker that does not refuse but cannot stay connected."""
 
 Later = Callable[[int, Callable[[], None]], object]
 Down = Callable[[ConnectionLost], None]
 
 
 class LivenessConnection(Protocol):
-    """What a vigil asks of a connection: `headwater.network.peer.Peer` has it."""
+    """What a watch needs of a connection; implemented by `headwater.network.peer.Peer`."""
 
     def sweep(self, now_ms: int) -> None: ...
 
@@ -38,11 +40,11 @@ class LivenessConnection(Protocol):
 
 
 LivenessDial = Callable[[BrokerEndpoint, int, Callable[[], None], Down], LivenessConnection]
-"""As `headwater.broker.inter_broker.channel.Dial`, of whose connections less is asked here."""
+"""As `headwater.broker.inter_broker.channel.Dial`, for connections that send nothing."""
 
 
 class ConnectionLiveness:
-    """See the module. For the loop's thread only; whoever runs it calls `sweep`."""
+    """Watches other brokers. Only for the loop's thread; the owner calls `sweep`."""
 
     def __init__(
         self, *, directory: BrokerDirectory, dial: LivenessDial, clock: Clock, later: Later
@@ -52,7 +54,7 @@ class ConnectionLiveness:
         self._clock = clock
         self._later = later
         self._kept: dict[_Vigil, None] = {}
-        # Who was reached, for each concern in which that has not been used up by a verdict.
+        # Brokers that were reached, by role, since the last time they were reported as ended.
         self._reached: dict[tuple[NodeId, LivenessRole], None] = {}
 
     def keep(
@@ -74,7 +76,7 @@ class ConnectionLiveness:
         return liveness_watch
 
     def sweep(self) -> None:
-        """Time has passed: a connection that does not come about is given up."""
+        """Give up connection attempts whose deadline has passed."""
         now_ms = self._clock.steady_ms()
         for liveness_watch in list(self._kept):
             liveness_watch.sweep(now_ms)
@@ -102,7 +104,7 @@ class ConnectionLiveness:
 
 
 class _Vigil:
-    """One broker's, in one concern, until `end` or its refusal."""
+    """A watch of one broker in one role, until `end` or until it is refused."""
 
     def __init__(
         self,
@@ -140,12 +142,12 @@ class _Vigil:
 
         line = self._line = self._connect(up, down)
         if line is None:
-            # It is not known where the broker is; that may come.
+            # The broker's endpoint is not known yet.
             self._rest()
 
     def sweep(self, now_ms: int) -> None:
         if self._is_up:
-            # It holds, so the next end of it is worth a quick look.
+            # The connection lasted, so its next end is checked quickly.
             self._rest_ms = KNOCK_MS
         if self._line is not None:
             self._line.sweep(now_ms)

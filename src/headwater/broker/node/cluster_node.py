@@ -1,8 +1,8 @@
-"""A broker in a cluster of several, whose facts are in ZooKeeper.
+"""A broker in a ZooKeeper cluster.
 
-What a reader would get wrong: at its start it knows of no topic, whatever lies in its directories.
-It registers, the controller tells it everything, and only then is it ready. When it is told to
-stop, it first asks the controller to be relieved of what it leads, and serves on meanwhile.
+Note: at startup it has no topics, regardless of its log directories. It registers, receives
+LeaderAndIsr and UpdateMetadata from the controller, and only then is ready. At shutdown it first
+asks the controller to move its leaderships (controlled shutdown) and keeps serving meanwhile.
 """
 
 import asyncio
@@ -51,13 +51,13 @@ _INFORMED_LOOK_S: Final = 10
 _SLOW_CONNECT_S: Final = 2
 
 CONNECTION_TIMEOUT_MS: Final = 30_000
-"""The least that a start waits for ZooKeeper, unless `zookeeper.connection.timeout.ms` is set."""
+"""Minimum default of `zookeeper.connection.timeout.ms`."""
 
 
 class ClusterNode(Node):
-    """See the module."""
+    """A `Node` whose metadata is in ZooKeeper."""
 
-    # Who is told by the store, before there is a member to tell: `StoreListener`.
+    # `StoreListener`; events before the membership exists are buffered.
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
         if self._is_joined:
@@ -73,16 +73,16 @@ class ClusterNode(Node):
         if self._is_joined:
             self._membership.registration_lost()
 
-    # Where the other brokers are: `headwater.broker.inter_broker.client.BrokerDirectory`.
+    # `headwater.broker.inter_broker.client.BrokerDirectory`.
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
-        # The controller reaches brokers before they hear of each other.
+        # The controller reaches brokers before they appear in each other's metadata.
         leading = self._membership.leading
         image = self._controller_access.image if leading is None else leading.image
         broker = image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(self._listener)
 
-    # Start.
+    # Startup.
 
     async def _open_store(self) -> ClusterImage:
         settings = self._static.settings
@@ -129,13 +129,19 @@ class ClusterNode(Node):
         return self._first_image
 
     async def _found(self) -> str:
-        """Connect, and learn the cluster's id, within `zookeeper.connection.timeout.ms`."""
+        """Connect to ZooKeeper and read or create the cluster id.
+
+        Raises `StoreUnreachable` after `zookeeper.connection.timeout.ms`.
+        """
         settings = self._static.settings
         timeout_ms = settings.zookeeper_connection_timeout_ms or max(
             settings.zookeeper_session_timeout_ms, CONNECTION_TIMEOUT_MS
         )
         slow = self._loop.call_later(
-            _SLOW_CONNECT_S, _log.warning, "waiting for ZooKeeper at %s", settings.zookeeper_connect
+            _SLOW_CONNECT_S,
+            _log.warning,
+            "Waiting for ZooKeeper: zookeeper.connect=%s",
+            settings.zookeeper_connect,
         )
         proposed = known_cluster_id(self._disk, self._paths) or fresh_cluster_id(self._rng)
         try:
@@ -144,8 +150,10 @@ class ClusterNode(Node):
                     try:
                         return await self._found_in_session(proposed)
                     except SessionExpired as error:
-                        # On a busy machine a session may expire before it was of any use.
-                        _log.warning("%s; trying again with the next session", error)
+                        # On a busy machine a session may expire before its first request.
+                        _log.warning(
+                            "ZooKeeper session expired, retrying with a new one: error=%s", error
+                        )
         except TimeoutError:
             raise StoreUnreachable(
                 f"ZooKeeper at {settings.zookeeper_connect} does not answer within {timeout_ms} ms"
@@ -167,7 +175,8 @@ class ClusterNode(Node):
         for path in self._paths:
             if self._disk.status(path / standalone_store.FILE_NAME) is not None:
                 raise WrongLogDirectory(
-                    f"{path} belongs to a broker that was alone, whose topics no cluster knows"
+                    f"{path} belongs to a standalone broker, whose topics the cluster "
+                    "does not know; use another log directory"
                 )
 
     def _replicas(self) -> ReplicaFetcherManager:
@@ -233,23 +242,23 @@ class ClusterNode(Node):
                 async with asyncio.timeout(_INFORMED_LOOK_S):
                     await self._informed.wait()
             except TimeoutError:
-                _log.warning("no controller has told this broker what there is; it waits")
+                _log.warning("Still waiting for metadata from the controller")
         self.broker.producer_ids.prepare()
 
     def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         self._changed(image, changes)
-        # That all has been told is known when this has returned.
+        # `is_informed` is only set after this has returned.
         self._loop.call_soon(self._look_whether_informed)
 
     def _look_whether_informed(self) -> None:
         if self._membership.reception.is_informed:
             self._informed.set()
 
-    # Stop.
+    # Shutdown.
 
     async def _take_leave(self) -> None:
         settings = self._static.settings
-        # Who is the last one has nobody to hand over to.
+        # The last broker of a cluster has no broker to move its leaderships to.
         if settings.controlled_shutdown_enable and len(self._controller_access.image.brokers) > 1:
             await hand_over(
                 self._ask_for_shutdown,
@@ -277,12 +286,12 @@ class ClusterNode(Node):
         await asyncio.to_thread(self._zk_client.end)
 
     def _end_session(self) -> None:
-        """When a start fails, or once more when all has been closed."""
+        """Called when a start fails, and again after an orderly stop."""
         self._is_joined = False
         self._store.close()
         self._zk_client.end()
 
-    # Else.
+    # Other hooks of `Node`.
 
     def _is_refusal_fatal(self) -> bool:
         return self._static.settings.headwater_refusing_brokers_fence
@@ -306,7 +315,7 @@ class ClusterNode(Node):
 
 
 def _resolve(future: asyncio.Future[T], result: T) -> None:
-    """Set a result, unless the waiting was given up."""
+    """Set a result, unless the wait was cancelled."""
     if not future.done():
         future.set_result(result)
 

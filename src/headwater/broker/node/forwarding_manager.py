@@ -1,11 +1,11 @@
-"""The standing of a broker in a cluster of several: what it cannot decide it passes on.
+"""Forward requests to the controller (KIP-590, ForwardingManager).
 
-A client may ask any broker for what only the controller can do. The request travels to it in an
-envelope, as the client wrote it, and the answer comes back the same way (KIP-590).
+A client may send a request that only the controller can serve to any broker. The broker forwards it
+unchanged in an Envelope and returns the response.
 
-What a reader would get wrong: a controller that cannot be found is looked for until the time that a
-broker waits for another one is over. A connection that breaks may hide that the request was served;
-it is sent again all the same, as Kafka does it, and then a client may hear that its topic exists.
+Note: while there is no reachable controller, the broker retries until `request.timeout.ms` has
+passed. A connection that breaks may hide that the controller served the request; as in Kafka it is
+sent again, so that a client may get TOPIC_ALREADY_EXISTS for a topic that its own request created.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,15 +38,16 @@ from headwater.protocol.older_versions import Message
 from headwater.protocol.principal_serde import write_principal
 
 RETRY_MS: Final = 50
-"""How long to wait before the controller is looked for again."""
+"""Backoff before the controller is looked up again."""
 
-# The controller tells all brokers of a new topic at once, as a rule within a few milliseconds.
+# The controller sends a new topic's metadata to all brokers at once, usually within a few
+# milliseconds.
 _KNOWN_LOOK_MS: Final = 10
 _KNOWN_TRIES: Final = 50
 
 
 class ForwardingManager:
-    """`headwater.broker.node.controller_access.ControllerAccess` among other brokers."""
+    """`headwater.broker.node.controller_access.ControllerAccess` in a cluster."""
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class ForwardingManager:
         """Send a request once to the current controller; `request.timeout.ms` unless given."""
         controller_id = self.image.controller_id
         if controller_id == NO_CONTROLLER:
-            self._later(0, lambda: otherwise(ControllerFenced("there is no controller now")))
+            self._later(0, lambda: otherwise(ControllerFenced("no controller is elected")))
             return
         self._inter_broker_client.ask(
             controller_id,
@@ -152,7 +153,7 @@ class ForwardingManager:
         )
 
     def _when_known(self, topics: Sequence[str], *, tries: int, then: Callable[[], None]) -> None:
-        """Go on when this broker has heard of them too, or after a while without."""
+        """Call `then` once this broker's metadata has the topics, or after the last try."""
         if tries == 0 or all(name in self.image.topics for name in topics):
             then()
         else:
@@ -161,7 +162,7 @@ class ForwardingManager:
             )
 
     def retry(self, deadline_ms: int, again: Callable[[], None]) -> bool:
-        """Whether there is time for it; then it is done a little later."""
+        """Schedule `again` after the backoff; return False if the deadline has passed."""
         if self._clock.steady_ms() >= deadline_ms:
             return False
         self._later(RETRY_MS, again)
@@ -172,7 +173,7 @@ class ForwardingManager:
 
 
 class _Forwarding:
-    """One client's request on its way to the controller and back."""
+    """One client's request while it is forwarded."""
 
     __slots__ = ("_call", "_deadline_ms", "_envelope", "_member", "_request")
 
@@ -199,9 +200,9 @@ class _Forwarding:
         if response.response_data is not None and not response.error_code:
             self._call.answer_content(response.response_data)
         elif response.error_code is ErrorCode.NOT_CONTROLLER:
-            self._try_again(ApiError(response.error_code, "the controller is another broker"))
+            self._try_again(ApiError(response.error_code, "another broker is the controller"))
         else:
-            self._refuse(ApiError(response.error_code, "the controller did not take the request"))
+            self._refuse(ApiError(response.error_code, "the controller rejected the envelope"))
 
     def _failed(self, error: HeadwaterError) -> None:
         refusal = ApiError(error.code, str(error))

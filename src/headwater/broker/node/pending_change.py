@@ -1,8 +1,8 @@
-"""Requests that change the cluster: decided at once, answered when the decision is durable.
+"""Answer metadata changes once they are committed to the metadata store.
 
-What a reader would get wrong: a request whose time is over before the store has agreed is answered
-with REQUEST_TIMED_OUT, and yet what it asked for may still come about. Its sender cannot know, and
-has to look. A request that gives no time at all is not even decided: Kafka does both (4.1).
+Note: a request that times out before the store has committed its change gets REQUEST_TIMED_OUT, but
+the change may still be committed; the client has to check. A request with a timeout of zero or less
+is not even evaluated. Kafka 4.1 does both.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def submit(
     refuse: Callable[[ApiError], Message],
     timeout_ms: int | None = None,
 ) -> None:
-    """Have something decided. One of `respond` and `refuse` makes the answer."""
+    """Submit a change to the controller; `respond` or `refuse` builds the response."""
     waiting = _Undecided(broker, call, respond, refuse)
     if timeout_ms is not None and timeout_ms <= 0:
         waiting.refuse(_LATE)
@@ -41,7 +41,7 @@ def submit(
 
 
 class _Undecided(Generic[R]):
-    """A request that waits for the store."""
+    """A request whose change is not committed yet."""
 
     __slots__ = ("_broker", "_call", "_has_deadline", "_refuse", "_respond", "is_done")
 

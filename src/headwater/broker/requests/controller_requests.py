@@ -1,9 +1,9 @@
-"""Requests that only the controller answers, on the broker that is it.
+"""Serve requests of the controller, or forward them.
 
-What a reader would get wrong: this broker may cease to be the controller while such a request
-waits. Then nothing of its answer is told, and somebody else looks for the next controller: this
-broker for a client of its own, else the broker that had put the request into an envelope. Java's
-admin would ask again by itself, but librdkafka's tells its user of NOT_CONTROLLER.
+Note: this broker may cease to be controller while a request waits. Its result is then discarded,
+and the request goes to the next controller: this broker forwards it for its own clients; for a
+request in an Envelope, the broker that sent the Envelope does. Java's admin client would retry on
+NOT_CONTROLLER by itself, but librdkafka's reports it to the user.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,21 +21,23 @@ from headwater.protocol.headers import RequestHeader
 from headwater.protocol.older_versions import Message
 
 Decided = Callable[[bytes, Sequence[ErrorCode]], None]
-"""Gets the answer without its size field, and the errors in it."""
+"""Gets the response without its size field, and the errors in it."""
 
 _DISPLACED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION})
-"""Of the latter nobody knows whether the store has taken it; then a client may hear that its topic
-exists, as when a connection to the controller breaks."""
+"""Errors after which the next controller gets the request. With NETWORK_EXCEPTION the metadata
+store may have applied the change, so that a client may get TOPIC_ALREADY_EXISTS, as after a
+broken connection to the controller.
+"""
 
 
 class _Noted:
-    """`headwater.broker.requests.call.Account` that only remembers errors."""
+    """`headwater.broker.requests.call.Account` that only collects errors."""
 
     def __init__(self) -> None:
         self.codes: dict[ErrorCode, None] = {}
 
     def answered(self, version: int, started_ns: int) -> None:
-        """Counted where the request came in."""
+        """Counted by the call that received the request."""
 
     def failed(self, code: ErrorCode) -> None:
         self.codes[code] = None
@@ -52,7 +54,7 @@ def handle_as_controller(
     decided: Decided,
     displaced: Callable[[], None],
 ) -> None:
-    """Have a request answered here, for the one who waits at `call`."""
+    """Serve a request on this controller, on behalf of `call`."""
     noted = _Noted()
 
     def answered(content: bytes) -> None:
@@ -74,8 +76,8 @@ def handle_as_controller(
 
 
 def handle_or_forward(broker: Broker, call: Call, request: Message, frame: memoryview) -> None:
-    """Have a client's request answered, by this broker as long as it is the controller."""
-    # The frame's bytes are gone when the handler returns, and it may have to travel later.
+    """Serve a request here if this broker is the controller, else forward it."""
+    # The frame is only valid until the handler returns, and it may be forwarded later.
     kept = bytes(frame)
     controller_access = broker.controller_access
 

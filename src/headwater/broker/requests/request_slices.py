@@ -1,15 +1,16 @@
 """Answer large requests slice by slice, so that other connections are served in between.
 
-A request about many groups, topics or resources is cut into requests about a few, which its handler
-answers one after the other; their responses are joined into one. Reading the request and writing
-the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
+A request about many groups, topics or resources is split into requests about a few, which its
+handler answers one after the other; their responses are joined into one. Decoding the request and
+encoding the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
 
-Only requests whose elements are independent of each other can be cut. Others, as Fetch and
-OffsetCommit, are only read in steps; `request_limits` allows them fewer elements.
+Only requests whose elements are independent of each other can be split. Others, such as
+OffsetCommit, are only decoded in steps; `request_limits` allows them fewer elements. Fetch has its
+own steps.
 
-Note: some elements are dropped before the request is cut. Kafka answers a group, topic or config
-resource as often as a request repeats it, so that a few bytes each make a response of any size;
-here it is answered once. Clients send sets.
+Note: duplicate elements are dropped before the request is split. Kafka answers a group, topic or
+config resource as often as a request repeats it, so that a few bytes each make a response of any
+size; here it is answered once. Clients send sets.
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
@@ -27,33 +28,33 @@ from headwater.protocol.older_versions import Message
 from headwater.protocol.stepwise_codec import write_in_steps
 
 _READ_WHOLE_BYTES: Final = 16_384
-"""Requests that cannot be cut are still read in steps if they are larger than this."""
+"""Requests that cannot be split are still decoded in steps if they are larger than this."""
 
 _FRAME_BYTES: Final = 512
-"""Smaller frames are answered whole, whatever is in them, except for DescribeConfigs."""
+"""Smaller frames are answered whole, whatever they contain, except for DescribeConfigs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slicing:
-    """How requests of an API are cut and their responses joined."""
+    """How requests of an API are split and their responses joined."""
 
-    # The arrays of the request and of the response.
+    # Names of the array fields in request and response.
     asked: str
     answered: str
-    # Elements of a slice: a few milliseconds' worth.
+    # Elements per slice: a few milliseconds of work.
     count: int
-    # Arrays within the elements that are cut too, and the field that says which are of one element.
+    # Inner arrays that are split too, and the field that identifies the outer element.
     asked_within: str | None = None
     answered_within: str | None = None
     name: str = "name"
-    # What makes two elements the same, where one answer does for both; None for none.
+    # Key of elements that need only one answer; None to answer all.
     identity: Callable[[Any], Hashable] | None = None
-    # What makes two elements contradict each other: the handler must see them together, to refuse
-    # both. It sees two of them, which is enough.
+    # Key of elements that contradict each other: the handler must see two of them in one slice, to
+    # reject both.
     conflict: Callable[[Any], Hashable] | None = None
     # The same for elements of the inner array.
     conflict_within: Callable[[Any], Hashable] | None = None
-    # Which of the elements are answered at all.
+    # Selects the elements to answer.
     relevant: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     whole_bytes: int = _FRAME_BYTES
 
@@ -61,7 +62,7 @@ class Slicing:
         return self._size_of(getattr(request, self.asked)) > self.count
 
     def cut(self, request: Message) -> Iterator[Message]:
-        """Requests about a few elements each; at least one."""
+        """Split into requests about a few elements each; at least one."""
         slice_: list[Any] = []
         size = slices = 0
         elements = getattr(request, self.asked) or ()
@@ -77,7 +78,7 @@ class Slicing:
             yield request
 
     def join(self, responses: Sequence[Message]) -> Generator[None, None, Message]:
-        """One response, in steps. An error of a slice as a whole is one of the whole."""
+        """Join the responses, in steps. An error of one slice is an error of the whole."""
         joined = _Joined(self)
         for response in responses:
             joined.add(getattr(response, self.answered))
@@ -96,7 +97,7 @@ class Slicing:
         return count
 
     def _units(self, elements: Iterable[Any]) -> Iterator[list[Any]]:
-        """Elements that stay together, without those that need no answer of their own."""
+        """Group elements that must stay together and drop duplicates."""
         if self.conflict is not None:
             yield from _together(elements, self.conflict)
             return
@@ -127,7 +128,7 @@ class Slicing:
 
 
 class _Joined:
-    """Elements of a response, of which neighbours of the same name are one."""
+    """Elements of a joined response; neighbours with the same name are merged."""
 
     def __init__(self, slicing: Slicing) -> None:
         self._within = slicing.answered_within
@@ -157,7 +158,7 @@ class _Joined:
 
 
 def _together(elements: Iterable[Any], key: Callable[[Any], Hashable]) -> Iterator[list[Any]]:
-    """Elements with one key, two of them at most."""
+    """Group elements by key, at most two per group."""
     found: dict[Hashable, list[Any]] = {}
     for each in elements:
         unit = found.setdefault(key(each), [])
@@ -179,7 +180,7 @@ def _itself(element: Hashable) -> Hashable:
 
 
 def _by_id_if_any(topics: Sequence[MetadataRequestTopic]) -> Sequence[MetadataRequestTopic]:
-    """Beside topics by id, topics by name are not answered: Kafka does this (4.1)."""
+    """Drop topics by name if there are topics by id, as Kafka 4.1 does."""
     return [each for each in topics if each.topic_id != NO_TOPIC_ID] or topics
 
 
@@ -191,9 +192,9 @@ SLICED: Final = {
         identity=lambda each: (each.topic_id, each.name),
         relevant=_by_id_if_any,
     ),
-    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=200, identity=_itself),
+    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=100, identity=_itself),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
-        asked="group_ids", answered="groups", count=200, identity=_itself
+        asked="group_ids", answered="groups", count=100, identity=_itself
     ),
     ApiKey.DELETE_GROUPS: Slicing(
         asked="groups_names", answered="results", count=100, identity=_itself
@@ -222,7 +223,7 @@ SLICED: Final = {
         asked_within="topics",
         answered_within="topics",
         name="group_id",
-        # All offsets of a group once, and single ones as often as they are asked for.
+        # Requests for all offsets of a group are answered once, others as often as they occur.
         identity=lambda each: each.group_id if each.topics is None else None,
     ),
     ApiKey.LIST_OFFSETS: Slicing(
@@ -270,15 +271,15 @@ SLICED: Final = {
 
 
 def whole_bytes(key: ApiKey) -> int:
-    """Up to which size a request is read in one piece."""
+    """Return the size up to which a request is decoded in one piece."""
     slicing = SLICED.get(key)
     return _READ_WHOLE_BYTES if slicing is None else slicing.whole_bytes
 
 
 def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[None]:
-    """Have a request answered, slice by slice if it is large and can be cut.
+    """Serve a request, slice by slice if it is large and can be split.
 
-    The last step, or something later, answers the call.
+    The last step, or a later callback, answers the call.
     """
     slicing = SLICED.get(request.api)
     if slicing is None or not slicing.is_large(request):
@@ -335,7 +336,7 @@ class _Answers:
 
 
 class _SliceCall(Call):
-    """The call of one slice: its response is a part of another call's."""
+    """The call of one slice; its response becomes part of the whole call's response."""
 
     __slots__ = ("_is_put", "_put", "_whole")
 
@@ -351,13 +352,13 @@ class _SliceCall(Call):
 
     def answer(self, response: Message | Encoded) -> None:
         assert not self._is_put, "a request is answered once"
-        assert not isinstance(response, Encoded), "no kept response is about a slice"
+        assert not isinstance(response, Encoded), "slices have no cached response"
         self._is_put = True
         self._count_errors(response)
         self._put(response)
 
     def answer_frame(self, frame: object) -> None:
-        raise AssertionError(f"{self} is one of many and has no frame: {frame!r}")
+        raise AssertionError(f"{self} is a slice and has no frame: {frame!r}")
 
     def hold(self) -> None:
-        """The whole is held anyway."""
+        """Ignored: the whole call is held."""

@@ -109,13 +109,18 @@ def parse_value(name: str, text: str) -> Value:
     """Parse one value, or raise `InvalidSetting` that says what is allowed."""
     kind = KINDS.get(name)
     if kind is None:
-        near = difflib.get_close_matches(name, KINDS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InvalidSetting(f"unknown topic setting {name}{hint}")
+        raise InvalidSetting(why_unknown_for_topics(name))
     try:
         return kind.parse(text.strip())
     except ValueError as error:
         raise InvalidSetting(f"{name}={text}: {error}") from error
+
+
+def why_unknown_for_topics(name: str) -> str:
+    """What to say of a name that is no setting of topics, with the nearest that is one."""
+    near = difflib.get_close_matches(name, KINDS, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown topic setting {name}{hint}"
 
 
 def _field_name(name: str) -> str:

@@ -14,6 +14,11 @@ readings of the clock. A connection waits if others with lower tags do, or if co
 served at once for `_AT_ONCE_NS` since the queue had its last turn; `_run` then serves in order of
 the tags for `_TURN_NS`, and the loop looks for new requests before the next turn.
 
+A listener takes its turns like a connection (`acceptor`). The tag of a new connection is that of
+its listener, which is charged for accepting it and, when it ends soon, for what it was served. Else
+a client could be first with every request by connecting again for it: the virtual time would stand
+still while the tags of older connections move on.
+
 Note: time is measured and not counted in requests, since a request may take microseconds or
 milliseconds. A request longer than its share is not interrupted; the service cuts long ones into
 steps (see `headwater.network.request_service`).
@@ -33,6 +38,7 @@ _TURN_NS: Final = 1_000_000
 _AT_ONCE_NS: Final = 5_000_000
 # How far the tag of an idle connection may lie behind: it goes first, but saves up no more.
 _CREDIT_NS: Final = 10_000_000
+HALF_CREDIT_NS: Final = _CREDIT_NS // 2
 
 
 class Queued(Protocol):
@@ -41,7 +47,7 @@ class Queued(Protocol):
     tag_ns: int
 
     def take_turn(self) -> None:
-        """Serve for about `SHARE_NS`; must not raise."""
+        """Serve for about `SHARE_NS`."""
 
 
 class FairQueue:
@@ -73,13 +79,9 @@ class FairQueue:
     def waiting_count(self) -> int:
         return len(self._waiting)
 
-    @property
-    def first_tag_ns(self) -> int:
-        """The tag of a new connection: after those that were idle, before those that are busy.
-
-        Else a client could be first with every request by connecting again for it.
-        """
-        return self._virtual_ns - _CREDIT_NS // 2
+    def first_tag_ns(self, listener_tag_ns: int) -> int:
+        """The tag of a new connection: after those that were idle, before those that are busy."""
+        return max(listener_tag_ns, self._virtual_ns - HALF_CREDIT_NS)
 
     def admits(self, queued: Queued) -> bool:
         """Whether it may be served at once; else it waits, and `take_turn` is called later."""
@@ -132,12 +134,15 @@ class FairQueue:
         waiting = self._waiting
         now_ns = self.now_ns()
         until_ns = now_ns + _TURN_NS
-        while waiting and now_ns < until_ns:
-            tag_ns, _, queued = heappop(waiting)
-            self._virtual_ns = max(self._virtual_ns, tag_ns)
-            queued.take_turn()
-            now_ns = self.now_ns()
-        self._was_long = now_ns - until_ns > _TURN_NS
-        self._at_once_ns = 0
-        if waiting:
-            self._schedule()
+        try:
+            while waiting and now_ns < until_ns:
+                tag_ns, _, queued = heappop(waiting)
+                self._virtual_ns = max(self._virtual_ns, tag_ns)
+                queued.take_turn()
+                now_ns = self.now_ns()
+        finally:
+            # The loop reports what one of them raises, and the others have their turns.
+            self._was_long = now_ns - until_ns > _TURN_NS
+            self._at_once_ns = 0
+            if waiting:
+                self._schedule()

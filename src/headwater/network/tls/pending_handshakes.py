@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.common.exceptions import TlsRefused
+from headwater.common.exceptions import ConnectionLost, TlsRefused
 from headwater.common.principal import Principal
+from headwater.network.acceptor import Acceptor
 from headwater.network.event_loop import Loop
 from headwater.network.request_service import ClientAddress
 from headwater.network.tls.tls_channel import TlsTransportLayer
@@ -20,6 +21,50 @@ from headwater.network.tls.tls_endpoints import ListenerTls
 from headwater.network.tls.tls_handshake import Handshake
 
 _log = logging.getLogger(__name__)
+
+
+class _FairHandshake(Handshake):
+    """A handshake that takes turns with connections: a step of it may take milliseconds."""
+
+    __slots__ = ("_fair", "_first_tag_ns", "_is_queued", "_listener", "tag_ns")
+
+    def __init__(
+        self,
+        loop: Loop,
+        channel: TlsTransportLayer,
+        listener: Acceptor,
+        *,
+        done: Callable[[], None],
+        failed: Callable[[ConnectionLost], None],
+    ) -> None:
+        super().__init__(loop, channel, done=done, failed=failed)
+        self._listener = listener
+        self._fair = listener.fair_queue
+        self._first_tag_ns = self.tag_ns = self._fair.first_tag_ns(listener.tag_ns)
+        self._is_queued = False
+
+    def cancel(self) -> None:
+        """At its end the listener is charged for it, since the connection begins with none."""
+        if not self._is_over:
+            self._listener.charge_short_lived(self.tag_ns - self._first_tag_ns)
+        super().cancel()
+
+    def take_turn(self) -> None:
+        """Called by the queue."""
+        self._is_queued = False
+        self._step()
+
+    def _go(self) -> None:
+        if not self._is_queued and not self._is_over:
+            if self._fair.admits(self):
+                self._step()
+            else:
+                self._is_queued = True
+
+    def _step(self) -> None:
+        began_ns = self._fair.now_ns()
+        super()._go()
+        self._fair.charge(self, self._fair.now_ns() - began_ns)
 
 
 class _UnderWay(NamedTuple):
@@ -51,14 +96,20 @@ class PendingHandshakes:
         return len(self._under_way)
 
     def begin(
-        self, accepted: socket.socket, tls: ListenerTls, address: ClientAddress, now_ms: int
+        self,
+        accepted: socket.socket,
+        tls: ListenerTls,
+        address: ClientAddress,
+        listener: Acceptor,
+        now_ms: int,
     ) -> None:
         """Take over a socket, or raise `OSError` and leave it."""
         channel = tls.accept(accepted)
         fd = channel.fileno()
-        handshake = Handshake(
+        handshake = _FairHandshake(
             self._loop,
             channel,
+            listener,
             done=lambda: self._done(fd, tls),
             failed=lambda lost: self._fail(fd, str(lost)),
         )

@@ -71,10 +71,16 @@ class FetchReads(NamedTuple):
 
 
 def read_partitions(
-    wanted: Sequence[WantedPartition], partitions: ReplicaManager, limits: FetchLimits
+    wanted: Sequence[WantedPartition],
+    partitions: ReplicaManager,
+    limits: FetchLimits,
+    found_bytes: int = 0,
 ) -> FetchReads:
-    """Look into every partition, in the order of their turns."""
-    left_bytes, total_bytes, is_final = limits.max_bytes, 0, False
+    """Look into every partition, in the order of their turns.
+
+    `found_bytes` is what earlier partitions of the same fetch gave; the answer's size counts it.
+    """
+    left_bytes, total_bytes, is_final = max(0, limits.max_bytes - found_bytes), found_bytes, False
     reads: list[PartitionRead] = []
     for each in wanted:
         max_bytes = min(each.max_bytes, left_bytes)

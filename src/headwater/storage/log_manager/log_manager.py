@@ -123,11 +123,20 @@ class LogManager:
         return _guarded(directory, partial(directory.log, partition, now_ms=now_ms))
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
-        """Create a log in its target directory, or in the one with the fewest partitions."""
+        """Create a log in its target directory, or in the one with the fewest partitions.
+
+        Note: if the directory fails, the log's folder may exist already. The partition then stays
+        in that directory, offline: a log in another directory would be a second one when the disk
+        comes back.
+        """
         serving = self._serving_or_fail()
         wanted = self._preferred_log_dirs.pop(partition, None)
         directory = wanted if wanted in serving else min(serving, key=len)
-        log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        try:
+            log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        except StorageError:
+            self._home[partition] = directory
+            raise
         self._home[partition] = directory
         return log
 

@@ -80,7 +80,7 @@ def test_logins_wait_for_the_first_lookup() -> None:
     lab.prepare("k1", "first")
     lab.prepare(None, "second")
     assert lab.called == []
-    with pytest.raises(SaslRefused, match="not known yet"):
+    with pytest.raises(SaslRefused, match="not loaded yet"):
         _ = lab.keys.known
     lab.find("k1")
     assert lab.called == ["first", "second"]

@@ -11,7 +11,7 @@ from headwater.common.settings.declared_settings import UpdateMode
 from headwater.common.settings.storage_settings import StorageSettings
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
 from headwater.metadata.changes import ConfigsReplaced
-from headwater.metadata.cluster_image import ConfigResource
+from headwater.metadata.cluster_image import ALL_BROKERS, ConfigResource
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.network.limits.connection_quotas import ConnectionQuotas
 from headwater.network.network_settings import NetworkSettings
@@ -46,6 +46,42 @@ def test_what_another_controller_took_and_this_broker_cannot_obey_is_told_and_su
     live.tell(after(lone_broker(), ConfigsReplaced(BROKER_0, foreign)))
     assert told == []
     assert "there is no such listener" in caplog.text
+
+
+UNKNOWN = {"max.conections": "3", "my.plugin.url": "http://localhost", "max.connections": "7"}
+
+
+@pytest.mark.parametrize("name", ["0", ALL_BROKERS])
+def test_unknown_configs_that_kafka_left_are_warned_of_and_known_ones_obeyed(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[int] = []
+    live = DynamicConfig(
+        StaticConfig.parse({}), [lambda settings: told.append(settings.max_connections)]
+    )
+    change = ConfigsReplaced(ConfigResource(ResourceType.BROKER, name), UNKNOWN)
+    image = after(lone_broker(), change)
+    live.tell(image)
+    live.changed(image, [change])
+    assert told == [7, 7]
+    shown = name or "default"
+    assert caplog.messages == 2 * [
+        f"Ignoring a config: resource=broker-{shown} "
+        "reason=unknown broker setting max.conections; did you mean max.connections?",
+        f"Ignoring a config: resource=broker-{shown} reason=unknown broker setting my.plugin.url",
+    ]
+    assert dict(image.configs_of(ResourceType.BROKER, name)) == UNKNOWN
+
+
+def test_an_unknown_config_of_a_topic_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    topic = ConfigResource(ResourceType.TOPIC, "orders")
+    change = ConfigsReplaced(topic, {"message.downconversion.enable": "true"})
+    DynamicConfig(StaticConfig.parse({}), []).changed(after(lone_broker(), change), [change])
+    (message,) = caplog.messages
+    assert message.startswith(
+        "Ignoring a config: resource=topic-orders "
+        "reason=unknown topic setting message.downconversion.enable"
+    )
 
 
 def test_what_may_change_while_a_broker_runs_is_obeyed_by_somebody_who_is_told() -> None:

@@ -5,8 +5,12 @@ from typing import ClassVar
 
 import pytest
 
+from headwater.network.acceptor import Acceptor
+from headwater.network.connection import Connection
+from headwater.network.endpoint import Endpoint
 from headwater.network.limits.fair_queue import SHARE_NS
 from headwater.network.request_service import ReplySlot
+from headwater.network.tls.pending_handshakes import _FairHandshake
 from tests.simulation.fakes.scripted_network import ScriptedTransportLayer
 from tests.simulation.labs.connection_lab import ConnectionLab, echo, framed
 
@@ -255,6 +259,183 @@ def test_no_step_is_taken_for_a_connection_that_is_gone() -> None:
         lab.loop.turn()
     assert len(taken) == count
     assert not lab.failures
+
+
+class Flooded:
+    """A listener at which connections never end: `socket.socket`, as far as it is used."""
+
+    def __init__(self, lab: TimedLab) -> None:
+        self.lab = lab
+        self.listener = Acceptor(
+            Endpoint(name="PLAINTEXT", host="192.0.2.1", port=9092),
+            self,  # type: ignore[arg-type]
+            lab.loop,
+            fair_queue=lab.fair_queue,
+            may_accept=lambda: True,
+            welcome=self.welcome,
+        )
+        lab.departed = self.departed
+        lab.loop.watch(self)  # type: ignore[arg-type]
+        self.listener.start()
+
+    is_closed = False
+
+    def fileno(self) -> int:
+        return 1_000_000
+
+    @property
+    def is_readable(self) -> bool:
+        return True
+
+    @property
+    def is_writable(self) -> bool:
+        return False
+
+    def getsockname(self) -> tuple[str, int]:
+        return "192.0.2.1", 9092
+
+    def accept(self) -> tuple[object, tuple[str, int]]:
+        return object(), ("192.0.2.2", 1)
+
+    def welcome(self, *_address: object) -> None:
+        """To accept it takes 60 us, to serve it 100 us; then it hangs up."""
+        self.lab.now_ns += 60_000
+        _, channel = self.lab.connect(self.listener.tag_ns)
+        channel.feed(framed(b"a"))
+        channel.end()
+
+    def departed(self, connection: Connection) -> None:
+        self.lab.loop.forget(connection._fd)
+        self.listener.charge_short_lived(connection.tag_ns - connection.first_tag_ns)
+
+
+class Shaking:
+    """A TLS channel whose handshake never ends; each step takes 3 ms."""
+
+    has_unsent = is_closed = is_writable = False
+    is_readable = True
+
+    def __init__(self, lab: TimedLab, number: int) -> None:
+        self.lab = lab
+        self.number = number
+
+    def fileno(self) -> int:
+        return 1_000_000 + self.number
+
+    def shake(self) -> bool:
+        self.lab.now_ns += 3 * MS
+        return False
+
+
+class Listener:
+    """`Acceptor`, as far as a handshake uses it."""
+
+    def __init__(self, lab: TimedLab) -> None:
+        self.fair_queue = lab.fair_queue
+        self.tag_ns = 0
+
+    def charge_short_lived(self, used_ns: int) -> None:
+        self.tag_ns += used_ns
+
+
+def test_handshakes_take_turns_with_connections() -> None:
+    lab = TimedLab()
+    _, honest = lab.connect()
+    # Others have been served since it came, so it is no newcomer.
+    lab.busy(1, b"m", 60)
+    for _ in range(100):
+        lab.loop.turn()
+    for number in range(50):
+        channel = Shaking(lab, number)
+        lab.loop.watch(channel)  # type: ignore[arg-type]
+        _FairHandshake(
+            lab.loop,
+            channel,  # type: ignore[arg-type]
+            Listener(lab),  # type: ignore[arg-type]
+            done=lambda: None,
+            failed=lambda _: None,
+        ).begin()
+    for number in range(100):
+        content = b"a%d" % number
+        honest.feed(framed(content))
+        assert lab.until(content) <= 12 * MS
+        # It asks for less than its share.
+        until_ns = lab.now_ns + 10 * MS
+        while lab.now_ns < until_ns:
+            lab.loop.turn()
+
+
+def test_the_queue_goes_on_after_one_that_fails() -> None:
+    lab = TimedLab()
+
+    class Failing:
+        tag_ns = 0
+
+        def take_turn(self) -> None:
+            raise KeyError("ours")
+
+    lab.fair_queue.wait(Failing())
+    lab.fair_queue.wait(Failing())
+    lab.busy(1, b"m", 60)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            lab.loop.turn()
+    for _ in range(100):
+        lab.loop.turn()
+    assert len(lab.frames) == 60
+
+
+def test_a_flood_of_connections_does_not_hold_up_those_that_are_there() -> None:
+    lab = TimedLab()
+    _, honest = lab.connect()
+    Flooded(lab)
+    due_ns, waits, is_due = 0, [], False
+    for _ in range(1_000):
+        if not is_due and lab.now_ns >= due_ns:
+            honest.feed(framed(b"m"))
+            due_ns, is_due = lab.now_ns + 10 * MS, True
+            began_ns = lab.now_ns
+        lab.loop.turn()
+        if is_due and honest.sent:
+            honest.sent.clear()
+            waits.append(lab.now_ns - began_ns)
+            is_due = False
+    assert len(waits) > 50
+    assert max(waits) <= 6 * MS
+    # The flood goes on meanwhile.
+    assert len(lab.frames) > 10 * len(waits)
+
+
+def test_steps_may_hand_over_to_further_steps() -> None:
+    lab = ConnectionLab()
+    taken: list[str] = []
+
+    def later(slot: ReplySlot) -> Iterator[None]:
+        for number in range(20):
+            lab.now_ns += MS
+            taken.append(f"later {number}")
+            yield
+        slot.reply([framed(b"at last")])
+
+    def first(slot: ReplySlot) -> Iterator[None]:
+        taken.append("first")
+        yield
+        slot.work(later(slot))
+
+    lab.behave = lambda slot, _: slot.work(first(slot), 500_000)
+    connection, channel = lab.connect()
+    channel.feed(framed(b"large"))
+    for _ in range(10):
+        lab.loop.turn()
+    assert taken == ["first", *(f"later {number}" for number in range(len(taken) - 1))]
+    # A share of time each turn, whatever the steps belong to.
+    assert 5 < len(taken) <= 21
+    assert lab.inflight_bytes.stepwise_bytes.used == 500_000
+    for _ in range(50):
+        lab.loop.turn()
+    assert bytes(channel.sent) == framed(b"at last")
+    assert lab.inflight_bytes.stepwise_bytes.used == 0
+    assert not connection.is_closed
 
 
 def test_steps_that_fail_end_their_connection_and_no_other() -> None:

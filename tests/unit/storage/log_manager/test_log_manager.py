@@ -234,6 +234,22 @@ def test_failed_directory_goes_offline_and_the_other_serves() -> None:
     assert broker.disk.status(TWO / ".kafka_cleanshutdown") is not None
 
 
+def test_directory_that_fails_during_log_creation_leaves_no_second_folder() -> None:
+    """Kafka does not start on two folders of one partition."""
+    broker = Broker()
+    broker.disk.fail_next_write("*partition.metadata")
+    with pytest.raises(StorageError):
+        broker.create("orders")
+    failed = broker.logs.directory_of(TopicPartition("orders", 0))
+    assert failed.failure is not None
+    with pytest.raises(StorageError):
+        broker.logs.log(TopicPartition("orders", 0), now_ms=broker.now_ms)
+    broker.crash()
+    folders = [name for path in (ONE, TWO) for name in broker.disk.names(path)]
+    assert folders.count("orders-0") == 1
+    assert broker.log("orders").end_offset == 0
+
+
 def test_failed_fsync_takes_the_directory_offline() -> None:
     """RC-5: the kernel may have dropped the pages, so a retry proves nothing."""
     broker = Broker()

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (RA-1)."""
+"""AlterPartitionReassignments: start, change or cancel reassignments (RA-1)."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ def handle(
     ) -> AlterPartitionReassignmentsResponse:
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,
-            # An empty text, and not null, to an empty request: Kafka does this (4.1).
+            # An empty string instead of null for an empty request, as in Kafka 4.1.
             error_message=None if results else "",
             responses=results,
         )

@@ -1,4 +1,4 @@
-"""CreatePartitions (TO-5)."""
+"""CreatePartitions: add partitions to topics (TO-5)."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""CreateTopics (TO-2, TO-3)."""
+"""CreateTopics: create topics (TO-2, TO-3)."""
 
 from collections import Counter
 from dataclasses import replace
@@ -19,7 +19,7 @@ from headwater.protocol.messages.create_topics import (
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 _UNAUTHORIZED = ApiError(
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "creating a topic of that name is not allowed"
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not authorized to create a topic of that name"
 )
 
 
@@ -60,7 +60,7 @@ def error_response(request: CreateTopicsRequest, refusal: ApiError) -> CreateTop
 
 
 def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
-    """Names that may not be made; a name that stands there twice is refused for that instead."""
+    """Return names that the client may not create; duplicates are rejected for that instead."""
     if broker.is_allowed(call, Operation.CREATE, CLUSTER):
         return []
     times = Counter(each.name for each in request.topics)
@@ -74,7 +74,7 @@ def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> l
 def _without_secrets(
     broker: Broker, result: CreatableTopicResult, call: Call
 ) -> CreatableTopicResult:
-    """Who may make a topic may still not see its configs."""
+    """Remove configs if the client may create the topic but not describe its configs."""
     if result.error_code or broker.is_allowed_for_topic(
         call, Operation.DESCRIBE_CONFIGS, result.name
     ):

@@ -1,4 +1,4 @@
-"""DeleteTopics (TO-4)."""
+"""DeleteTopics: delete topics by name or id (TO-4)."""
 
 from functools import partial
 from typing import Final

@@ -20,7 +20,7 @@ def handle(
     found = describe_client_quotas(broker.image, request)
     if isinstance(found, ApiError):
         return error_response(request, found)
-    # Empty, and not null: Kafka does this (4.1).
+    # An empty string instead of null, as in Kafka 4.1.
     return DescribeClientQuotasResponse(error_message="", entries=found)
 
 

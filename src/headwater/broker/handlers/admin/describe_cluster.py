@@ -1,4 +1,4 @@
-"""DescribeCluster: which brokers there are."""
+"""DescribeCluster: cluster id, controller and brokers."""
 
 from typing import Final
 
@@ -20,10 +20,10 @@ _CONTROLLERS: Final = 2
 
 def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     if request.endpoint_type == _CONTROLLERS:
-        reason = "brokers listen here, and no controllers"
+        reason = "this is a broker endpoint, not a controller endpoint"
         return error_response(request, ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, reason))
     if request.endpoint_type != _BROKERS:
-        reason = f"there is no endpoint type {request.endpoint_type}"
+        reason = f"unknown endpoint type {request.endpoint_type}"
         return error_response(request, ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, reason))
     image = broker.image
     operations = UNASKED

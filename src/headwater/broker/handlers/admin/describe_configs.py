@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings in force, and where they come from."""
+"""DescribeConfigs: effective configs and their sources."""
 
 from headwater.broker.handlers.config_authorization import authorization_error
 from headwater.broker.node.broker import Broker

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: topics in pages, for admin tools (KIP-966).
 
-What a reader would get wrong: the cursor names the first partition of the next page, and not the
-last one of this page. Topics come in the order of their names, whatever order was asked for.
+Note: the cursor is the first partition of the next page, not the last one of this page. Topics are
+sorted by name, regardless of the order in the request.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def handle(
         bool(request.topics) and request.cursor is not None and start.topic_name not in names
     )
     if start.partition_index < 0 or is_unasked:
-        reason = "the cursor points to nothing that was asked for"
+        reason = "the cursor is not one of the requested topics"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
     page = _Page(broker, call, start, request.response_partition_limit)
     for name in names:
@@ -63,7 +63,7 @@ def error_response(
 
 
 class _Page:
-    """The answer while it grows."""
+    """The response under construction."""
 
     def __init__(self, broker: Broker, call: Call, start: Cursor, limit: int) -> None:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
@@ -74,7 +74,7 @@ class _Page:
         self._room = max(1, min(limit, broker.settings.max_request_partition_size_limit))
 
     def add(self, name: str, *, is_named: bool) -> bool:
-        """Put a topic on the page, as far as there is room; False when the page is full."""
+        """Add a topic up to the partition limit; return False when the page is full."""
         image = self._broker.image
         topic = image.topics.get(name)
         is_authorized = (
@@ -86,7 +86,7 @@ class _Page:
             return True
         error = _refuse(name, topic)
         if error is not None:
-            # Who asks for all topics hears of those that they may see, and of no others.
+            # A request for all topics only shows topics that the client may describe.
             if is_named:
                 self._put(name, error=error)
             return True
@@ -136,7 +136,7 @@ def _refuse(name: str, topic: TopicImage | None) -> ErrorCode | None:
 
 
 def _hidden(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
-    """Nothing but the name that was asked for."""
+    """Return only the name and the error."""
     return DescribeTopicPartitionsResponseTopic(
         error_code=code, name=name, topic_authorized_operations=UNASKED
     )

@@ -1,4 +1,4 @@
-"""ElectLeaders (PL-1)."""
+"""ElectLeaders: elect preferred or unclean leaders (PL-1)."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLea
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
     if request.election_type not in (PREFERRED, UNCLEAN):
-        reason = f"there is no election type {request.election_type}"
+        reason = f"unknown election type {request.election_type}"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
     submit(
         broker,
@@ -35,7 +35,7 @@ def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLea
 
 
 def error_response(request: ElectLeadersRequest, refusal: ApiError) -> ElectLeadersResponse:
-    """Version 0 has no place on top, so every partition has the error too."""
+    """Return the error for every partition too, since version 0 has no top-level error."""
     return ElectLeadersResponse(
         error_code=refusal.code,
         replica_election_results=tuple(

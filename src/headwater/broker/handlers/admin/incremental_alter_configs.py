@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: change single configs (CF-1).
 
-The levels of loggers are changed here and now, all else when the controller has agreed.
+Log levels are changed directly on this broker, everything else by the controller.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from headwater.protocol.messages.incremental_alter_configs import (
 from headwater.security.authorization.authorizer import Operation
 
 _DONE: Final = ApiError(ErrorCode.NONE, None)
-_TWICE: Final = ApiError(ErrorCode.INVALID_REQUEST, "a resource may stand in a request only once")
+_TWICE: Final = ApiError(ErrorCode.INVALID_REQUEST, "duplicate resources in the request")
 
 
 def handle(broker: Broker, request: IncrementalAlterConfigsRequest, call: Call) -> None:

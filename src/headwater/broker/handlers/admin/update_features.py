@@ -1,4 +1,4 @@
-"""UpdateFeatures: raise or lower the levels of features, for the whole cluster."""
+"""UpdateFeatures: change finalized feature levels of the cluster."""
 
 from functools import partial
 
@@ -44,5 +44,5 @@ def handle(
 
 
 def error_response(_: UpdateFeaturesRequest, refusal: ApiError) -> UpdateFeaturesResponse:
-    """On top only, in all versions: Kafka does this (4.1)."""
+    """Return a top-level error only, in all versions, as Kafka 4.1 does."""
     return UpdateFeaturesResponse(error_code=refusal.code, error_message=refusal.reason)

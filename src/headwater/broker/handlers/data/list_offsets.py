@@ -1,4 +1,4 @@
-"""ListOffsets: where a log begins and ends, and which record comes after a time (LO-1 to LO-4)."""
+"""ListOffsets: earliest, latest and timestamp lookups (LO-1 to LO-4)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 
-# From which version on each special timestamp may be asked for.
+# The first version that supports each special timestamp.
 _SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _READ_COMMITTED: Final = 1
 _EPOCHS_SINCE: Final = 4
@@ -103,7 +103,7 @@ def _look_up(
     except HeadwaterError as error:
         return _refused(number, error.code)
     if found.offset in (-1, end_offset) and _is_unsettled(hosted, request, asked):
-        # HW-8. Its clients know this error since version 5.
+        # HW-8. OFFSET_NOT_AVAILABLE exists since version 5.
         is_known = call.version >= _NOT_AVAILABLE_SINCE
         return _refused(
             number,
@@ -113,7 +113,7 @@ def _look_up(
 
 
 def _end_for(request: ListOffsetsRequest, log: UnifiedLog) -> int:
-    """How far whoever asks may see (LO-1): a replica everything."""
+    """Return the offset up to which the client may read (LO-1); replicas read everything."""
     if request.replica_id >= 0:
         return log.end_offset
     if request.isolation_level == _READ_COMMITTED:
@@ -124,7 +124,7 @@ def _end_for(request: ListOffsetsRequest, log: UnifiedLog) -> int:
 def _is_unsettled(
     hosted: Partition, request: ListOffsetsRequest, asked: ListOffsetsPartition
 ) -> bool:
-    """Whether more may be readable than a new leader knows yet: no consumer may jump back."""
+    """Whether a new leader's high watermark may still be behind, so that offsets could go back."""
     return (
         request.replica_id < 0
         and hosted.is_new_leader

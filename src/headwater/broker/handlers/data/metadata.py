@@ -1,8 +1,8 @@
-"""Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7).
+"""Metadata: brokers, topics, partitions and their leaders (TO-6, TO-7).
 
-A request that creates topics on first use waits for them and has them in its answer, so that
-clients need not ask again. Only if one of them was deleted before, the answer is Kafka's,
-UNKNOWN_TOPIC_OR_PARTITION, while they are being created (`deleted_topics`).
+A request that auto-creates topics waits for them and has them in its response, so that clients need
+not retry. If one of them was deleted before, the response is Kafka's, UNKNOWN_TOPIC_OR_PARTITION,
+while they are being created (`deleted_topics`).
 """
 
 from collections.abc import Iterable
@@ -46,10 +46,10 @@ def handle(
     asked = _each_once(request.topics)
     by_id = any(each.topic_id != NO_TOPIC_ID for each in asked)
     if by_id and call.version < _BY_ID_SINCE:
-        reason = f"topics are asked for by their id from version {_BY_ID_SINCE} on"
+        reason = f"topic ids require Metadata version {_BY_ID_SINCE} or newer"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
     if any(each.name is None and each.topic_id == NO_TOPIC_ID for each in asked):
-        reason = "a topic is asked for by its name or by its id"
+        reason = "each topic needs a name or an id"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
     missing = _missing(broker, asked, request, call)
     may_all = broker.is_allowed(call, Operation.CREATE, CLUSTER)
@@ -63,7 +63,7 @@ def handle(
         return _about(broker, asked, request, call, refused)
 
     def created(results: Results) -> None:
-        # The topics exist by now; those that were refused say why.
+        # Created topics are in the image by now; the others have an error.
         refused.update({each.name: each.error_code for each in results if each.error_code})
         call.answer(_about(broker, asked, request, call, refused))
 
@@ -71,7 +71,7 @@ def handle(
         call.answer(_about(broker, asked, request, call, refused))
 
     if any(name in broker.deleted_topics for name in wanted):
-        # Before they are created, which may be at once.
+        # Before they are created, which may happen synchronously.
         answer = _about(broker, asked, request, call, refused)
         broker.controller_access.create_topics(
             wanted, then=lambda _: None, otherwise=lambda _: None
@@ -94,7 +94,7 @@ def error_response(request: MetadataRequest, refusal: ApiError) -> MetadataRespo
 
 
 def _each_once(topics: tuple[MetadataRequestTopic, ...]) -> tuple[MetadataRequestTopic, ...]:
-    """Where some are asked for by their id, those by name are not heard: Kafka does this (4.1)."""
+    """Drop duplicates. If there are topic ids, topics by name are ignored, as in Kafka 4.1."""
     by_id = {each.topic_id: each for each in topics if each.topic_id != NO_TOPIC_ID}
     by_name = {each.name: each for each in topics}
     return tuple(by_id.values()) or tuple(by_name.values())
@@ -119,7 +119,7 @@ def _about_all(broker: Broker, request: MetadataRequest, call: Call) -> Metadata
     )
     if asks_for_operations or len(seen) < len(image.topics):
         return make()
-    # The kept answer is for everybody who sees everything, and for nobody else.
+    # The cached response is only for clients that may see all topics.
     return broker.metadata.about_all(image, call.listener, call.version, make)
 
 
@@ -147,7 +147,7 @@ def _about_one(
     name = asked.name or ""
     topic = image.topics.get(name)
     if not broker.is_authorized_for_topic(call, Operation.DESCRIBE, name):
-        # Nor do they hear whether it is there.
+        # The response must not reveal whether the topic exists.
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     if topic is not None:
         return describe_topic(image, topic, call.listener, call.version)
@@ -178,7 +178,7 @@ def _missing(
     request: MetadataRequest,
     call: Call,
 ) -> list[str]:
-    """Topics that are asked for by name, are not there, and would be made if names were right."""
+    """Return names of missing topics that auto-creation applies to."""
     if not request.allow_auto_topic_creation or not broker.settings.auto_create_topics_enable:
         return []
     topics = broker.image.topics
@@ -198,7 +198,7 @@ def _with_operations(
     request: MetadataRequest,
     call: Call,
 ) -> tuple[MetadataResponseTopic, ...]:
-    """What somebody may do to each topic, where they asked for it and may see the topic."""
+    """Set the authorized operations of each topic, if requested and if the client may see it."""
     if not request.include_topic_authorized_operations:
         return tuple(topics)
     return tuple(

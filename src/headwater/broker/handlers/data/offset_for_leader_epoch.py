@@ -1,9 +1,9 @@
-"""OffsetForLeaderEpoch: where the records of a leader epoch end (EP-3, EP-4).
+"""OffsetForLeaderEpoch: end offset of a leader epoch (EP-3, EP-4).
 
-What a reader would get wrong: in a cluster, who asks for a later epoch than this broker leads in is
-not told that there is no such epoch. This broker has slept, and another one leads by now. Kafka
-says "no such epoch" (4.1), and librdkafka, which forgets its own epoch with a broker that has gone,
-takes that for records that were lost.
+Note: in a cluster, a request for an epoch above this leader's epoch gets UNKNOWN_LEADER_EPOCH: this
+broker's metadata is stale and another broker leads. Kafka 4.1 answers with an undefined offset
+instead, which librdkafka, as it forgets its own epoch with a disconnected broker, takes for log
+truncation.
 """
 
 from headwater.broker.node.broker import Broker

@@ -1,8 +1,10 @@
-"""Produce: append batches to partitions, each for itself (MIN-1 to MIN-5, PV-1 to PV-9).
+"""Produce: append batches to partitions (MIN-1 to MIN-5, PV-1 to PV-9).
 
-Everything that can be appended at once is, while the request's bytes are still in the connection's
-buffer. What a reader would get wrong: with acks=0 nobody hears of an error, so the connection is
-closed instead, and the client looks for the reason in fresh metadata. Kafka does this.
+Each partition succeeds or fails on its own. Batches are appended at once where possible, while the
+request is still in the connection's receive buffer.
+
+Note: with acks=0 there is no response for an error, so the connection is closed instead, as in
+Kafka; the client then refreshes its metadata.
 """
 
 from collections.abc import Mapping
@@ -60,23 +62,23 @@ _SPECIAL_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _WRITE: Final = Operation.WRITE
 _ADMIN_CLIENT: Final = "__admin_client"
 
-# What Kafka finds only when it holds a batch against its log, and then tells where that begins.
+# Errors that Kafka detects when it compares a batch with the log; these have a log start offset.
 _AGAINST_THE_LOG: Final = (InvalidRecord, InvalidTimestamp, SequenceRefused, ProducerEpochRefused)
 
-# With words for those whose clients would take them for something else. Kafka does this (4.1).
+# Errors with a message, as in Kafka 4.1, since clients could misread the code alone.
 _UNVERIFIED: Final = {
     ErrorCode.INVALID_TXN_STATE: "the partition is not in the transaction",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "whether the partition is in the transaction is not known yet",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "the transaction has not been verified yet",
 }
 
 _NONE_HERE: Final[Mapping[int, Partition]] = {}
 
 
 def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce) -> bytes | None:
-    """The whole answer to the usual request: one good batch for one partition of ours.
+    """Serve the common request on a fast path: one valid batch for one partition led here.
 
-    None leaves the request to `handle`, with nothing done: whatever is refused here, for any
-    reason, is refused there again, and told.
+    None leaves the request to `handle`, with nothing done: `handle` detects every error again and
+    reports it.
     """
     version, _, acks, topic, index, records = produce
     if version >= _IDS_SINCE:
@@ -87,14 +89,14 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
     if hosted is None or hosted.log is None or hosted.refuse() is not None:
         return None
     log = hosted.log
-    # Where other replicas have to have it too, the answer waits, and that is for `handle`.
+    # A response that waits for other replicas is left to `handle`.
     if (acks != 1 and (acks != _ALL or hosted.leading is not None)) or (
         log.takes_its_time
         or hosted.waiting
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS
         or hosted.topic.name in INTERNAL_TOPICS
-        # Who may not is refused by `handle`, and written down there.
+        # `handle` rejects unauthorized clients and logs the denial.
         or not broker.authorizer.allows(requester, _WRITE, hosted.topic.resource)
     ):
         return None
@@ -120,7 +122,7 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
     if answers.transaction is not None:
         _look_for_producers(request, answers.transaction)
     elif _has_transactional(request):
-        # The whole request, whatever else is in it (PV-8).
+        # The whole request fails, whatever else is in it (PV-8).
         call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return error_response(
             request, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
@@ -143,7 +145,7 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
 
 def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceResponse:
     if request.acks == 0:
-        raise ProtocolError(f"a Produce that nobody waits for failed: {refusal.code.name}")
+        raise ProtocolError(f"Produce with acks=0 failed: {refusal.code.name}")
     return ProduceResponse(
         responses=tuple(
             TopicProduceResponse(
@@ -186,7 +188,7 @@ def _is_transactional(records: memoryview) -> bool:
 def _partitions_of(
     broker: Broker, topic: TopicProduceData, call: Call
 ) -> tuple[Mapping[int, Partition], ErrorCode | None]:
-    """The partitions of a topic that are here, and what is wrong with the topic as a whole."""
+    """Return a topic's local partitions, and an error of the topic as a whole."""
     if call.version >= _IDS_SINCE:
         name = broker.image.names_by_id.get(topic.topic_id)
         found = broker.partitions.by_id(topic.topic_id)
@@ -196,7 +198,7 @@ def _partitions_of(
     if name is None:
         return _NONE_HERE, None
     if not broker.is_authorized_for_topic(call, Operation.WRITE, name):
-        # Nor do they hear whether it is there.
+        # The response must not reveal whether the topic exists.
         return _NONE_HERE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if name in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT and name in broker.image.topics:
         return _NONE_HERE, ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -210,7 +212,7 @@ def _put(
     answers: PendingProduceResponse,
     now_ms: int,
 ) -> None:
-    """Append a batch now, or when a thread has opened it and its turn has come."""
+    """Append a batch now, or queue it for validation on a thread."""
     code = hosted.refuse() or answers.refuse(data)
     if code is not None:
         answers.put(answers.refused(data.index, code))
@@ -245,7 +247,7 @@ def _put_transactional(
     records: memoryview,
     answers: PendingProduceResponse,
 ) -> None:
-    """Append a batch of a transaction, as soon as its transaction may be opened here (TX-13)."""
+    """Append a transactional batch once its transaction is verified (TX-13)."""
     place = answers.place()
 
     def append(batch: TransactionalBatch, records: Records) -> None:
@@ -263,7 +265,7 @@ def _put_transactional(
     def refuse_batch(code: ErrorCode) -> None:
         answers.fill(place, answers.refused(index, code, _UNVERIFIED.get(code)))
 
-    assert answers.transaction is not None, "else the batch was refused"
+    assert answers.transaction is not None, "else the request has failed"
     try:
         answers.transaction.take(hosted, log, records, append=append, refuse=refuse_batch)
     except BatchError as error:
@@ -280,7 +282,7 @@ def _put_in_turn(
     place: Place,
     batch: TransactionalBatch | None = None,
 ) -> None:
-    """Append a batch when a thread has opened it and its turn has come."""
+    """Append a batch once a thread has validated it and all earlier batches are appended."""
 
     def append(ready: Ready) -> None:
         now_ms = broker.clock.now_ms()
@@ -306,7 +308,7 @@ def _append_ready(
     *,
     may_defer: bool = False,
 ) -> PartitionProduceResponse:
-    """Append a batch that has waited: meanwhile its partition may have gone, or its leadership."""
+    """Append a batch that has waited; its partition or leadership may be gone meanwhile."""
     log, refusal = hosted.log, hosted.refuse()
     if log is None:
         return answers.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -330,7 +332,10 @@ def _append(
     *,
     may_defer: bool = False,
 ) -> PartitionProduceResponse:
-    """Append a batch. With `may_defer`, `ValidationDeferred` if a thread has to validate it."""
+    """Append a batch.
+
+    With `may_defer`, raises `ValidationDeferred` if a thread has to validate it.
+    """
     epoch = hosted.leader_epoch
     try:
         if transactional is not None:
@@ -357,7 +362,7 @@ def _append(
         if transactional is not None:
             transactional.written(hosted)
         _note(hosted, log, appended, size_bytes)
-    # A repetition may come while the flush still runs that the first answer waits for.
+    # A duplicate may arrive while the flush of the first attempt is still running.
     if log.needs_flush and appended.last_offset >= log.recovery_point:
         answers.await_flush(log, answer)
     if answers.acks == _ALL and log.high_watermark <= appended.last_offset:

@@ -1,8 +1,9 @@
-"""The answers to one Produce, some of which come later: what waits for a turn, a disk or a replica.
+"""Collect the partition results of one Produce request.
 
-What a reader would get wrong: an answer that was put may still be replaced. The records of a batch
-whose flush failed, or which not all in-sync replicas took in time, stay in the log, and its
-producer is told of the error nevertheless.
+Results may come later: a batch may wait for validation, a flush or replicas.
+
+Note: a result may still be replaced. If a flush fails, or the ISR does not replicate a batch in
+time, its records stay in the log, but the producer gets an error.
 """
 
 from dataclasses import replace
@@ -39,9 +40,9 @@ Place = tuple[list[PartitionProduceResponse], int]
 
 
 class PendingProduceResponse:
-    """The answers of one request, some of which may come later.
+    """The partition results of one request, some of which may come later.
 
-    The common case is one partition that is answered at once, so nothing is made beforehand.
+    Optimized for the common case, a single partition with an immediate result.
     """
 
     __slots__ = (
@@ -62,12 +63,12 @@ class PendingProduceResponse:
 
     def __init__(self, broker: Broker, request: ProduceRequest, call: Call) -> None:
         self.acks = request.acks
-        # `headwater.replication.purgatory.timer.TimerTask`, while it waits for other replicas.
+        # A `headwater.replication.purgatory.timer.TimerTask` while it waits for replicas.
         self.is_done = True
         self._broker = broker
         self._timeout_ms = request.timeout_ms
         self._waits: dict[_CommitWait, None] = {}
-        # Set where the request's client may write transactional batches.
+        # Set if the client is authorized for the request's transactional id.
         self.transaction = _transaction_of(broker, request, call)
         self._call = call
         self._answers: list[PartitionProduceResponse] = []
@@ -78,7 +79,7 @@ class PendingProduceResponse:
         self._unflushed: list[tuple[PartitionProduceResponse, PartitionProduceResponse]] = []
 
     def begin(self, topic: TopicProduceData) -> None:
-        """What is put from now on is about this topic."""
+        """Start the results of a topic."""
         self._answers = []
         self._topics.append((topic, self._answers))
 
@@ -86,7 +87,7 @@ class PendingProduceResponse:
         self._answers.append(answer)
 
     def place(self) -> Place:
-        """A place in the answer that is filled later."""
+        """Reserve a result that is filled later."""
         self._missing += 1
         self._answers.append(_NOT_YET)
         return self._answers, len(self._answers) - 1
@@ -97,7 +98,7 @@ class PendingProduceResponse:
         self._one_less()
 
     def refuse(self, data: PartitionProduceData) -> ErrorCode | None:
-        """What the request alone tells against a batch, before its log looks at it."""
+        """Validate a batch as far as the request allows, before the log does."""
         if not -1 <= self.acks <= 1:
             return ErrorCode.INVALID_REQUIRED_ACKS
         records = data.records
@@ -131,7 +132,7 @@ class PendingProduceResponse:
         )
 
     def await_flush(self, log: UnifiedLog, answer: PartitionProduceResponse) -> None:
-        """The topic wants its records on disk before they are acknowledged."""
+        """Wait for a flush before acknowledging, for topics with flush.messages=1."""
         self._missing += 1
 
         def flushed(failure: StorageError | None) -> None:
@@ -147,7 +148,7 @@ class PendingProduceResponse:
     def await_commit(
         self, hosted: Partition, answer: PartitionProduceResponse, offset: int
     ) -> None:
-        """All in-sync replicas shall have it before it is acknowledged."""
+        """Wait until all in-sync replicas have the batch."""
         wait = _CommitWait(self, hosted, answer)
         if not hosted.await_commit(wait, offset):
             return
@@ -171,7 +172,7 @@ class PendingProduceResponse:
         return self._call.is_gone
 
     def expire(self) -> None:
-        """Those that are not everywhere yet are told so; the others keep their result."""
+        """Time out: waiting partitions get an error, the others keep their result."""
         self._end_wait()
         waits, self._waits = self._waits, {}
         for wait in waits:
@@ -184,7 +185,7 @@ class PendingProduceResponse:
         self._broker.timer.ended()
 
     def _spoil(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
-        """The records stay in the log, so the answer still tells their offset."""
+        """Set an error but keep the offset, since the records stay in the log."""
         self._has_error = True
         self._call.note_error(code)
         for _, answers in self._topics:
@@ -194,7 +195,7 @@ class PendingProduceResponse:
                     return
 
     def finish(self) -> ProduceResponse | None:
-        """All partitions have been looked at."""
+        """All partitions have been processed: return the response, or None if it comes later."""
         if self._missing:
             self._is_late = True
             return None
@@ -228,7 +229,7 @@ class PendingProduceResponse:
         return response
 
     def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
-        """The answer that stands, now that all flushes have ended."""
+        """Return the final result, now that all flushes have completed."""
         for given, refused in self._unflushed:
             if given is answer:
                 return refused
@@ -236,7 +237,7 @@ class PendingProduceResponse:
 
 
 class _CommitWait:
-    """One partition of a request: `DelayedProduce`."""
+    """One partition of a request: a `DelayedProduce`."""
 
     __slots__ = ("_gathering", "answer", "hosted")
 

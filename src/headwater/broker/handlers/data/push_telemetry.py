@@ -1,4 +1,4 @@
-"""PushTelemetry: a client's metrics. Nobody has asked for any, so nothing becomes of them."""
+"""PushTelemetry: validate and discard a client's metrics (KIP-714)."""
 
 from headwater.broker.handlers.data.client_telemetry import LARGEST_BYTES, subscription_id
 from headwater.broker.node.broker import Broker

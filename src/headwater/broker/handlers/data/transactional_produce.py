@@ -1,10 +1,10 @@
-"""The transactional batches of one Produce, and their verification (TX-13).
+"""Verify the transactional batches of a Produce request (KIP-890, TX-13).
 
-A batch whose transaction is open in its partition is appended like any other, unless earlier
-batches of its producer still wait there. For all batches of a request that would open a
-transaction, the coordinator is asked once. If the coordinator is in this process, the answer
-usually comes at once, while the batches are still in the connection's buffer; they are copied only
-if it does not.
+A batch whose transaction is ongoing in its partition is appended like any other, unless earlier
+batches of its producer still wait there. All batches of a request that would start a transaction
+are verified with one request to the coordinator. If the coordinator is in this process, it usually
+answers at once, while the batches are still in the connection's receive buffer; otherwise they are
+copied.
 """
 
 from collections.abc import Callable
@@ -37,13 +37,15 @@ Records = memoryview | bytearray
 
 @dataclass(frozen=True, slots=True)
 class TransactionalBatch:
-    """One batch of a transaction, on its way into a log."""
+    """One transactional batch that is about to be appended."""
 
     header: BatchHeader
     ticket: VerificationGuard | None
 
     def check(self, hosted: Partition, log: UnifiedLog) -> None:
-        """Right before the append. A repeat passes, and is answered as one."""
+        """Check the verification right before the append; a duplicate passes and is answered as
+        one.
+        """
         header = self.header
         if log.producers.find_duplicate(header) is None:
             check_verification(
@@ -65,7 +67,7 @@ Refuse = Callable[[ErrorCode], None]
 
 @dataclass(slots=True)
 class _Unverified:
-    """A batch that waits (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+    """A waiting batch (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
 
     header: BatchHeader
     question: VerificationRequest
@@ -88,7 +90,7 @@ class _Unverified:
 
 
 class TransactionalProduce:
-    """See the module. One for each request that has transactional batches."""
+    """The transactional batches of one request."""
 
     __slots__ = ("_broker", "_producer", "_question", "_transactional_id", "_unverified")
 
@@ -100,15 +102,17 @@ class TransactionalProduce:
         self._unverified: list[tuple[Partition, _Unverified]] = []
 
     def look_at(self, records: memoryview) -> None:
-        """Before anything is taken: a request has one producer. Kafka does this (4.1)."""
+        """Check that all batches have one producer id and epoch, as Kafka 4.1 does."""
         try:
             header = read_header(records)
         except BatchError:
-            # What is wrong with it is said when it is taken.
+            # `take` reports the error.
             return
         producer = TransactionalProducer(ProducerId(header.producer_id), header.producer_epoch)
         if self._producer not in (None, producer):
-            raise ProducerMappingRefused("the batches of a transaction have several producers")
+            raise ProducerMappingRefused(
+                "transactional batches of one request have different producer ids or epochs"
+            )
         self._producer = producer
 
     def take(
@@ -120,13 +124,13 @@ class TransactionalProduce:
         append: Append,
         refuse: Refuse,
     ) -> None:
-        """Append a batch at once, if it has to wait for nothing; else `ask` must follow.
+        """Append a batch at once if it need not wait; otherwise `ask` must follow.
 
-        `CorruptBatch` or another failure of the batch's header, if it has none.
+        Raises `CorruptBatch` or another `BatchError` if the header is invalid.
         """
         header = read_header(records)
         questions = self._broker.questions
-        # Even if the transaction is open by now, earlier batches of its producer come first.
+        # Even if the transaction is ongoing by now, earlier batches of its producer come first.
         if not (questions.pending and questions.pending.has_waiting(hosted, self._transaction)):
             if not needs_verification(log, header):
                 append(TransactionalBatch(header, None), records)
@@ -138,7 +142,7 @@ class TransactionalProduce:
         self._unverified.append((hosted, batch))
 
     def ask(self) -> None:
-        """All batches of the request have been taken."""
+        """Verify the collected batches, once all batches of the request were taken."""
         if not self._unverified:
             return
         self._broker.questions.pending.verify(self._transaction, self._unverified)

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: state, members and assignments of groups of the new protocol."""
+"""ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,10 +60,13 @@ def _described(
     if not all(
         broker.is_authorized_for_topic(call, Operation.DESCRIBE, name) for name in _topics_of(group)
     ):
-        # Less than the whole would look as if it were.
+        # A partial description would look complete.
         call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         hidden = _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return replace(hidden, error_message="the group has topics that you may not describe")
+        return replace(
+            hidden,
+            error_message="the group is subscribed to topics that the client may not describe",
+        )
     if not request.include_authorized_operations or group.error_code:
         return group
     operations = operations_on_group(broker, call, group.group_id)
@@ -71,7 +74,7 @@ def _described(
 
 
 def _topics_of(group: DescribedGroup) -> dict[str, None]:
-    """Those that its members have or shall have."""
+    """Return the topics of the members' current and target assignments."""
     return {
         each.topic_name: None
         for member in group.members

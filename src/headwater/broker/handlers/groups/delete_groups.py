@@ -1,4 +1,4 @@
-"""DeleteGroups: groups without members go, with their offsets (GR-16)."""
+"""DeleteGroups: delete empty groups and their offsets (GR-16)."""
 
 from collections.abc import Sequence
 

@@ -1,12 +1,11 @@
-"""FindCoordinator: which broker looks after a group or a transactional id.
+"""FindCoordinator: the broker that coordinates a group or a transactional id.
 
-It is the leader of the partition of an internal topic that the key falls into, and the topic is
-made when it is first asked for. Kafka says COORDINATOR_NOT_AVAILABLE meanwhile; here the answer
-waits for it instead.
+It is the leader of the key's partition of an internal topic, which is created with the first
+request. Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile; here the response waits for the topic.
 
 If the topic cannot be created, because fewer brokers are alive than it needs replicas, or if the
-partition has no leader, the answer is COORDINATOR_NOT_AVAILABLE. Clients repeat the request without
-end, so the reason is in the error message and, at most every 30 s, in the log.
+partition has no leader, the response is COORDINATOR_NOT_AVAILABLE. Clients retry without end, so
+the reason is in the error message and, at most every 30 s, in the log.
 """
 
 import logging
@@ -54,7 +53,7 @@ def handle(
 ) -> FindCoordinatorResponse | None:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
-        reason = f"nobody coordinates keys of type {request.key_type}"
+        reason = f"unknown coordinator key type {request.key_type}"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
     kind, _ = _RIGHTS[request.key_type]
     is_wanted = any(
@@ -137,7 +136,7 @@ def _warn(broker: Broker, topic: str, reason: str) -> None:
 
 
 def _message(code: ErrorCode, call: Call) -> str:
-    """A text in versions that ask for one key, even if all is well: Kafka does this (4.1)."""
+    """Return a message even without an error, in versions with a single key, as Kafka 4.1 does."""
     return code.name if call.version < _MANY_SINCE else ""
 
 

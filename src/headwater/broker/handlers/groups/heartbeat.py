@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and hears whether a rebalance has begun."""
+"""Heartbeat: keep a member of a classic group alive and report rebalances."""
 
 from headwater.broker.handlers.groups.group_requests import ask_member
 from headwater.broker.node.broker import Broker
@@ -19,6 +19,7 @@ def error_response(_: HeartbeatRequest, refusal: ApiError) -> HeartbeatResponse:
 
 def _refused(error: ErrorCode) -> HeartbeatResponse:
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        # Kafka does this (4.1): nobody knows yet whether the member is one, so it may stay.
+        # As in Kafka 4.1: while the group is loading, the member may be valid, so there is no
+        # error.
         return HeartbeatResponse()
     return HeartbeatResponse(error_code=error)

@@ -1,7 +1,7 @@
-"""JoinGroup: become a member of a classic group, or begin its next generation.
+"""JoinGroup: join a classic group or its next generation.
 
-A refusal from here says nothing of members or protocols, as Kafka's (4.1): whoever refuses does not
-know them. Versions before 7 cannot say that there is no protocol, and are told an empty one.
+As in Kafka 4.1, error responses have no members or protocols. Versions before 7 cannot encode a
+null protocol name and get an empty one.
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
-"""ListGroups: all groups that this broker coordinates, as far as the caller may see them.
+"""ListGroups: all groups that this broker coordinates and the client may describe.
 
-While some of them are still being loaded the list would lack them, so there is none.
+While a shard is loading, the list would be incomplete, so the response is an error.
 """
 
 from collections.abc import Sequence

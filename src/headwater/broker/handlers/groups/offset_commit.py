@@ -1,7 +1,7 @@
-"""OffsetCommit: a group's offsets, each partition for itself (GR-11).
+"""OffsetCommit: commit a group's offsets, with a result per partition (GR-11).
 
-Topics that the caller may not read, and topics and partitions that do not exist, are refused here;
-the rest goes to the group's shard. A topic stands in the answer once, with all its partitions.
+Unauthorized topics, and topics and partitions that do not exist, are rejected here; the rest goes
+to the group's shard. The response has each topic once, with all of its partitions.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def error_response(request: OffsetCommitRequest, refusal: ApiError) -> OffsetCom
 def _named(
     broker: Broker, topic: OffsetCommitRequestTopic, call: Call
 ) -> OffsetCommitRequestTopic | ErrorCode:
-    """The topic with its name, which newer clients leave out; or what is wrong with it."""
+    """Resolve the topic's name from its id in newer versions; or return an error."""
     if call.version >= _IDS_SINCE:
         found = broker.image.topic_by_id(topic.topic_id)
         if found is None:
@@ -80,7 +80,7 @@ def _named(
 def _parted(
     broker: Broker, topic: OffsetCommitRequestTopic
 ) -> tuple[OffsetCommitRequestTopic | None, OffsetCommitRequestTopic | None]:
-    """The topic with its partitions that are there, and with those that are not."""
+    """Split a topic into its existing and its missing partitions."""
     count = len(broker.image.topics[topic.name].partitions)
     if all(0 <= each.partition_index < count for each in topic.partitions):
         return topic, None

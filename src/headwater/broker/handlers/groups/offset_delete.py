@@ -1,4 +1,4 @@
-"""OffsetDelete: an admin takes back what a group has committed."""
+"""OffsetDelete: delete committed offsets of a group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -53,7 +53,7 @@ def error_response(_: OffsetDeleteRequest, refusal: ApiError) -> OffsetDeleteRes
 
 
 def _refuse_group(broker: Broker, call: Call, group_id: str) -> ErrorCode | None:
-    """Offsets may be committed for a group without a name, but not deleted: Kafka does this."""
+    """As in Kafka, the empty group id can commit offsets but not delete them."""
     if not is_authorized_for_group(broker, call, Operation.DELETE, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return None if group_id else ErrorCode.INVALID_GROUP_ID
@@ -62,7 +62,7 @@ def _refuse_group(broker: Broker, call: Call, group_id: str) -> ErrorCode | None
 def _judged(
     broker: Broker, call: Call, topic: OffsetDeleteRequestTopic
 ) -> Iterator[tuple[OffsetDeleteRequestTopic, ErrorCode | None]]:
-    """The topic's partitions that are there, and those that are not."""
+    """Split a topic into its existing partitions and those with an error."""
     error = topic_error(broker, call, topic.name)
     if error is not None:
         yield topic, error
@@ -87,7 +87,7 @@ def _refused(topic: OffsetDeleteRequestTopic, error: ErrorCode) -> OffsetDeleteR
 
 
 def _merged(topics: Sequence[OffsetDeleteResponseTopic]) -> tuple[OffsetDeleteResponseTopic, ...]:
-    """Each topic once."""
+    """Merge results so that each topic occurs once."""
     by_name: dict[str, tuple[OffsetDeleteResponsePartition, ...]] = {}
     for each in topics:
         by_name[each.name] = by_name.get(each.name, ()) + each.partitions

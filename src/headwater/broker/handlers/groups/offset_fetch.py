@@ -1,7 +1,8 @@
-"""OffsetFetch: what groups have committed, of one group or of many (GR-12).
+"""OffsetFetch: committed offsets of one or more groups (GR-12).
 
-Each group may have a shard of its own, so a request is split and its answers are put together. A
-topic that the caller may not see is refused where it was named, and left out where all were meant.
+Groups may belong to different shards, so a request is split and its responses joined. A topic that
+the client may not describe gets an error if it was requested by name, and is left out of a response
+about all topics.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +70,7 @@ def _ask(
     group: OffsetFetchRequestGroup,
     put: Callable[[OffsetFetchResponseGroup], None],
 ) -> None:
-    """One group's offsets, of the topics that the caller may see."""
+    """Fetch one group's offsets of the topics that the client may describe."""
     passed_on, refused = group, list[OffsetFetchResponseTopics]()
     if group.topics is not None:
         named = [_named(broker, topic, call) for topic in group.topics]
@@ -94,7 +95,7 @@ def _ask(
 def _named(
     broker: Broker, topic: OffsetFetchRequestTopics, call: Call
 ) -> OffsetFetchRequestTopics | OffsetFetchResponseTopics:
-    """The topic with its name, which newer clients leave out; or what is wrong with it."""
+    """Resolve the topic's name from its id in newer versions; or return an error."""
     if call.version >= _IDS_SINCE:
         found = broker.image.topic_by_id(topic.topic_id)
         if found is None:
@@ -122,7 +123,7 @@ def _refused(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchRe
 def _visible(
     broker: Broker, call: Call, topics: Sequence[OffsetFetchResponseTopics]
 ) -> tuple[OffsetFetchResponseTopics, ...]:
-    """Those that the caller may see; where names are not told, those that have an id."""
+    """Drop topics that the client may not describe, or that have no id if ids are used."""
     seen = (
         each for each in topics if broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.name)
     )

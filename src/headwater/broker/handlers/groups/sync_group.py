@@ -1,4 +1,4 @@
-"""SyncGroup: hand out, or wait for, the assignments of a classic group's generation."""
+"""SyncGroup: distribute the assignments of a classic group's generation."""
 
 from headwater.broker.handlers.groups.group_requests import ask_member
 from headwater.broker.node.broker import Broker

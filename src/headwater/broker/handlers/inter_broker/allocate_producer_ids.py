@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker needs a block of producer ids."""
+"""AllocateProducerIds: allocate a block of producer ids to a broker."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader wants other in-sync replicas (ISR-6)."""
+"""AlterPartition: change the ISR of partitions for their leaders (ISR-6)."""
 
 from functools import partial
 

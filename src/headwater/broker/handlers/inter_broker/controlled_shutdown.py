@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker wants to stop, and first hands over what it leads (CS-1)."""
+"""ControlledShutdown: move leaderships away from a broker that shuts down (CS-1)."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call

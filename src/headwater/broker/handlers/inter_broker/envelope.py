@@ -1,6 +1,7 @@
-"""Envelope: a client's request that another broker got, for the controller to answer (KIP-590).
+"""Envelope: serve a client's request that another broker forwarded (KIP-590).
 
-It is served as if the client had asked here (see `headwater.broker.requests.controller_requests`).
+It is served as if the client had sent it here (see
+`headwater.broker.requests.controller_requests`).
 """
 
 from ipaddress import ip_address
@@ -51,7 +52,7 @@ def error_response(_: EnvelopeRequest, refusal: ApiError) -> EnvelopeResponse:
 
 def _principal(request: EnvelopeRequest) -> Principal:
     if request.request_principal is None:
-        raise ProtocolError("an envelope without its client's principal")
+        raise ProtocolError("Envelope without a client principal")
     return read_principal(request.request_principal)
 
 
@@ -59,4 +60,4 @@ def _host(request: EnvelopeRequest) -> str:
     try:
         return str(ip_address(request.client_host_address))
     except ValueError as error:
-        raise ProtocolError("an envelope without its client's address") from error
+        raise ProtocolError("Envelope without a client address") from error

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller says what this broker is to its partitions."""
+"""LeaderAndIsr: become leader or follower of partitions."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call

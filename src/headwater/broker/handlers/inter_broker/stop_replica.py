@@ -1,4 +1,4 @@
-"""StopReplica: the controller ends replicas of this broker."""
+"""StopReplica: stop and optionally delete local replicas."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call

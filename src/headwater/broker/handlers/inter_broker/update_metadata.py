@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller says what the cluster looks like."""
+"""UpdateMetadata: apply cluster metadata from the controller."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call

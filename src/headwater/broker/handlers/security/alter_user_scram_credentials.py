@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: who can log in by SCRAM from now on."""
+"""AlterUserScramCredentials: add, change or delete SCRAM credentials."""
 
 from functools import partial
 

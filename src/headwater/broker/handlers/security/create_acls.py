@@ -1,4 +1,4 @@
-"""CreateAcls: further rules, each for itself."""
+"""CreateAcls: add ACL bindings, with a result for each."""
 
 from functools import partial
 

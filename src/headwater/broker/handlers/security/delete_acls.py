@@ -1,4 +1,4 @@
-"""DeleteAcls: the rules that some filters mean go, and are told."""
+"""DeleteAcls: delete the ACL bindings that match filters, and return them."""
 
 from functools import partial
 

@@ -1,6 +1,6 @@
-"""DescribeAcls: the rules that a filter means.
+"""DescribeAcls: ACL bindings that match a filter.
 
-Every broker answers it from what the store has told, as Kafka's do.
+Every broker answers from its own metadata, as in Kafka.
 """
 
 from collections.abc import Iterable

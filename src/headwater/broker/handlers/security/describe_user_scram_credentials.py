@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: who can log in by SCRAM, and with how many iterations."""
+"""DescribeUserScramCredentials: SCRAM users, their mechanisms and iterations."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call

@@ -1,6 +1,6 @@
-"""SaslHandshake of somebody who has no login to begin: on a listener without SASL, or after one.
+"""SaslHandshake on a connection without SASL, or after authentication.
 
-A login itself is taken by `headwater.broker.authentication.sasl_authenticator`.
+Authentication itself is in `headwater.broker.authentication.sasl_authenticator`.
 """
 
 from headwater.broker.node.broker import Broker

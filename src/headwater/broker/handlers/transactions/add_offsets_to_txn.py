@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: a transaction is going to commit offsets of a group (TX-4)."""
+"""AddOffsetsToTxn: add a group's offsets partition to a transaction (TX-4)."""
 
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group
 from headwater.broker.handlers.transactions.transaction_requests import (

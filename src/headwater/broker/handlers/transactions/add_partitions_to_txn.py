@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: what a transaction writes to, told by clients and by leaders (TX-4).
+"""AddPartitionsToTxn: add partitions to transactions, or verify them (TX-4).
 
-Up to version 3 a client adds partitions to its transaction. Since then the leaders of partitions
-ask about many transactions at once, to add or only to verify (TX-13); each transaction goes to its
-shard, and those of one shard together.
+Up to version 3 a client adds partitions to its transaction. From version 4 on, partition leaders
+send requests about many transactions, to add partitions or only to verify them (TX-13). Each
+transaction goes to its coordinator shard; those of one shard go together.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ Results = GatheredResponses[AddPartitionsToTxnResult]
 
 @dataclass(slots=True)
 class _Together:
-    """The transactions of one request that have the same shard, by their places in it."""
+    """The transactions of one request that belong to one shard, by their index."""
 
     shard: CoordinatorContext[Told]
     places: list[int] = field(default_factory=list)
@@ -80,7 +80,7 @@ def handle(
 def error_response(
     request: AddPartitionsToTxnRequest, refusal: ApiError
 ) -> AddPartitionsToTxnResponse:
-    """Clients look at partitions, leaders on top."""
+    """Return an error for each partition, for clients, and at the top level, for leaders."""
     return AddPartitionsToTxnResponse(
         error_code=refusal.code,
         results_by_transaction=tuple(
@@ -111,7 +111,7 @@ def _ask(
 def _unfit(
     broker: Broker, transaction: AddPartitionsToTxnTransaction, call: Call
 ) -> AddPartitionsToTxnResult | None:
-    """Why a transaction's partitions are not for this caller to add, or for anybody."""
+    """Return the errors of a transaction that cannot be passed to the coordinator, if any."""
     is_from_client = call.version < _FROM_LEADERS_SINCE
     if is_from_client and not is_authorized_for_transaction(
         broker, call, transaction.transactional_id

@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, and since which offset within a transaction."""
+"""DescribeProducers: active producers of partitions and their open transactions."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -39,10 +39,10 @@ def _describe_topic(broker: Broker, asked: TopicRequest, call: Call) -> TopicRes
     if illegal:
         return _refused(asked, ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal))
     if not broker.is_authorized_for_topic(call, Operation.READ, asked.name):
-        reason = "reading the topic is not allowed"
+        reason = "not authorized for READ on the topic"
         return _refused(asked, ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, reason))
     if asked.name not in broker.image.topics:
-        reason = f"there is no topic {asked.name}"
+        reason = f"topic {asked.name} does not exist"
         return _refused(asked, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
     partitions = tuple(_describe(broker, asked.name, each) for each in asked.partition_indexes)
     return TopicResponse(name=asked.name, partitions=partitions)

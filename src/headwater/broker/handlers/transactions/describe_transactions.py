@@ -1,4 +1,4 @@
-"""DescribeTransactions: what is known of transactional ids, each asked of its own shard."""
+"""DescribeTransactions: state of transactions, from each id's coordinator shard."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -66,7 +66,7 @@ def _putting(
 
 
 def _visible(broker: Broker, call: Call, state: TransactionState) -> TransactionState:
-    """Without the topics that the caller may not know of."""
+    """Drop topics that the client may not describe."""
     topics = (
         each
         for each in state.topics

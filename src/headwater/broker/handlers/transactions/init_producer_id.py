@@ -1,7 +1,7 @@
-"""InitProducerId: an id for an idempotent producer, or who writes under a transactional id.
+"""InitProducerId: allocate a producer id, or initialise a transactional id.
 
-What a reader would get wrong: a producer without a transactional id that sends the id and epoch it
-has, to go on after an error, gets a fresh id all the same. Kafka does this (4.1).
+Note: a producer without a transactional id that sends its current producer id and epoch, to recover
+from an error, gets a new producer id, as in Kafka 4.1.
 """
 
 from typing import Final
@@ -53,7 +53,10 @@ def error_response(_: InitProducerIdRequest, refusal: ApiError) -> InitProducerI
 def _initialise(
     broker: Broker, request: InitProducerIdRequest, call: Call, transactional_id: str
 ) -> Message | None:
-    """What is wrong with the request itself is said by whoever is asked, coordinator or not."""
+    """Initialise a transactional id.
+
+    Errors of the request itself are reported by any broker, whether it is the coordinator or not.
+    """
 
     def refused(code: ErrorCode) -> InitProducerIdResponse:
         return refused_with(call.version, code)
@@ -66,7 +69,7 @@ def _initialise(
 
 
 def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
-    # Whoever may write anywhere may do so without repetitions (PV-8).
+    # Write on any topic implies IdempotentWrite (PV-8).
     if not broker.is_allowed(call, Operation.IDEMPOTENT_WRITE, CLUSTER) and (
         not broker.authorizer.authorize_any(call.requester, Operation.WRITE, ResourceKind.TOPIC)
     ):

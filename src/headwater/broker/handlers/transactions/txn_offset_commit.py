@@ -1,7 +1,8 @@
-"""TxnOffsetCommit: a group's offsets, which hold when the transaction commits (TX-11, TX-12).
+"""TxnOffsetCommit: commit a group's offsets with a transaction (TX-11, TX-12).
 
-The partition of `__consumer_offsets` must be in the transaction like any other that it writes to,
-so its first commit is verified, or adds it, before the group's shard hears of it (TX-13).
+The partition of `__consumer_offsets` must be in the transaction like any other partition that it
+writes to, so the first commit is verified, or adds the partition, before the group's shard gets it
+(TX-13).
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ from headwater.replication.transactional_append import UNGUARDED
 from headwater.security.authorization.authorizer import Operation
 
 _LOADING_SINCE: Final = 2
-"""Older clients may crash when they hear COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+"""Older clients may crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 
 Refused = tuple[TxnOffsetCommitResponseTopic, ...]
 
@@ -83,7 +84,7 @@ def _commit(
     call: Call,
     gathered: Callable[[Outcome], None],
 ) -> None:
-    """Have the shard write the offsets, once the transaction has its partition."""
+    """Pass the offsets to the shard once its partition is verified to be in the transaction."""
 
     def ask(ticket: VerificationGuard | None) -> None:
         shard.ask(
@@ -96,7 +97,7 @@ def _commit(
         )
 
     hosted = broker.partitions.find(shard.topic, shard.number)
-    assert hosted is not None, "a shard is where its partition is"
+    assert hosted is not None, "a shard is on the broker that leads its partition"
     question = commit_verification_request(call.version)
     producer = TransactionalProducer(ProducerId(request.producer_id), request.producer_epoch)
     if _is_open(hosted, producer):
@@ -114,7 +115,7 @@ def _commit(
 
 @dataclass(frozen=True, slots=True)
 class _Unverified:
-    """A commit that waits (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+    """A waiting commit (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
 
     question: VerificationRequest
     ask: Callable[[VerificationGuard | None], None]
@@ -141,7 +142,7 @@ def _why_not(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Err
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if request.producer_id < 0 or request.producer_epoch < 0:
-        # Its coordinator would say the same; but not everybody wants it to be asked.
+        # The coordinator would answer the same, but verification may be disabled.
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return None
 
@@ -149,8 +150,9 @@ def _why_not(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Err
 def _parted(
     broker: Broker, request: TxnOffsetCommitRequest, call: Call
 ) -> tuple[tuple[TxnOffsetCommitRequestTopic, ...], Refused]:
-    """What goes to the shard, and the answers to what does not; other than for OffsetCommit, a
-    partition must exist.
+    """Split the topics into those for the shard and the results of rejected ones.
+
+    Unknown topics and partitions are rejected.
     """
     accepted: list[TxnOffsetCommitRequestTopic] = []
     refused: list[TxnOffsetCommitResponseTopic] = []

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers: a coordinator, or a tool, ends transactions in partitions that are led here.
+"""WriteTxnMarkers: append COMMIT or ABORT markers to partitions led here.
 
-What a reader would get wrong: this is for brokers, and yet it is served to clients that may alter
-the cluster. It is how a tool gets rid of a transaction that hangs (KIP-664).
+Note: although it is an inter-broker API, it is also served to clients with Alter on the cluster:
+tools use it to abort hanging transactions (KIP-664).
 """
 
 from functools import partial
@@ -67,7 +67,7 @@ class _Writing:
 
 
 def _marker(asked: WritableTxnMarker) -> Marker:
-    """Tools do not tell the version of the transaction, and count as old clients."""
+    """Convert a marker. Tools do not send a transaction version and count as old clients."""
     return Marker(
         producer=TransactionalProducer(ProducerId(asked.producer_id), asked.producer_epoch),
         coordinator_epoch=asked.coordinator_epoch,

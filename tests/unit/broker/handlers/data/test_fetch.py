@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from pathlib import PurePath
 
+import pytest
+
+from headwater.broker.handlers.data import fetch as fetch_handler
 from headwater.common.error_codes import ErrorCode
 from headwater.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -21,6 +24,15 @@ from headwater.records.record_reader import read_records
 from tests.simulation.labs.broker_lab import DATA, BrokerLab, Sent
 
 NAMES_UP_TO = 12
+
+
+@pytest.fixture(autouse=True, params=[200, 0], ids=["whole", "in steps"])
+def whole_partitions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """All that holds for a fetch of a few partitions holds for one of many."""
+    count: int = request.param
+    monkeypatch.setattr(fetch_handler, "_WHOLE_PARTITIONS", count)
+    monkeypatch.setattr(fetch_handler, "STEP_PARTITIONS", 1 if count == 0 else 50)
+    return count
 
 
 def fetch(
