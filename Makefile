@@ -14,7 +14,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run          start a broker on 127.0.0.1:9092 with its data in ./data"
@@ -35,6 +35,7 @@ help:
 	@echo "make peers        download Apache Kafka, its frameworks and Spark's Kafka connector into a cache folder; needs Maven"
 	@echo "make test-peers   Headwater beside Apache Kafka; needs Java 17 and make peers"
 	@echo "make test-lowest  all tests with the lowest versions that pyproject.toml allows"
+	@echo "make test-spark   the Spark tests on PySpark 4.2 and 4.3, each in its own virtual environment"
 	@echo "make sim          run every simulator once; SIM=groups selects one, SEED=n repeats a run"
 	@echo "make sim-night    run simulators with new seeds for MINUTES=30; prints failing seeds and how to repeat them"
 	@echo
@@ -106,6 +107,19 @@ test-lowest: $(VENV)/.dev
 	test -d $(VENV)/lowest || $(PYTHON) -m venv $(VENV)/lowest
 	$(BIN)/uv pip install -q --python $(VENV)/lowest/bin/python --resolution lowest-direct -e '.[dev]'
 	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser"
+
+SPARK_VERSIONS ?= 4.2 4.3
+SPARK_TESTS ?= tests/spark tests/unit/spark
+
+test-spark: $(SPARK_VERSIONS:%=test-spark-%)
+
+test-spark-%: $(VENV)/spark-%/.installed
+	$(VENV)/spark-$*/bin/pytest -m "not slow and not peers and not browser" $(SPARK_TESTS)
+
+$(VENV)/spark-%/.installed: $(VENV)/.dev $(BUILD_INPUTS)
+	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip --disable-pip-version-check -q install -e '.[dev]' 'pyspark[connect]==$*.*'
+	@touch $@
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

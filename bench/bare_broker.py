@@ -99,9 +99,7 @@ class _BareBroker:
                     connections.pop(descriptor).socket.close()
 
     def _receive(self, connection: _Connection) -> bool:
-        """Receive once and handle all complete frames; return False if the client has
-        disconnected.
-        """
+        """Receive once and handle all complete frames; False after a disconnect."""
         start, end = connection.start, connection.end
         # Not beyond a large frame: the bytes after it would have to be moved to the front.
         room_end = max(start + connection.frame_bytes, end + _RECEIVE_BYTES)

@@ -132,9 +132,7 @@ class BenchCluster:
 
 
 class SteadyWriter:
-    """Writes a record every few milliseconds with acks=all, and records its acknowledgement
-    times.
-    """
+    """Writes a record every few milliseconds with acks=all."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._producer = Producer(

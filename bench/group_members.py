@@ -77,9 +77,7 @@ class GroupMember(Protocol):
 
     @property
     def controller_access(self) -> tuple[int, int]:
-        """Generation or member epoch, and the number of assigned partitions; zero before the
-        first.
-        """
+        """Generation or member epoch, and the number of assigned partitions."""
         ...
 
     async def live(self) -> None: ...

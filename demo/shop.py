@@ -84,9 +84,7 @@ class Day:
         return {cell: Revenue(len(paid), sum(paid)) for cell, paid in cents.items()}
 
     def sendings(self, count: int, rng: random.Random) -> Iterator[Sending]:
-        """Split the day into `count` parts of the same length, with records slightly out of
-        order.
-        """
+        """Split the day into equal parts, with records slightly out of order."""
         last_s = max(payment.at_s for payment in self.payments) + _JITTER_S
         parts = [Sending([], []) for _ in range(count)]
         for order in self.orders:

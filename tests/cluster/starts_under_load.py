@@ -76,7 +76,7 @@ def _start_cluster(folder: Path, starts: Starts) -> None:
         finally:
             process.kill()
     logs = [log.read_text(errors="replace") for log in sorted(folder.glob("broker-*.log"))]
-    starts.expired_sessions += sum(log.count("the session with ZooKeeper is over") for log in logs)
+    starts.expired_sessions += sum(log.count("ZooKeeper session expired") for log in logs)
     starts.assertions += [log for log in logs if "Traceback" in log]
     if not line.startswith("headwater ready on "):
         starts.failed.append("\n".join([complaints, *logs]))

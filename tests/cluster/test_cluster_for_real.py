@@ -283,7 +283,7 @@ def test_second_broker_with_the_same_id_is_rejected(cluster: EmbeddedCluster) ->
         },
         patience_s=PATIENCE_S,
     )
-    with pytest.raises(BrokerDidNotStart, match="another broker is up as broker 0"):
+    with pytest.raises(BrokerDidNotStart, match="another broker is registered as broker 0"):
         twin.start()
     twin.close()
     assert cluster.brokers[0].is_running

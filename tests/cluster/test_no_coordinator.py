@@ -17,7 +17,9 @@ from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true
 from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports, running
 from tests.zookeeper_server import absence
 
-REASON = "cannot be created: replication factor 3 is not possible, brokers: 2"
+REASON = (
+    "cannot be created: replication factor 3 is not between 1 and the number of live brokers (2)"
+)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ docs/internals/scale.md has these counts; what is asserted is what they grow wit
 import pytest
 
 from headwater.common.ids import NodeId
-from headwater.controller.controller import SETTLED_AT_ONCE
+from headwater.controller.controller import PARTITIONS_PER_WRITE
 from headwater.protocol.api_key import ApiKey
 from tests.simulation.simulators.large_cluster import (
     Cost,
@@ -58,7 +58,7 @@ def check_takeover(cost: Cost, *, brokers: int, partitions: int, held: int) -> N
 
 def check_death(cost: Cost, *, brokers: int, held: int) -> None:
     """It costs what the broker held, and what exists does not matter."""
-    assert cost.znode_multis <= held / SETTLED_AT_ONCE + 4
+    assert cost.znode_multis <= held / PARTITIONS_PER_WRITE + 4
     assert held < cost.znode_operations < held + 10
     assert cost.znode_reads < 10 * brokers
     assert sum(cost.requests.values()) < 6 * brokers

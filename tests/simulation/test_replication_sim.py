@@ -122,7 +122,7 @@ def test_counting_who_shall_join_only_when_it_is_granted_is_noticed(
             return None
         return propose(self, (*self.committed, node_id))
 
-    monkeypatch.setattr(IsrState, "propose_joining", joining)
+    monkeypatch.setattr(IsrState, "propose_expand", joining)
     monkeypatch.setattr(LeaderRules, "is_eligible", lambda *_: True)
     monkeypatch.setattr(LeaderState, "_is_about_to_join", lambda *_: False)
     failure = first_failure()

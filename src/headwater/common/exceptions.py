@@ -189,9 +189,7 @@ class TruncatedBatch(CorruptBatch):
 
 
 class UnsupportedMagic(BatchError):
-    """A message format older than magic 2, which Kafka 4 no longer accepts, or a newer one
-    (PV-1).
-    """
+    """The message format is not magic 2, the only one that Kafka 4 accepts (PV-1)."""
 
     code = ErrorCode.INVALID_RECORD
 
@@ -216,9 +214,7 @@ class ValidationDeferred(HeadwaterError):
 
 
 class RecordsRefused(BatchError):
-    """A batch was rejected because of some records; names them unless the batch is too large to
-    search.
-    """
+    """A batch was rejected because of some records, which are named if few."""
 
     def __init__(self, message: str, record_indexes: tuple[int, ...] = ()) -> None:
         super().__init__(message)

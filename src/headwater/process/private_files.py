@@ -18,8 +18,7 @@ _FILE: Final = 0o600
 
 
 def make_private(folder: Path, *, names: tuple[str, ...] = ()) -> None:
-    """Create a directory for its owner only, or restrict an existing one and the named entries in
-    it.
+    """Create or restrict a directory and named entries for their owner only.
 
     Only the named entries are changed, because the user may have chosen a directory with other
     files. A directory shared by all users, such as /tmp, stays as it is. Raises `StorageError`.

@@ -62,9 +62,7 @@ def write_subscription(subscription: Subscription, version: int = NEWEST_VERSION
 
 
 def read_assignment(assignment: bytes) -> ConsumerAssignment:
-    """Decode an assignment, or raise ProtocolError. A member without partitions may have no
-    bytes.
-    """
+    """Decode an assignment, which may be empty, or raise ProtocolError."""
     if not assignment:
         return ConsumerAssignment()
     version = version_of(assignment)

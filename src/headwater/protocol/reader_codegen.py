@@ -77,7 +77,7 @@ _INT16_LENGTH: Final = ("length = read_int16(buffer, position)[0]", "position +=
 _INT32_LENGTH: Final = ("length = read_int32(buffer, position)[0]", "position += 4")
 # How the bytes from `position` to `end` become a value. Like Kafka, invalid UTF-8 becomes U+FFFD.
 # Records are not copied.
-_TAKEN: Final = {
+_VALUE_EXPRESSIONS: Final = {
     "string": "str(buffer[position:end], 'utf-8', 'replace')",
     "bytes": "bytes(buffer[position:end])",
     "records": "buffer[position:end]",
@@ -173,7 +173,7 @@ class _ReaderSource:
             "    end = position + length",
             f"    if end > len(buffer){_LENGTH_LIMITS.get(kind, '')}:",
             f"        raise ProtocolError('{kind} is longer than the message')",
-            f"    {target} = {_TAKEN[kind]}",
+            f"    {target} = {_VALUE_EXPRESSIONS[kind]}",
             "    position = end",
             "else:",
             f"    {_null(target, nullable)}",
@@ -186,7 +186,7 @@ class _ReaderSource:
             "if length >= 0:",
             # A lying count must not cost memory.
             f"    if length * {least} > len(buffer) - position:",
-            "        raise ProtocolError('an array of more elements than there are bytes')",
+            "        raise ProtocolError('the array has more elements than the message has bytes')",
             "    left[0] -= length",
             "    if left[0] < 0:",
             "        raise ProtocolError('the request has too many elements')",

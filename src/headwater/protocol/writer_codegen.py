@@ -143,9 +143,7 @@ class _WriterSource:
         return self._cached(field, lines) if field.shared else lines
 
     def _cached(self, field: ProtocolField, lines: list[str]) -> list[str]:
-        """Generate code that writes a shared array from its cached bytes if it is the same
-        tuple.
-        """
+        """Generate code that caches the bytes of a shared array."""
         kept = f"kept_{len(self.names)}"
         self.names[kept] = [None, b""]
         return [

@@ -249,9 +249,7 @@ def _header_keys(headers: HeaderBuffers) -> AnyArray:
 
 
 def _whole_batches(data: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Return Arrow batches independent of a table's chunks, which would make record batches
-    short.
-    """
+    """Return Arrow batches that ignore a table's chunks."""
     return [data] if isinstance(data, pa.RecordBatch) else data.combine_chunks().to_batches()
 
 
@@ -319,9 +317,7 @@ def _binary_buffers(array: AnyArray) -> BinaryBuffers | None:
 
 
 def _as_large_binary(array: AnyArray) -> AnyArray:
-    """Convert views, dictionaries and fixed-size binaries to the layout that the kernel
-    supports.
-    """
+    """Convert views, dictionaries and fixed sizes to the kernel's layout."""
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if (
         pa.types.is_fixed_size_binary(kind)

@@ -1,8 +1,8 @@
-"""MemoryRecordsBuilder: build one batch from records, for control batches, internal topics and
-tests.
+"""MemoryRecordsBuilder: build one batch from records.
 
-Not the hot path: `arrow_columns.encode_columns` builds batches in bulk, this builds one readably.
-By default the result is what a client sends (base offset 0, leader epoch -1).
+For control batches, internal topics and tests. Not the hot path: `arrow_columns.encode_columns`
+builds batches in bulk, this builds one readably. By default the result is what a client sends (base
+offset 0, leader epoch -1).
 """
 
 from collections.abc import Sequence

@@ -100,8 +100,8 @@ def prepare_batch(batch: bytearray, settings: TopicSettings, *, now_ms: int) -> 
     Runs on a thread, which takes ownership of `batch`.
     """
     header = read_header(batch)
-    verdict = check_client_batch(batch, header, settings=settings, now_ms=now_ms)
-    content, header = corrected(batch, header, verdict, settings)
+    result = check_client_batch(batch, header, settings=settings, now_ms=now_ms)
+    content, header = corrected(batch, header, result, settings)
     content, header = under_topic_codec(content, header, settings)
     return PreparedBatch(content=content, header=header, settings=settings)
 

@@ -220,9 +220,7 @@ def recompress(
     level: int | None = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> bytes:
-    """Return the records compressed with another codec (PV-5), with offset deltas 0, 1, 2 and so
-    on.
-    """
+    """Return the batch with another codec and consecutive offset deltas (PV-5)."""
     header = read_header(batch)
     payload = record_section(batch, header, 0, limit_bytes)
     if not check_records(payload, header.record_count).is_dense:
@@ -245,9 +243,7 @@ def check_keys(buffer: Buffer, header: BatchHeader, limit_bytes: int = DEFAULT_L
 def check_timestamps(
     buffer: Buffer, header: BatchHeader, settings: TopicSettings, now_ms: int
 ) -> None:
-    """Check timestamps by the header alone (PV-3); open a rejected batch to name its bad
-    records.
-    """
+    """Check timestamps by the header alone (PV-3); name bad records on failure."""
     has_append_time = header.attributes & APPEND_TIME_FLAG
     if settings.message_timestamp_type == _APPEND_TIME:
         if has_append_time:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from headwater.common.ids import ProducerId
 from headwater.coordinator.runtime.coordinator_effects import (
-    Asked,
     Effect,
     Loaded,
+    RequestEvent,
     StateRecord,
     TimerFired,
 )
 
-Event = Asked | TimerFired | Loaded | str
+Event = RequestEvent | TimerFired | Loaded | str
 Script = Callable[[Event], Sequence[Effect]]
 
 

@@ -15,11 +15,11 @@ from headwater.coordinator.group.classic.classic_responses import ClassicRequest
 from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerFired,
     TimerKey,
@@ -92,7 +92,7 @@ class ClassicLab:
     def ask(self, request: ClassicRequest, version: int = 9) -> Caller:
         self._callers += 1
         caller = Caller(self._callers)
-        asked = Asked(
+        asked = RequestEvent(
             request=request,
             version=version,
             caller=caller,

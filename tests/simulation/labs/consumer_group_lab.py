@@ -11,11 +11,11 @@ from headwater.coordinator.records.consumer_group_records import ConsumerGroupRe
 from headwater.coordinator.records.record_serde import GROUP_RECORDS
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerFired,
     TimerKey,
@@ -76,7 +76,7 @@ class GroupLab:
     def decide(self, request: ConsumerGroupHeartbeatRequest, version: int = NEWEST) -> list[Effect]:
         """What the group orders; nothing of it is done yet."""
         self._callers += 1
-        asked = Asked(
+        asked = RequestEvent(
             request=request,
             version=version,
             caller=Caller(self._callers),

@@ -8,7 +8,6 @@ from headwater.coordinator.records.record_serde import TRANSACTION_RECORDS
 from headwater.coordinator.records.transaction_records import TransactionLogRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     Effect,
     Loaded,
@@ -16,6 +15,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     MarkersAnswered,
     ProducerIdTaken,
     Reply,
+    RequestEvent,
     SendMarkers,
     TakeProducerId,
     TimerFired,
@@ -111,8 +111,8 @@ class TransactionLab:
                     self.shard.replay(record, offset=0, producer_id=None)
         return effects
 
-    def asked(self, request: Message, version: int = 5) -> Asked:
-        return Asked(
+    def asked(self, request: Message, version: int = 5) -> RequestEvent:
+        return RequestEvent(
             request=request,
             version=version,
             caller=CALLER,

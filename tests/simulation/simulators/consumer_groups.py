@@ -182,7 +182,7 @@ class World:
         assert dict(holders) == state.owners
         for client in self._alive():
             member = state.members.get(client.member_id)
-            if member is not None and not member.has_left_for_a_moment:
+            if member is not None and not member.has_left_temporarily:
                 assert client.owned <= member.held, f"{client.member_id} reads too much"
         assert state.epoch >= self._group_epoch
         assert all(each.member_epoch <= state.epoch for each in state.members.values()), (

@@ -490,7 +490,7 @@ class Producer:
         self._ways.ask(
             node_id,
             request,
-            purpose=Purpose.PETITION if is_produce else Purpose.CONTROL,
+            purpose=Purpose.TO_CONTROLLER if is_produce else Purpose.CONTROL,
             timeout_ms=_TIMEOUT_MS,
             then=then,
             otherwise=otherwise,

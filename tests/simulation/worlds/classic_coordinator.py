@@ -21,11 +21,11 @@ from headwater.coordinator.group.classic.classic_responses import ClassicRequest
 from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerFired,
     TimerKey,
@@ -48,7 +48,7 @@ class Waiting:
     """A request that has no answer yet."""
 
     call: Call
-    asked: Asked
+    asked: RequestEvent
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class ClassicCoordinator:
             call.respond(None)
             return
         self._callers += 1
-        asked = Asked(
+        asked = RequestEvent(
             request=request,
             version=version,
             caller=Caller(self._callers),
@@ -110,7 +110,7 @@ class ClassicCoordinator:
             self._carry_out(group.group_id, group.loaded(self.time.now_ms))
         self.time.say(f"coordinator is back with {len(self.log)} records")
 
-    def _decide(self, asked: Asked, request: ClassicRequest) -> list[Effect]:
+    def _decide(self, asked: RequestEvent, request: ClassicRequest) -> list[Effect]:
         refusal = check_request(asked, request, self.limits)
         if refusal:
             return refusal

@@ -16,7 +16,7 @@ from headwater.coordinator.group.classic.classic_group import ClassicGroup
 from headwater.coordinator.group.classic.classic_group_member import ClassicGroupMember
 from headwater.coordinator.group.classic.classic_responses import ClassicRequest
 from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
-from headwater.coordinator.runtime.coordinator_effects import Asked, Effect, Reply
+from headwater.coordinator.runtime.coordinator_effects import Effect, Reply, RequestEvent
 from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -58,7 +58,7 @@ class ClassicWatch:
         group: ClassicGroup,
         request: ClassicRequest,
         effects: list[Effect],
-        asked: Asked,
+        asked: RequestEvent,
         instance_before: str | None,
     ) -> None:
         if instance_before is not None and all(
@@ -115,7 +115,7 @@ class ClassicWatch:
         assert live.describe() == loaded.describe()
         assert live.generation == loaded.generation
 
-    def answered(self, asked: Asked, response: Message) -> None:
+    def answered(self, asked: RequestEvent, response: Message) -> None:
         """A reply has left, and so what it says is committed."""
         request = asked.request
         if not isinstance(request, SyncGroupRequest):
@@ -144,7 +144,9 @@ class ClassicWatch:
         silent_ms = now_ms - self.heard_ms.get(before.member_id, 0)
         assert silent_ms >= before.session_timeout_ms, "one that talks was thrown out"
 
-    def look(self, groups: tuple[ClassicGroup, ...], asked: list[Asked], now_ms: int) -> None:
+    def look(
+        self, groups: tuple[ClassicGroup, ...], asked: list[RequestEvent], now_ms: int
+    ) -> None:
         for group in groups:
             before = self.generations.get(group.group_id, 0)
             assert group.generation >= before, "a generation was taken back"

@@ -88,7 +88,7 @@ class Client(ABC):
         self._ways.ask(
             node_id,
             request,
-            purpose=Purpose.PETITION,
+            purpose=Purpose.TO_CONTROLLER,
             timeout_ms=TIMEOUT_MS,
             then=then,
             otherwise=self._failed,
@@ -219,7 +219,7 @@ class LooseProducer(Client):
             self._ways.ask(
                 leader,
                 request,
-                purpose=Purpose.PETITION,
+                purpose=Purpose.TO_CONTROLLER,
                 timeout_ms=TIMEOUT_MS,
                 then=_ignore,
                 otherwise=_ignore,

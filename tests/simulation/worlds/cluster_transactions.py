@@ -148,7 +148,7 @@ class TransactionalProducer(Client):
             self._ways.ask(
                 leader,
                 request,
-                purpose=Purpose.PETITION,
+                purpose=Purpose.TO_CONTROLLER,
                 timeout_ms=TIMEOUT_MS,
                 then=lambda response: answered(produced(response).error_code),
                 otherwise=answered,

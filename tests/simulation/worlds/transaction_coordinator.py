@@ -12,7 +12,6 @@ from headwater.coordinator.records.record_serde import TRANSACTION_RECORDS
 from headwater.coordinator.records.transaction_records import TransactionLogRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
@@ -20,6 +19,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     MarkersAnswered,
     ProducerIdTaken,
     Reply,
+    RequestEvent,
     SendMarkers,
     SetTimer,
     TakeProducerId,
@@ -89,7 +89,7 @@ class SimCoordinator:
         caller = self._asked
         self._callers[caller] = answer
         self.hear(
-            Asked(
+            RequestEvent(
                 request=ask.request,
                 version=ask.version,
                 caller=Caller(caller),

@@ -86,7 +86,7 @@ class SimPartition:
                 batch.producer_id,
                 epoch=batch.epoch,
                 sequence=batch.sequence,
-                question=batch.question,
+                request=batch.question,
                 now_ms=now_ms,
             )
 

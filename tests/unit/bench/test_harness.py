@@ -1,4 +1,4 @@
-"""The benchmark harness: goals, the two forms of a result, and fair rounds."""
+"""Benchmark harness: goals, result files and interleaved rounds."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def test_a_run_that_meets_every_goal_succeeds(bench: Bench) -> None:
     assert bench.finish() == 0
 
 
-def test_one_missed_goal_fails_the_run_and_is_named(bench: Bench, screen: io.StringIO) -> None:
+def test_one_missed_goal_fails_the_run_and_is_reported(bench: Bench, screen: io.StringIO) -> None:
     bench.record("append", 900.0, "MB/s", at_least=500.0)
     bench.record("start", 101.0, "ms", at_most=100.0)
     assert bench.finish() == 1
@@ -89,12 +89,12 @@ def test_a_figure_is_recorded_once(bench: Bench) -> None:
         bench.record("append", 2.0, "s")
 
 
-def test_a_value_that_is_no_number_misses_its_goal() -> None:
+def test_nan_misses_its_goal() -> None:
     assert Figure(name="x", value=math.nan, unit="", at_least=1.0).met is False
     assert Figure(name="x", value=math.nan, unit="", at_most=1.0).met is False
 
 
-def test_rounds_are_interleaved_and_the_order_turns() -> None:
+def test_rounds_are_interleaved_and_the_order_rotates() -> None:
     order: list[str] = []
     contenders = {name: (lambda name=name: order.append(name)) for name in ("a", "b", "c")}
     medians = median_of_rounds(contenders, rounds=3)
@@ -106,11 +106,11 @@ def test_rounds_are_interleaved_and_the_order_turns() -> None:
     ("value", "text"),
     [(0, "0"), (0.00012, "0.00012"), (0.1234, "0.123"), (12.34, "12.3"), (1234567.8, "1,234,568")],
 )
-def test_numbers_are_shown_in_short(value: float, text: str) -> None:
+def test_numbers_are_formatted_briefly(value: float, text: str) -> None:
     assert in_short(value) == text
 
 
-def test_an_unknown_benchmark_is_refused_with_the_known_names(
+def test_unknown_benchmark_is_rejected_with_the_known_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["lgo"], {"log": Benchmark("The log", ())}) == 2

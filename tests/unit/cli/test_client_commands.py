@@ -414,7 +414,7 @@ def test_what_is_known_is_shown_though_something_else_does_not_exist(
     found = shell.run("partitions", "elect-leader", f"{topic}:0", f"{topic}:7")
     assert found.exit_code == 1
     assert len(found.stdout.splitlines()) == 3
-    assert found.stderr == f"headwater: there is no partition {topic}-7\n"
+    assert found.stderr == f"headwater: partition {topic}-7 does not exist\n"
 
 
 def test_records_are_deleted_where_they_can_be_and_none_if_a_partition_is_missing(
@@ -547,10 +547,12 @@ def test_what_cannot_be_is_refused_in_whole_sentences(shell: Shell, topic: str) 
     assert (nameless.exit_code, "a topic name must not be empty" in nameless.stderr) == (2, True)
     shell.does("topics", "create", topic, "-p", "1")
     assert shell.run("topics", "alter", topic, "-p", "1").stderr == (
-        f"headwater: {topic}: topic {topic} can only grow: partitions now 1, asked for 1\n"
+        f"headwater: {topic}: "
+        f"topic {topic} has 1 partitions; the new number must be larger, not 1\n"
     )
     assert shell.run("topics", "create", f"{topic}-2", "-r", "3").stderr == (
-        f"headwater: {topic}-2: replication factor 3 is not possible, brokers: 1\n"
+        f"headwater: {topic}-2: "
+        "replication factor 3 is not between 1 and the number of live brokers (1)\n"
     )
 
 

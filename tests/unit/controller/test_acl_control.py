@@ -2,7 +2,7 @@
 
 from headwater.common.error_codes import ErrorCode
 from headwater.controller import acl_control
-from headwater.controller.acl_control import CHANGES_MOST, acls_of, create_acls, delete_acls
+from headwater.controller.acl_control import MAX_CHANGES, acls_of, create_acls, delete_acls
 from headwater.metadata.changes import AclsReplaced, apply, changes_of
 from headwater.metadata.cluster_image import FIRST_VERSION, ClusterImage
 from headwater.metadata.controller_result import DONE, ApiError
@@ -96,7 +96,7 @@ def test_a_name_that_zookeeper_cannot_keep_is_refused_only_where_it_would_have_t
 
 def test_a_patterns_rules_fit_into_one_node_of_zookeeper() -> None:
     image = MANY
-    most = acl_control.PATTERN_BYTES_MOST // 1_000
+    most = acl_control.MAX_PATTERN_BYTES // 1_000
     many = [rule(principal=f"User:{number}{'x' * 1_000}") for number in range(most)]
     outcomes = create_acls(image, many).answer
     refused = [each for each in outcomes if each.code]
@@ -106,7 +106,7 @@ def test_a_patterns_rules_fit_into_one_node_of_zookeeper() -> None:
 
 
 def test_one_request_changes_so_many_rules_and_no_more() -> None:
-    rules = [rule(f"t{number}") for number in range(CHANGES_MOST + 1)]
+    rules = [rule(f"t{number}") for number in range(MAX_CHANGES + 1)]
     decision = create_acls(ALONE, rules)
     assert not decision.changes
     assert {each.code for each in decision.answer} == {ErrorCode.POLICY_VIOLATION}

@@ -75,10 +75,10 @@ def test_quotas_are_written_as_kafka_writes_them() -> None:
 @pytest.mark.parametrize(
     ("entity", "ops", "word"),
     [
-        ({}, {"producer_byte_rate": 1.0}, "names"),
+        ({}, {"producer_byte_rate": 1.0}, "an entity needs"),
         ({"group": "g"}, {"producer_byte_rate": 1.0}, "'group'"),
         ({"user": ""}, {"producer_byte_rate": 1.0}, "empty"),
-        ({"ip": "10.0.0.1", "user": "a"}, {"connection_creation_rate": 1.0}, "itself"),
+        ({"ip": "10.0.0.1", "user": "a"}, {"connection_creation_rate": 1.0}, "combined"),
         ({"ip": "no-address"}, {"connection_creation_rate": 1.0}, "address"),
         ({"ip": "10.0.0.1"}, {"producer_byte_rate": 1.0}, "producer_byte_rate"),
         ({"user": "a"}, {"connection_creation_rate": 1.0}, "connection_creation_rate"),

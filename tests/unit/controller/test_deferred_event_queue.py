@@ -1,7 +1,8 @@
 """The controller over the local store: what is answered, and when."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePath
 
 import pytest
@@ -17,10 +18,10 @@ from headwater.common.exceptions import (
 from headwater.common.ids import NodeId
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.topic_creation import Results, create_topics
-from headwater.metadata.changes import MetadataChange, TopicCreated
-from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.changes import FeatureFinalized, MetadataChange, TopicCreated
+from headwater.metadata.cluster_image import ClusterImage, Version
 from headwater.metadata.controller_result import ControllerResult
-from headwater.metadata.ports.metadata_store import Registration
+from headwater.metadata.ports.metadata_store import Failed, Registration
 from headwater.metadata_store.standalone.standalone_store import FILE_NAME, StandaloneStore
 from headwater.protocol.messages.create_topics import CreateTopicsRequest
 from headwater.storage.io.executor import InlineExecutor
@@ -201,6 +202,64 @@ def test_a_disk_without_room_for_a_new_file_goes_on_with_the_old_one(disk: Lossy
     assert len(lab.controller.image.topics) == 20
     lab.store.close()
     assert len(topics_found(disk)) == 20
+
+
+class HeldStore:
+    """A `ChangeWriter` whose writes end when and as the test says."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[Callable[[], None], Failed]] = []
+
+    def write(
+        self,
+        changes: Sequence[MetadataChange],  # noqa: ARG002
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        version = fence._replace(sequence=fence.sequence + 1)
+        self.writes.append((partial(then, version), otherwise))
+
+
+def _say(said: list[str], text: str, _: object) -> None:
+    said.append(text)
+
+
+def held_queue(said: list[str]) -> tuple[HeldStore, DeferredEventQueue]:
+    """A queue with two writes in flight."""
+    store = HeldStore()
+    image = ClusterImage(cluster_id=CLUSTER_ID)
+    queue = DeferredEventQueue(store, image, lambda _, __: None)
+    for name in ("first", "second"):
+        queue.submit(
+            lambda _: ControllerResult([FeatureFinalized("f", 1)], None),
+            then=partial(_say, said, f"{name}: written"),
+            otherwise=partial(_say, said, f"{name}: failed"),
+        )
+    return store, queue
+
+
+def test_a_write_that_succeeds_after_an_earlier_one_failed_is_ignored() -> None:
+    """Its request has been answered with the earlier failure."""
+    said: list[str] = []
+    store, queue = held_queue(said)
+    (_, fail_first), (end_second, _) = store.writes
+    fail_first(ControllerFenced("x"))
+    end_second()
+    assert said == ["first: failed", "second: failed"]
+    assert queue.proposed is queue.image
+
+
+def test_the_failure_of_a_write_that_has_succeeded_fails_only_later_ones() -> None:
+    said: list[str] = []
+    store, queue = held_queue(said)
+    (end_first, fail_first), (_, fail_second) = store.writes
+    end_first()
+    fail_first(ControllerFenced("x"))
+    fail_second(ControllerFenced("x"))
+    assert said == ["first: written", "second: failed"]
+    assert queue.image.features == {"f": 1}
 
 
 def topics_found(disk: LossyDisk) -> list[str]:

@@ -2,8 +2,6 @@
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.partition_states import PARTITION_MOVES, PartitionState
-from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState
 from headwater.controller.topic_creation import new_partition
 from headwater.controller.topic_deletion import TopicDeletions, finish_deletion
 from headwater.metadata.changes import TopicCreated, TopicDeleted
@@ -63,9 +61,3 @@ def test_a_namesake_is_not_deleted_in_its_place() -> None:
     )
     assert finish_deletion(image, "t", TopicId(b"u" * 16)) == ControllerResult((), None)
     assert finish_deletion(cluster_of(), "t", TOPIC.topic_id) == ControllerResult((), None)
-
-
-def test_the_tables_know_every_state_and_none_has_no_way_out() -> None:
-    for states, moves in ((PartitionState, PARTITION_MOVES), (ReplicaState, REPLICA_MOVES)):
-        assert list(moves) == list(states)
-        assert all(moves.values())

@@ -47,11 +47,11 @@ def test_a_feature_is_lowered_only_by_a_downgrade(kind: int) -> None:
 @pytest.mark.parametrize(
     ("update", "why"),
     [
-        (key("share.version", 1), "no such feature"),
-        (key(GROUP_VERSION, 2), "can do 0 to 1"),
-        (key(GROUP_VERSION, -1, SAFE_DOWNGRADE), "can do 0 to 1"),
-        (key(TRANSACTION_VERSION, 1), "an upgrade lowers nothing"),
-        (key(TRANSACTION_VERSION, 2, 9), "no upgrade type 9"),
+        (key("share.version", 1), "not supported"),
+        (key(GROUP_VERSION, 2), "supports levels 0 to 1"),
+        (key(GROUP_VERSION, -1, SAFE_DOWNGRADE), "supports levels 0 to 1"),
+        (key(TRANSACTION_VERSION, 1), "an upgrade cannot lower"),
+        (key(TRANSACTION_VERSION, 2, 9), "unknown upgrade type 9"),
     ],
 )
 def test_one_update_that_cannot_be_keeps_all_others_out(update: FeatureUpdateKey, why: str) -> None:

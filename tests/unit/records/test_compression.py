@@ -2,13 +2,20 @@
 
 import gzip
 import tracemalloc
+from collections.abc import Callable
 
 import cramjam
 import pytest
 
 from headwater.common.exceptions import BatchError, CorruptBatch, DecompressionBomb, UnknownCodec
-from headwater.records.batch_header import Codec
-from headwater.records.compression import SNAPPY_FRAME_HEADER, compress, decompress
+from headwater.records.batch_header import Buffer, Codec
+from headwater.records.compression import (
+    SNAPPY_FRAME_HEADER,
+    _decompress_short_gzip,
+    compress,
+    decompress,
+    decompress_briefly,
+)
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 PLAIN = b"".join(b"record %d of many; " % number for number in range(10_000))
@@ -121,3 +128,40 @@ def test_unknown_codec_is_rejected_both_ways(number: int) -> None:
         compress(number, b"")
     with pytest.raises(UnknownCodec):
         decompress(number, b"", 0)
+
+
+GZIP_RECORD = gzip.compress(b"a record of few bytes")
+SHORT_GZIP = {
+    "one member": GZIP_RECORD,
+    "nothing in it": gzip.compress(b""),
+    "a name in its header": GZIP_RECORD[:3]
+    + b"\x08"
+    + GZIP_RECORD[4:10]
+    + b"n\0"
+    + GZIP_RECORD[10:],
+    "two members": GZIP_RECORD + gzip.compress(b", and more"),
+    "bytes after it": GZIP_RECORD + b"more",
+    "cut within its content": GZIP_RECORD[:-12],
+    "cut within its checksum": GZIP_RECORD[:-6],
+    "another checksum": GZIP_RECORD[:-8] + b"\1\2\3\4" + GZIP_RECORD[-4:],
+    "another length": GZIP_RECORD[:-1] + b"\7",
+    "no gzip": b"a record of few bytes",
+    "a bomb": gzip.compress(bytes(20_000)),
+    "up to the limit": gzip.compress(bytes(10_000)),
+}
+
+
+@pytest.mark.parametrize("packed", SHORT_GZIP.values(), ids=SHORT_GZIP)
+def test_short_gzip_is_decompressed_and_refused_as_any_other(packed: bytes) -> None:
+    def outcome(unpack: Callable[[int, Buffer, int], Buffer]) -> bytes | type[Exception]:
+        try:
+            return bytes(unpack(Codec.GZIP, memoryview(packed), 10_000))
+        except (CorruptBatch, DecompressionBomb) as error:
+            return type(error)
+
+    assert len(packed) <= 512
+    assert outcome(decompress_briefly) == outcome(decompress)
+
+
+def test_one_short_member_of_gzip_needs_no_other_decompressor() -> None:
+    assert _decompress_short_gzip(GZIP_RECORD, 10_000) == b"a record of few bytes"

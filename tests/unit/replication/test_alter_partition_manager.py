@@ -48,7 +48,7 @@ class Wisher:
         self.verdicts.append(self.in_sync.answered(proposal, answer))
         return self.verdicts[-1]
 
-    def look_at_followers(self) -> None:
+    def check_isr(self) -> None:
         self.looks += 1
 
 
@@ -68,7 +68,7 @@ class Lab:
         )
 
     def wish(self, wisher: Wisher, node_id: NodeId) -> None:
-        proposal = wisher.in_sync.propose_joining(node_id)
+        proposal = wisher.in_sync.propose_expand(node_id)
         assert proposal is not None
         self.alter_partition_manager.add(wisher, proposal)
 
@@ -106,7 +106,7 @@ def test_wishes_of_one_turn_go_together_with_all_epochs() -> None:
     assert lab.count == 0
     lab.pass_time()
     (question,) = lab.inter_broker_client.asked
-    assert (question.node_id, question.purpose) == (8, Purpose.PETITION)
+    assert (question.node_id, question.purpose) == (8, Purpose.TO_CONTROLLER)
     assert (lab.last.broker_id, lab.last.broker_epoch) == (ONE, 99)
     (topic,) = lab.last.topics
     assert [each.partition_index for each in topic.partitions] == [0, 1]

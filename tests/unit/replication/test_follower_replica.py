@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from headwater.replication import isr_state
 from headwater.replication.follower_replica import FollowerReplica
 
 LAG_MS = 1_000
@@ -36,7 +37,7 @@ def fetch(
 
 
 def is_caught_up(follower: FollowerReplica, leader_end: int, now_ms: int) -> bool:
-    return follower.is_caught_up(leader_end, now_ms=now_ms, lag_max_ms=LAG_MS)
+    return isr_state.is_caught_up(follower, leader_end, now_ms=now_ms, lag_max_ms=LAG_MS)
 
 
 def test_a_new_leader_gives_in_sync_followers_the_whole_time_to_show_up() -> None:

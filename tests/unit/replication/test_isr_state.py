@@ -5,9 +5,17 @@ import pytest
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
 from headwater.metadata.cluster_image import PartitionRegistration
-from headwater.replication.isr_state import CommittedIsr, IsrProposal, IsrState, ProposalOutcome
+from headwater.replication.follower_replica import FollowerReplica
+from headwater.replication.isr_state import (
+    CommittedIsr,
+    IsrProposal,
+    IsrState,
+    ProposalOutcome,
+    has_reached_isr,
+    out_of_sync_replicas,
+)
 
-ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+ONE, TWO, THREE, FOUR = NodeId(1), NodeId(2), NodeId(3), NodeId(4)
 
 
 def in_sync(*isr: NodeId) -> IsrState:
@@ -19,7 +27,7 @@ def in_sync(*isr: NodeId) -> IsrState:
 
 
 def joining(state: IsrState, node_id: NodeId) -> IsrProposal:
-    proposal = state.propose_joining(node_id)
+    proposal = state.propose_expand(node_id)
     assert proposal is not None
     return proposal
 
@@ -37,21 +45,21 @@ def test_who_shall_join_counts_at_once_and_who_shall_leave_counts_still() -> Non
     )
     assert (state.committed, state.maximal) == ((ONE, TWO), (ONE, TWO, THREE))
     other = in_sync(ONE, TWO)
-    assert other.propose_leaving((TWO,)) is not None
+    assert other.propose_shrink((TWO,)) is not None
     assert (other.committed, other.maximal) == ((ONE, TWO), (ONE, TWO))
 
 
 def test_there_is_one_change_at_a_time() -> None:
     state = in_sync(ONE, TWO)
     joining(state, THREE)
-    assert state.propose_leaving((TWO,)) is None
-    assert state.propose_joining(THREE) is None
+    assert state.propose_shrink((TWO,)) is None
+    assert state.propose_expand(THREE) is None
 
 
 def test_what_is_so_already_is_not_proposed() -> None:
     state = in_sync(ONE, TWO)
-    assert state.propose_joining(TWO) is None
-    assert state.propose_leaving((THREE,)) is None
+    assert state.propose_expand(TWO) is None
+    assert state.propose_shrink((THREE,)) is None
 
 
 def test_a_granted_change_is_what_the_controller_says_and_not_what_was_asked() -> None:
@@ -113,3 +121,40 @@ def test_an_answer_from_another_leader_epoch_is_not_believed() -> None:
     proposal = joining(state, THREE)
     assert state.answered(proposal, granted(TWO, leader_epoch=5)) is ProposalOutcome.WAIT
     assert state.committed == (ONE, TWO)
+
+
+def follower(end_offset: int, *, caught_up_ms: int) -> FollowerReplica:
+    replica = FollowerReplica(is_in_sync=True, now_ms=caught_up_ms)
+    replica.end_offset = end_offset
+    return replica
+
+
+def test_members_that_lag_or_are_not_replicas_any_more_must_leave_the_isr() -> None:
+    followers = {TWO: follower(5, caught_up_ms=0), THREE: follower(10, caught_up_ms=0)}
+    for now_ms, expected in ((1_000, (FOUR,)), (1_001, (TWO, FOUR))):
+        assert (
+            out_of_sync_replicas(
+                (ONE, TWO, THREE, FOUR),
+                followers,
+                leader=ONE,
+                leader_end_offset=10,
+                now_ms=now_ms,
+                lag_max_ms=1_000,
+            )
+            == expected
+        )
+
+
+@pytest.mark.parametrize(("high_watermark", "epoch_start", "joins"), [(7, 8, 8), (9, 8, 9)])
+def test_a_follower_may_join_at_the_high_watermark_and_the_start_of_the_leader_epoch(
+    high_watermark: int, epoch_start: int, joins: int
+) -> None:
+    may_join = [
+        has_reached_isr(
+            follower(end_offset, caught_up_ms=0),
+            high_watermark=high_watermark,
+            epoch_start_offset=epoch_start,
+        )
+        for end_offset in (joins - 1, joins)
+    ]
+    assert may_join == [False, True]

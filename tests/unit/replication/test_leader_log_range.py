@@ -46,7 +46,7 @@ class Lab:
             timer=Timer(),
             settings=FetchSettings(),
             may_fetch=lambda _: True,
-            note_bytes=lambda _hosted, _size_bytes: None,
+            record_bytes=lambda _hosted, _size_bytes: None,
         )
         look_up_range(tools, ONE, FollowerState(self.follower.hosted), then=self._end)
 

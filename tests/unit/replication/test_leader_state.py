@@ -77,9 +77,9 @@ def test_who_is_about_to_join_is_waited_for_and_a_laggard_is_not() -> None:
 def test_a_follower_of_a_former_life_is_neither_heard_nor_waited_for() -> None:
     leader = leading(ONE, epochs={**EPOCHS, TWO: 99})
     assert not fetch(leader, TWO, 10, end=10)
-    assert leader.joining(TWO, high_watermark=0) is None
+    assert leader.expand_isr(TWO, high_watermark=0) is None
     assert fetch(leader, TWO, 10, end=10, epoch=99)
-    assert leader.joining(TWO, high_watermark=0) is not None
+    assert leader.expand_isr(TWO, high_watermark=0) is not None
 
 
 def test_where_nobody_has_told_the_epoch_of_a_broker_its_own_fetches_do() -> None:
@@ -87,16 +87,16 @@ def test_where_nobody_has_told_the_epoch_of_a_broker_its_own_fetches_do() -> Non
     assert fetch(leader, TWO, 3, end=10, epoch=99)
     assert not fetch(leader, TWO, 10, end=10, epoch=98)
     assert leader.followers[TWO].end_offset == 3
-    assert leader.joining(TWO, high_watermark=3) is not None, "the controller judges"
+    assert leader.expand_isr(TWO, high_watermark=3) is not None, "the controller judges"
 
 
 def test_a_follower_joins_when_it_has_what_is_committed_and_what_the_epoch_began_with() -> None:
     leader = leading(ONE, end_offset=6)
     fetch(leader, TWO, 5, end=8)
-    assert leader.joining(TWO, high_watermark=4) is None
+    assert leader.expand_isr(TWO, high_watermark=4) is None
     fetch(leader, TWO, 6, end=8)
-    assert leader.joining(TWO, high_watermark=7) is None
-    proposal = leader.joining(TWO, high_watermark=6)
+    assert leader.expand_isr(TWO, high_watermark=7) is None
+    proposal = leader.expand_isr(TWO, high_watermark=6)
     assert proposal is not None
     assert proposal.isr == (ONE, TWO)
     assert list(leader.broker_epochs(proposal.isr)) == [(ONE, -1), (TWO, 12)]
@@ -105,15 +105,15 @@ def test_a_follower_joins_when_it_has_what_is_committed_and_what_the_epoch_began
 def test_a_broker_that_is_not_up_does_not_join() -> None:
     leader = leading(ONE, epochs={})
     fetch(leader, TWO, 10, end=10)
-    assert leader.joining(TWO, high_watermark=0) is None
+    assert leader.expand_isr(TWO, high_watermark=0) is None
 
 
 def test_who_lags_too_long_shall_leave_and_the_leader_never() -> None:
     leader = leading(ONE, TWO, THREE)
     fetch(leader, TWO, 10, end=10)
     fetch(leader, THREE, 9, end=10)
-    assert leader.leaving(end_offset=10, now_ms=LAG_MS) is None
-    proposal = leader.leaving(end_offset=10, now_ms=LAG_MS + 1)
+    assert leader.shrink_isr(end_offset=10, now_ms=LAG_MS) is None
+    proposal = leader.shrink_isr(end_offset=10, now_ms=LAG_MS + 1)
     assert proposal is not None
     assert proposal.isr == (ONE, TWO)
 
@@ -122,13 +122,13 @@ def test_a_follower_that_says_nothing_more_joins_when_its_turn_comes() -> None:
     leader = leading(ONE)
     fetch(leader, TWO, 10, end=10)
     fetch(leader, THREE, 10, end=10)
-    first = leader.joining(TWO, high_watermark=10)
+    first = leader.expand_isr(TWO, high_watermark=10)
     assert first is not None
-    assert leader.any_joining(high_watermark=10, now_ms=0) is None
-    leader.in_sync.answered(
+    assert leader.expand_isr_with_any(high_watermark=10, now_ms=0) is None
+    leader.isr.answered(
         first, CommittedIsr(leader=ONE, leader_epoch=0, isr=(ONE, TWO), partition_epoch=1)
     )
-    second = leader.any_joining(high_watermark=10, now_ms=0)
+    second = leader.expand_isr_with_any(high_watermark=10, now_ms=0)
     assert second is not None
     assert second.isr == (ONE, TWO, THREE)
 

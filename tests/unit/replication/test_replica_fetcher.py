@@ -54,7 +54,7 @@ class Lab:
             timer=self.broker.broker.timer,
             settings=SETTINGS,
             may_fetch=lambda hosted: hosted not in self.throttled,
-            note_bytes=lambda _, size_bytes: self.noted.append(size_bytes),
+            record_bytes=lambda _, size_bytes: self.noted.append(size_bytes),
         )
         self.fetcher = ReplicaFetcher(LEADER, tools)
 
@@ -247,8 +247,8 @@ def test_that_a_leader_does_not_answer_is_said_once_and_so_is_that_it_does_again
     lab.answer()
     lab.answer()
     assert caplog.messages == [
-        "broker 9 does not answer fetches: the test says so",
-        "broker 9 answers fetches again",
+        "Leader does not answer fetch requests: leader=9 error=the test says so",
+        "Leader answers fetch requests again: leader=9",
     ]
 
 

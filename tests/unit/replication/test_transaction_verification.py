@@ -22,7 +22,7 @@ def ask(
     epoch: int = 0,
     question: VerificationRequest = VerificationRequest.VERIFY,
 ) -> VerificationGuard:
-    return guard.ask(9, epoch=epoch, sequence=sequence, question=question, now_ms=100)
+    return guard.ask(9, epoch=epoch, sequence=sequence, request=question, now_ms=100)
 
 
 def check(
@@ -186,7 +186,7 @@ def test_who_commits_offsets_hears_a_refusal_in_words_it_knows(
 def test_a_batch_of_a_coordinator_has_no_sequence_that_could_be_wrong() -> None:
     """IDP-9: offsets are written without one."""
     guard = TransactionVerification()
-    ticket = guard.ask(1, epoch=0, sequence=-1, question=VerificationRequest.ADD, now_ms=0)
+    ticket = guard.ask(1, epoch=0, sequence=-1, request=VerificationRequest.ADD, now_ms=0)
     guard.check(1, ticket, sequence=-1, knows_producer=False)
     with pytest.raises(TransactionStateRefused):
         guard.check(1, None, sequence=-1, knows_producer=False)

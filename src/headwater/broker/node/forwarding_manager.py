@@ -148,7 +148,7 @@ class ForwardingManager:
         self._inter_broker_client.ask(
             controller_id,
             request,
-            purpose=Purpose.PETITION,
+            purpose=Purpose.TO_CONTROLLER,
             timeout_ms=timeout_ms or self._static.settings.request_timeout_ms,
             then=then,
             otherwise=otherwise,

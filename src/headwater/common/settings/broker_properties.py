@@ -122,9 +122,7 @@ def _check_served(listener: str, protocol: str) -> None:
 def _check_brokers_protocol(
     settings: BrokerSettings, texts: Mapping[str, str], listened_on: Mapping[str, str]
 ) -> None:
-    """Check that only one of inter.broker.listener.name and security.inter.broker.protocol is
-    set.
-    """
+    """Check that inter-broker listener and protocol are not both set."""
     if "security.inter.broker.protocol" not in texts:
         return
     if settings.inter_broker_listener_name is not None:

@@ -70,9 +70,7 @@ class ListenerOAuthSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOAuthSettings(ClientSslSettings):
-    """OAUTHBEARER settings of a client; inherits those of TLS, because slots allow only one
-    base.
-    """
+    """OAUTHBEARER and TLS settings of a client; slots allow only one base class."""
 
     sasl_login_callback_handler_class: str = setting(
         one_class_of(*_handler("OAuthBearerLoginCallbackHandler")),

@@ -153,7 +153,7 @@ def in_topic_text(synonym: str, text: str) -> str:
 
 
 def all_broker_settings() -> dict[str, BrokerSetting]:
-    """Return a broker's own settings and those that it only passes on to topics."""
+    """Return a broker's own settings and the defaults of its topics."""
     known = settings_of_brokers()
     for topic_name, setting in TOPIC_SETTINGS.items():
         for synonym in setting.synonyms:

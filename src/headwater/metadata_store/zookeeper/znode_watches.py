@@ -1,8 +1,9 @@
-"""Nodes that are read again whenever they change.
+"""Watch znodes: read them again after every change.
 
-A watch is only a hint to look again, and is set anew with each look. What a reader would get wrong:
-a look under way may be overtaken by a hint, and then there are two looks; both tell what they find,
-and the last one told is the last one that ZooKeeper answered.
+A ZooKeeper watch fires once and only says that something changed; each read sets it again.
+
+Note: if a watch fires while a read is in flight, there are two reads. Both report what they find,
+in the order of ZooKeeper's responses.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ Complained = Callable[[HeadwaterError], None]
 
 
 class NodeWatch:
-    """Tells one node's data, and None while there is no such node."""
+    """Reports one znode's data, None while it does not exist."""
 
     def __init__(
         self, zk_client: ZooKeeperClient, path: str, *, told: Callable[[bytes | None], None]
@@ -34,7 +35,7 @@ class NodeWatch:
         self._is_over = False
 
     def look(self) -> None:
-        """Look now, and after every change."""
+        """Read now and after every change."""
         if not self._is_over:
             self._zk_client.exists(
                 self._path, then=self._exists, otherwise=_ignore, watch=self.look
@@ -47,7 +48,7 @@ class NodeWatch:
         if stat is None:
             self._tell(None)
         else:
-            # If it goes before this arrives, the watch says so.
+            # If it is deleted before this arrives, the watch fires.
             self._zk_client.get(
                 self._path, then=lambda data, _: self._tell(data), otherwise=_ignore
             )
@@ -58,7 +59,7 @@ class NodeWatch:
 
 
 class ChildrenWatch:
-    """Tells the names of a node's children, in order."""
+    """Reports the sorted names of a znode's children."""
 
     def __init__(
         self, zk_client: ZooKeeperClient, path: str, *, told: Callable[[list[str]], None]
@@ -69,7 +70,7 @@ class ChildrenWatch:
         self._is_over = False
 
     def look(self) -> None:
-        """Look now, and after every change."""
+        """Read now and after every change."""
         if not self._is_over:
             self._zk_client.children(
                 self._path, then=self._tell, otherwise=_ignore, watch=self.look
@@ -84,7 +85,7 @@ class ChildrenWatch:
 
 
 class BrokersWatch:
-    """Tells who is up. A broker that went and came between two looks shows by its epoch."""
+    """Reports live brokers. A broker that restarted between two reads has a new epoch."""
 
     def __init__(
         self,
@@ -108,13 +109,13 @@ class BrokersWatch:
 
     def _read(self, names: list[str]) -> None:
         found: dict[NodeId, BrokerRegistration] = {}
-        gathering = ParallelReads(
+        reads = ParallelReads(
             self._zk_client, then=lambda: self._tell(found), otherwise=self._complained
         )
         for name in names:
             path = f"{znode_paths.BROKER_IDS}/{name}"
-            gathering.data(path, partial(_take_broker, found, NodeId(int(name))), missing=_pass)
-        gathering.seal()
+            reads.data(path, partial(_take_broker, found, NodeId(int(name))), missing=_pass)
+        reads.seal()
 
     def _tell(self, found: dict[NodeId, BrokerRegistration]) -> None:
         if not self._is_over:
@@ -122,7 +123,7 @@ class BrokersWatch:
 
 
 class NotificationsWatch:
-    """Tells what stands in new children of a node. Those of the first look are not told."""
+    """Reports the data of new children of a znode, except those of the first read."""
 
     def __init__(
         self,
@@ -151,21 +152,23 @@ class NotificationsWatch:
         before, self._known = self._known, dict.fromkeys(names)
         if before is None:
             return
-        # Names end in numbers of one length, so their order is that of the notes.
-        fresh = [name for name in names if name not in before]
+        # Names end in zero-padded sequence numbers, so their order is that of creation.
+        added = [name for name in names if name not in before]
         found: dict[str, bytes] = {}
-        gathering = ParallelReads(
+        reads = ParallelReads(
             self._zk_client,
-            then=lambda: self._tell([found[name] for name in fresh if name in found]),
+            then=lambda: self._tell([found[name] for name in added if name in found]),
             otherwise=self._complained,
         )
-        for name in fresh:
-            gathering.data(f"{self._path}/{name}", partial(_take_note, found, name), missing=_pass)
-        gathering.seal()
+        for name in added:
+            reads.data(
+                f"{self._path}/{name}", partial(_take_notification, found, name), missing=_pass
+            )
+        reads.seal()
 
-    def _tell(self, notes: list[bytes]) -> None:
-        if not self._is_over and notes:
-            self._told(notes)
+    def _tell(self, notifications: list[bytes]) -> None:
+        if not self._is_over and notifications:
+            self._told(notifications)
 
 
 def _take_broker(
@@ -174,13 +177,13 @@ def _take_broker(
     found[node_id] = znode_data.read_broker(node_id, data, epoch=stat.czxid)
 
 
-def _take_note(found: dict[str, bytes], name: str, data: bytes, _: Stat) -> None:
+def _take_notification(found: dict[str, bytes], name: str, data: bytes, _: Stat) -> None:
     found[name] = data
 
 
 def _pass() -> None:
-    """It went while we looked, which the watch will say."""
+    """It was deleted meanwhile; the watch will fire."""
 
 
 def _ignore(problem: ZooKeeperError) -> None:
-    """The session is over, and with it everything that was followed."""
+    """The session expired, and with it all watches."""

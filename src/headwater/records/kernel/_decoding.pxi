@@ -51,9 +51,7 @@ cdef inline void write_view(
 cdef int append_records(
     const uint8_t* base, Py_ssize_t size, const Batch* batch, int64_t first_offset, Rows* rows
 ) noexcept nogil:
-    """Decode a section into rows with enough capacity. Written out, because this is the hot
-    loop.
-    """
+    """Decode a section into rows with enough capacity. The hot loop."""
     cdef Places record, skipped
     cdef Py_ssize_t index, position = 0, row = rows.count
     cdef Py_ssize_t key_used = rows.keys.used, value_used = rows.values.used

@@ -431,9 +431,7 @@ cdef class Arena:
         self.size = 0
 
     cdef int take_piece(self, Py_ssize_t needed, Py_ssize_t begun) except -1:
-        """Continue in a new block of at least `needed` bytes, with the started batch copied
-        over.
-        """
+        """Continue in a new block, with the started batch copied over."""
         cdef Py_ssize_t size = max(needed, min(self.expected_bytes, PIECE_BYTES))
         cdef object piece = self.allocate(size)
         cdef uint8_t[::1] view = piece

@@ -149,9 +149,7 @@ cdef class OffsetMap:
 
 
 def map_records(OffsetMap offset_map not None, payload, Py_ssize_t record_count, int64_t base_offset):
-    """Store the keyed records of a batch; return how many were processed before the map was
-    full.
-    """
+    """Store the keyed records of a batch; return how many were processed."""
     cdef Borrowed source = Borrowed(payload)
     cdef const uint8_t* base = source.bytes
     cdef Py_ssize_t size = source.size
@@ -187,9 +185,7 @@ def keep_mask(
     int64_t base_offset,
     bint keep_tombstones,
 ):
-    """Return a 0/1 mask of the records that compaction keeps (CP-3), their count and tombstone
-    count.
-    """
+    """Return which records compaction keeps (CP-3), and their counts."""
     cdef Borrowed source = Borrowed(payload)
     cdef const uint8_t* base = source.bytes
     cdef Py_ssize_t size = source.size

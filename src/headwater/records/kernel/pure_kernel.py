@@ -356,9 +356,7 @@ def new_block(size_bytes: int) -> memoryview:
 
 
 def new_mapping(size_bytes: int) -> memoryview:
-    """Return zeroed memory; the compiled kernel's is returned to the operating system as a
-    whole.
-    """
+    """Return zeroed memory, which the compiled kernel maps."""
     if size_bytes <= 0:
         raise ValueError("a mapping must have at least one byte")
     return memoryview(bytearray(size_bytes))

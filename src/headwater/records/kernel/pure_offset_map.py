@@ -74,10 +74,9 @@ def keep_mask(
     base_offset: int,
     keep_tombstones: bool,
 ) -> tuple[bytes, int, int]:
-    """Return a 0/1 mask of the records that compaction keeps (CP-3), their count and tombstone
-    count.
+    """Return which records compaction keeps (CP-3), and their counts.
 
-    Only kept tombstones are counted.
+    The result is a mask of 0 and 1, the number of kept records and the number of kept tombstones.
     """
     view = memoryview(payload)
     mask = bytearray()

@@ -89,9 +89,7 @@ class CleanedSegment:
             self._pending_bytes = 0
 
     def finish(self, replaced: Sequence[SourceSegment]) -> CleanedGroup:
-        """Sync all files, give them the modification time of the last source, and describe the
-        result.
-        """
+        """Sync all files with the last source's modification time; describe the result."""
         self.flush()
         self._add_time_entry(at_end=True)
         self._file.sync()

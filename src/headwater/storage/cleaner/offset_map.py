@@ -23,7 +23,7 @@ def map_dirty_part(disk: Disk, job: CleaningJob, stats: CleaningStats, pace: Pac
         path = job.log_path(source)
         for chunk in read_chunks(disk, path, source.size_bytes, job.io_buffer_bytes, pace):
             stats.mapped_bytes += len(chunk.buffer)
-            if not mapping.take(path, chunk):
+            if not mapping.add_chunk(path, chunk):
                 return mapping.offset_map
     # There may be a gap before the next segment; nothing of the range is left there.
     mapping.offset_map.latest_offset = job.end_offset - 1
@@ -52,25 +52,25 @@ class _Mapping:
         self.offset_map = new_offset_map(job)
         self.offset_map.latest_offset = job.first_dirty_offset - 1
 
-    def take(self, path: PurePath, chunk: Chunk) -> bool:
+    def add_chunk(self, path: PurePath, chunk: Chunk) -> bool:
         """Map the batches of a chunk; return False once the map is full."""
         position = 0
         for header in chunk.headers:
             if header.last_offset >= self._job.first_dirty_offset:
                 with damage_at(path, chunk.position + position):
-                    if not self._take_batch(chunk.buffer, header, position):
+                    if not self._add_batch(chunk.buffer, header, position):
                         return False
             position += header.size_bytes
         return True
 
-    def _take_batch(self, buffer: bytes, header: BatchHeader, position: int) -> bool:
+    def _add_batch(self, buffer: bytes, header: BatchHeader, position: int) -> bool:
         if (
             not header.is_control
             and not self._transactions.is_aborted(header)
             and header.record_count
         ):
             if not self._has_data:
-                self._make_room_for(header.record_count)
+                self._grow_for(header.record_count)
                 self._has_data = True
             payload = record_section(buffer, header, position, self._job.unpack_limit_bytes)
             taken = map_records(self.offset_map, payload, header.record_count, header.base_offset)
@@ -80,7 +80,7 @@ class _Mapping:
         self.offset_map.latest_offset = header.last_offset
         return True
 
-    def _make_room_for(self, record_count: int) -> None:
+    def _grow_for(self, record_count: int) -> None:
         """Grow the map so that the first batch fits, or no round would make progress."""
         memory_bytes = self._job.map_memory_bytes
         while self.offset_map.capacity < record_count:

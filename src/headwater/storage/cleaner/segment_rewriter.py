@@ -78,7 +78,7 @@ class SegmentRewriter:
             must_stay = self._is_last_of_producer(header) or (has_last and end == len(chunk.buffer))
             with damage_at(path, chunk.position + position):
                 check_crc(chunk.buffer, header, position)
-                kept = self._kept(chunk.buffer, header, position, output)
+                kept = self._filter(chunk.buffer, header, position, output)
                 if kept is None and must_stay:
                     kept = empty_batch(header)
                     stats.emptied_batches += 1
@@ -115,12 +115,12 @@ class SegmentRewriter:
             return header.last_offset == producer.last_data_offset
         return header.is_control and header.producer_epoch == producer.epoch
 
-    def _kept(
+    def _filter(
         self, buffer: bytes, header: BatchHeader, position: int, output: CleanedSegment
     ) -> Buffer | None:
         """Return what to keep of a batch: `buffer` itself for all of it, None for nothing."""
         if header.is_control:
-            return self._kept_marker(buffer, header, position, output)
+            return self._filter_marker(buffer, header, position, output)
         if self._transactions.is_aborted(header):
             self._stats.aborted_records += header.record_count
             return None
@@ -128,9 +128,9 @@ class SegmentRewriter:
             return None
         if header.base_offset > self._offset_map.latest_offset:
             return buffer
-        return self._kept_data(buffer, header, position)
+        return self._filter_data(buffer, header, position)
 
-    def _kept_marker(
+    def _filter_marker(
         self, buffer: bytes, header: BatchHeader, position: int, output: CleanedSegment
     ) -> Buffer | None:
         control = read_control(buffer, header, position, self._job.unpack_limit_bytes)
@@ -145,7 +145,7 @@ class SegmentRewriter:
             return self._filtered(buffer, header, position, b"\1" * header.record_count, True)
         return buffer if self._job.now_ms < header.delete_horizon_ms else None
 
-    def _kept_data(self, buffer: bytes, header: BatchHeader, position: int) -> Buffer | None:
+    def _filter_data(self, buffer: bytes, header: BatchHeader, position: int) -> Buffer | None:
         horizon_ms = header.delete_horizon_ms
         payload = record_section(buffer, header, position, self._job.unpack_limit_bytes)
         keep, kept_count, tombstones = keep_mask(

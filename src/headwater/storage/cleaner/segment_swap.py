@@ -49,7 +49,7 @@ _SCAN_BYTES = 1 << 20
 def still_valid(
     result: CleaningResult, inactive: Sequence[ReplacedSegment], generation: int
 ) -> bool:
-    """Return whether the log's inactive segments are still those that were cleaned.
+    """Return whether the log's inactive segments are still the ones that were cleaned.
 
     All or nothing: if retention had removed some of the sources, values could come back whose
     tombstones are gone. A truncation changes the generation, because it may leave the sizes as they
@@ -74,9 +74,7 @@ def apply(disk: Disk, folder: PurePath, result: CleaningResult) -> list[PurePath
 
 
 def finish_interrupted(disk: Disk, folder: PurePath) -> None:
-    """Complete interrupted swaps in a partition directory before its segments are opened.
-    Idempotent.
-    """
+    """Complete interrupted swaps before a log's segments are opened. Idempotent."""
     names = disk.names(folder)
     if any(name.endswith(SUFFIXES) for name in names):
         _drop_unfinished(disk, folder)

@@ -51,7 +51,7 @@ def misshapen(index: Readable, entry: struct.Struct, name: str) -> Iterator[Find
     """Yield problems of an index file as a whole: its size, or bytes after the zero tail."""
     window = ReadWindow(index)
     if window.size % entry.size:
-        reason = f"the size {window.size} is no multiple of {entry.size}, an entry was cut"
+        reason = f"size {window.size} is not a multiple of {entry.size}, incomplete entry"
         yield Finding(file=name, position=window.size, reason=reason)
         return
     count = sum(1 for _ in entries_of(index, entry))
@@ -82,14 +82,14 @@ def check_aborted(index: Readable, name: str) -> Iterator[AbortedEntry | Finding
             reason = f"entry version {entry.version} instead of 0"
             yield Finding(file=name, position=position, reason=reason)
         elif entry.last_offset <= last_marker or entry.last_stable_offset < last_stable:
-            reason = f"the marker's offset {entry.last_offset} or the stable one does not rise"
+            reason = f"marker offset {entry.last_offset} or last stable offset does not increase"
             yield Finding(file=name, position=position, reason=reason)
         elif not 0 <= entry.first_offset < entry.last_offset:
             reason = f"a transaction from {entry.first_offset} cannot end at {entry.last_offset}"
             yield Finding(file=name, position=position, reason=reason)
         last_marker, last_stable = entry.last_offset, entry.last_stable_offset
     if window.size % size:
-        reason = f"the size {window.size} is no multiple of {size}, an entry was cut"
+        reason = f"size {window.size} is not a multiple of {size}, incomplete entry"
         yield Finding(file=name, position=window.size - window.size % size, reason=reason)
 
 
@@ -112,11 +112,11 @@ class OffsetIndexCheck:
         while self._awaited and self._awaited[0][0] <= batch.header.last_offset:
             offset, at = self._awaited.popleft()
             if offset < batch.header.last_offset:
-                yield self._finding(at, f"names offset {offset}, which ends no batch")
+                yield self._finding(at, f"offset {offset} is not the last offset of a batch")
 
     def at_end(self) -> Iterator[Finding]:
         for offset, at in self._awaited:
-            yield self._finding(at, f"names offset {offset}, which ends no batch")
+            yield self._finding(at, f"offset {offset} is not the last offset of a batch")
         while self._next is not None:
             at, _, position = self._next
             yield self._finding(at, f"points at position {position}, past the last batch")
@@ -127,7 +127,7 @@ class OffsetIndexCheck:
     ) -> Iterator[Finding]:
         offset = self._base_offset + relative_offset
         if offset <= self._last[0] or position <= self._last[1]:
-            yield self._finding(at, f"offset {offset}, position {position} do not rise")
+            yield self._finding(at, f"offset {offset}, position {position} do not increase")
             return
         self._last = (offset, position)
         if position < batch.position:
@@ -135,7 +135,7 @@ class OffsetIndexCheck:
         elif offset < batch.header.last_offset:
             yield self._finding(
                 at,
-                f"names offset {offset} for position {position}, "
+                f"offset {offset} for position {position}, "
                 f"whose batch ends with {batch.header.last_offset}",
             )
         elif offset > batch.header.last_offset:
@@ -173,19 +173,19 @@ class TimeIndexCheck:
         while self._next is not None:
             at, _, relative_offset = self._next
             offset = self._base_offset + relative_offset
-            yield self._finding(at, f"names offset {offset}, past the last batch")
+            yield self._finding(at, f"offset {offset} is past the last batch")
             self._next = next(self._entries, None)
 
     def _check(self, at: int, timestamp_ms: int, offset: int) -> Iterator[Finding]:
         if timestamp_ms <= self._last[0] or offset <= self._last[1]:
-            yield self._finding(at, f"timestamp {timestamp_ms}, offset {offset} do not rise")
+            yield self._finding(at, f"timestamp {timestamp_ms}, offset {offset} do not increase")
             return
         self._last = (timestamp_ms, offset)
         if self._trusted and timestamp_ms != self._largest_ms:
             yield self._finding(
                 at,
-                f"says {timestamp_ms} is the largest timestamp up to offset {offset}, "
-                f"but that is {self._largest_ms}",
+                f"timestamp {timestamp_ms} is not the largest up to offset {offset}, "
+                f"which is {self._largest_ms}",
             )
 
     def _finding(self, position: int, reason: str) -> Finding:

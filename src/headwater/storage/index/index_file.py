@@ -143,9 +143,7 @@ class IndexFile:
         return self._written
 
     def _count_real_entries(self) -> int:
-        """Count entries before the zeros: Kafka preallocates indexes and may die before trimming
-        them.
-        """
+        """Count the entries before the zero tail that Kafka leaves if it dies."""
         view = self._cached.view()
         slots = len(view) // self.layout.size
         return _count_until(

@@ -34,9 +34,7 @@ class OffsetIndex(IndexFile):
         return self.entry(slot)[1] if slot >= 0 else 0
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch that starts at the position or
-        later.
-        """
+        """Return the last offset of the first indexed batch at or after the position."""
         slot = self.slot_before(lambda entry: entry[1] >= position) + 1
         return self._base_offset + self.entry(slot)[0] if slot < len(self) else None
 

@@ -203,8 +203,6 @@ class SparseIndexes:
             self._count_slots()
 
     def _count_slots(self) -> None:
-        """Count the entries that still fit both indexes; decremented afterwards, as counting is
-        slow.
-        """
+        """Count the entries that still fit; afterwards they are counted down."""
         self._slots_left = min(self.offsets.room, self.times.room)
         self.is_full = self._slots_left <= 0

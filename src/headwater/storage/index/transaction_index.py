@@ -51,9 +51,7 @@ class TransactionIndex:
     __slots__ = ("_base_offset", "_count", "_disk", "path")
 
     def __init__(self, disk: Disk, path: PurePath, base_offset: int) -> None:
-        """Open the file if it exists; a size that is not a whole number of entries is
-        `CorruptFile`.
-        """
+        """Open the file if it exists; an incomplete entry raises `CorruptFile`."""
         self._disk = disk
         self.path = path
         self._base_offset = base_offset
@@ -99,9 +97,7 @@ class TransactionIndex:
     def collect(
         self, fetch_offset: int, upper_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
-        """Return the aborted transactions in [fetch, upper), and whether later segments add
-        none.
-        """
+        """Return aborted transactions in [fetch, upper), and whether that is all."""
         found: list[AbortedTransaction] = []
         if not self._count:
             return found, False

@@ -90,9 +90,7 @@ class Disk(Protocol):
         """Create a directory and its parents; no error if it exists."""
 
     def rename(self, source: PurePath, target: PurePath) -> None:
-        """Rename atomically, replacing the target; durable after `sync_directory` of both
-        parents.
-        """
+        """Rename atomically; durable after `sync_directory` of both parents."""
 
     def remove(self, path: PurePath) -> None:
         """Remove a file; no error if it does not exist."""
@@ -128,9 +126,7 @@ def write_atomically(disk: Disk, path: PurePath, content: bytes) -> None:
 
 
 def write_aside(disk: Disk, path: PurePath, content: bytes) -> PurePath:
-    """Write and sync a replacement for a small file; return the temporary path for the caller to
-    rename.
-    """
+    """Write and sync a temporary file; return its path for the caller to rename."""
     temporary = path.with_name(path.name + TEMPORARY)
     disk.remove(temporary)
     file = disk.open(temporary, create=True)

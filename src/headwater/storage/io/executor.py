@@ -22,9 +22,7 @@ class Executor(Protocol):
         then: Callable[[T], None],
         otherwise: Callable[[StorageError], None],
     ) -> None:
-        """Run a job; call back only after it has ended. Raises `TooMuchWork` when the queue is
-        full.
-        """
+        """Run a job, then call back. Raises `TooMuchWork` if the queue is full."""
 
 
 class InlineExecutor:

@@ -103,9 +103,7 @@ class CachedFile:
         return view
 
     def drop_view(self) -> None:
-        """Release the view before truncating: later use of it raises instead of killing the
-        process.
-        """
+        """Release the view before truncating; using it later raises."""
         view = self._view
         if view is not None:
             self._cache._unmap(self)

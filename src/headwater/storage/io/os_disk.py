@@ -116,9 +116,7 @@ class OsFile:
         return self._descriptor
 
     def close(self) -> None:
-        """Close the file; closing twice is allowed, as the number may by then belong to another
-        file.
-        """
+        """Close the file; closing twice does not close a reused descriptor."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return

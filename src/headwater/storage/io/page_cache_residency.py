@@ -141,7 +141,5 @@ def read_nowait(file: File, length: int, position: int) -> bytearray | None:
 
 
 def probe_glance(file: File) -> Glance | None:
-    """Return how to read small resident ranges, tried on a file of the log directory; None if
-    unsupported.
-    """
+    """Return a function that reads small resident ranges, or None if unsupported."""
     return read_nowait if can_read_nowait(file.fileno()) else None

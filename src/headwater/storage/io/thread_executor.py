@@ -101,8 +101,8 @@ class ThreadExecutor:
             result = job()
         except StorageError as error:
             self._post(partial(self._finish, otherwise, error))
-        except BaseException as mistake:  # noqa: BLE001, it is raised again on the loop
-            self._post(partial(self._finish, _raise, mistake))
+        except BaseException as error:  # noqa: BLE001, it is raised again on the loop
+            self._post(partial(self._finish, _raise, error))
         else:
             self._post(partial(self._finish, then, result))
 
@@ -120,5 +120,5 @@ def _run_jobs(work: "SimpleQueue[Callable[[], None] | None]") -> None:
         del run
 
 
-def _raise(mistake: BaseException) -> None:
-    raise mistake
+def _raise(error: BaseException) -> None:
+    raise error

@@ -159,11 +159,11 @@ class LogAppender:
         try:
             if header is None:
                 header = read_header(batch)
-                verdict = check_client_batch(
+                result = check_client_batch(
                     batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
                 )
             elif self._validates and header.attributes & CODEC_MASK:
-                verdict = check_batch_records(
+                result = check_batch_records(
                     batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
                 )
             else:
@@ -173,14 +173,13 @@ class LogAppender:
                 raise
             self._expansive_bytes, self._expansive_left = len(batch) * 3 // 4, _EXPANSIVE_BATCHES
             raise ValidationDeferred(str(bomb)) from bomb
-        return corrected(batch, header, verdict, settings)
+        return corrected(batch, header, result, settings)
 
     def _is_expansive(self, batch: Buffer) -> bool:
-        """Return whether a compressed batch probably decompresses to a large one, like an earlier
-        one.
+        """Return whether a compressed batch probably decompresses to a large one.
 
         A producer's batches are alike, so trying each on the event loop would be wasted work; but
-        the guess is checked again from time to time.
+        the guess, taken from earlier batches, is checked again from time to time.
         """
         if len(batch) < HEADER_BYTES or not batch[FLAGS_POSITION] & CODEC_MASK:
             return False
@@ -238,8 +237,7 @@ class LogAppender:
         return None
 
     def _written_before(self, header: BatchHeader) -> BatchEntry | None:
-        """Return the original of a duplicate that is in the log but not in the producer state
-        (IDP-2).
+        """Find the original of a duplicate in the log if the state lacks it (IDP-2).
 
         Kafka rejects it after a restart, and librdkafka then fails with an error that leaves its
         user not knowing whether the records in flight were written.

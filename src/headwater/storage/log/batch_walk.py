@@ -56,7 +56,7 @@ def walk_headers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
 
 
 def walk_producers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
-    """Yield the headers of producers' batches, except those that `producer_headers` leaves out."""
+    """Yield the headers of producers' batches, as far as `producer_headers` returns them."""
     position = start
     while position < end:
         chunk = file.read(min(_PRODUCER_CHUNK_BYTES, end - position), position)

@@ -44,7 +44,7 @@ class LogFlusher:
         self._waiters: list[Waiter] = []
         self._snapshots: list[File] = []
         self._is_running = False
-        self._is_wanted = False
+        self._is_requested = False
         self._end: StorageError | None = None
         self._is_retired = False
 
@@ -75,7 +75,7 @@ class LogFlusher:
             if then is not None:
                 then(self._end)
         elif self._is_running:
-            self._is_wanted = True
+            self._is_requested = True
             self._waiters += [] if then is None else [then]
         elif then is None:
             self._submit()
@@ -91,9 +91,7 @@ class LogFlusher:
             waiter(reason)
 
     def retire(self) -> None:
-        """Complete all waiting callbacks: the log is durable in another directory and continues
-        there.
-        """
+        """Complete all callbacks: the log has moved and is durable elsewhere."""
         self._is_retired = True
         self._end = StorageError("the log has moved to another directory")
         waiters, self._waiters = self._waiters, []
@@ -116,7 +114,7 @@ class LogFlusher:
         truncations, active = self._body.truncations, self._body.segments.active
         job = self._job()
         waiters, self._waiters = self._waiters, []
-        self._is_running, self._is_wanted = True, False
+        self._is_running, self._is_requested = True, False
 
         def done(_: None) -> None:
             job.release()
@@ -132,11 +130,11 @@ class LogFlusher:
                 self._raise(min(active.base_offset, target) if rolled else target)
             if self._end is None and not job.is_all:
                 # The callbacks wait for the remaining segments as well.
-                self._waiters[:0], self._is_wanted = waiters, True
+                self._waiters[:0], self._is_requested = waiters, True
             else:
                 for waiter in waiters:
                     waiter(None if self._is_retired else self._end)
-            if self._is_wanted and self._end is None and not self._is_running:
+            if self._is_requested and self._end is None and not self._is_running:
                 self._submit_or_fail_waiters()
 
         def failed(error: StorageError) -> None:
@@ -163,9 +161,7 @@ class LogFlusher:
                 self._segments_flushed()
 
     def _submit_or_fail_waiters(self) -> None:
-        """Start the next flush, or fail its callbacks: no other flush may come that they could
-        share.
-        """
+        """Start the next flush, or fail its callbacks, as no other may follow."""
         try:
             self._submit()
         except TooManyOpenFiles as error:

@@ -103,9 +103,7 @@ class LeaderEpochFileCache:
         return EpochEnd(known, self._start_offsets[above])
 
     def epoch_for_offset(self, offset: int) -> int:
-        """Return the epoch in which the record at an offset was written, or -1 below the first
-        one.
-        """
+        """Return the epoch of the record at an offset, or -1 below the first one."""
         index = bisect_right(self._start_offsets, offset)
         return self._epochs[index - 1] if index else NO_EPOCH
 

@@ -175,9 +175,7 @@ class LocalLog:
             segment.expect(found.position + at, header)
 
     def aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a read_committed fetch of the range needs
-        (LSO-2).
-        """
+        """Return the aborted transactions for a read_committed fetch (LSO-2)."""
         segments = self.segments
         index = segments.index_of(offset)
         while segments[index].log is not found.file:
@@ -225,11 +223,11 @@ class LocalLog:
         """Remove everything from the offset on, which must come from `end_before`."""
         self.truncations += 1
         self._bound = None
-        doomed = [segment for segment in self.segments if segment.base_offset > offset]
-        assert len(doomed) < len(self.segments), (
+        removed = [segment for segment in self.segments if segment.base_offset > offset]
+        assert len(removed) < len(self.segments), (
             "truncation below the first segment must use start_over"
         )
-        self.drop_tail(doomed)
+        self.drop_tail(removed)
         self.segments.active.truncate_to(offset)
         self.end_offset = offset
 
@@ -265,8 +263,7 @@ class LocalLog:
         self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
 
     def sync_job(self, from_offset: int) -> SyncJob:
-        """Return a job that syncs content since an offset, limited to `_SEGMENTS_PER_SYNC`
-        segments.
+        """Return a job that syncs some segments from an offset on.
 
         If descriptors run out, no file is held and nothing counts as synced.
         """

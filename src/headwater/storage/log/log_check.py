@@ -154,7 +154,7 @@ def _unreadable(window: ReadWindow, name: str, position: int, error: BatchError)
         raise error
     if isinstance(error, TruncatedBatch):
         return Finding(file=name, position=position, reason=f"torn tail: {error}")
-    reason = f"unreadable from here, {left} bytes are left: {error}"
+    reason = f"unreadable from here to the end ({left} bytes): {error}"
     return Finding(file=name, position=position, reason=reason)
 
 
@@ -164,7 +164,7 @@ def _reasons(header: BatchHeader, crc: int, next_offset: int) -> Iterator[str]:
         yield f"wrong CRC: the batch says {header.crc:08x}, its bytes give {crc:08x}"
         return
     if header.base_offset < next_offset:
-        yield f"base offset {header.base_offset}, where {next_offset} or more was due"
+        yield f"base offset {header.base_offset}, expected at least {next_offset}"
     if header.record_count > header.last_offset_delta + 1:
         yield (
             f"{header.record_count} records do not fit "

@@ -29,9 +29,7 @@ class ReadBound(Enum):
 
 
 class LogRead(NamedTuple):
-    """Bytes to send, and for read_committed the aborted transactions among them. Kafka:
-    FetchDataInfo.
-    """
+    """FetchDataInfo: bytes to send, and aborted transactions for read_committed."""
 
     range: FileRange | None
     aborted: list[AbortedTransaction] | None

@@ -43,7 +43,7 @@ def recover(
     log: LocalLog,
     epochs: LeaderEpochFileCache,
     first: int,
-    remembered: CheckpointedState,
+    checkpointed: CheckpointedState,
     report: LoadReport,
 ) -> None:
     """Check all segments from the first unflushed one on; truncate at the first bad batch.
@@ -55,26 +55,26 @@ def recover(
     older than they are. So a gap is accepted in the compacted part, and everywhere if there are no
     checkpoints that say which part that is.
     """
-    compacted_up_to = remembered.first_dirty_offset or 0
-    settled = [each for each in epochs.entries() if each.start_offset < compacted_up_to]
+    compacted_up_to = checkpointed.first_dirty_offset or 0
+    compacted_epochs = [each for each in epochs.entries() if each.start_offset < compacted_up_to]
     epochs.truncate_from_end(log.segments[first].base_offset)
-    checker = RecoveryChecker(epochs, settled, log.segments[first].base_offset)
+    checker = RecoveryChecker(epochs, compacted_epochs, log.segments[first].base_offset)
     for index in range(first, len(log.segments)):
         segment = log.segments[index]
         size = segment.size
-        hole = segment.base_offset - checker.next_offset
-        is_compacted = segment.base_offset <= compacted_up_to or remembered.is_foreign
-        if hole < 0 or (hole and not is_compacted):
+        gap = segment.base_offset - checker.next_offset
+        is_compacted = segment.base_offset <= compacted_up_to or checkpointed.is_foreign
+        if gap < 0 or (gap and not is_compacted):
             report.reasons.append(
                 f"{segment.log.path.name} does not follow offset {checker.next_offset}"
             )
             _truncate(log, index - 1, report)
             return
-        refusal = segment.rebuild(checker)
+        error = segment.rebuild(checker)
         report.recovered_segments += 1
-        if refusal is not None:
-            _refuse_old_format(segment, refusal)
-            report.reasons.append(f"{segment.log.path.name} at {segment.size}: {refusal}")
+        if error is not None:
+            _raise_for_old_format(segment, error)
+            report.reasons.append(f"{segment.log.path.name} at {segment.size}: {error}")
             report.cut_bytes += size - segment.size
             _truncate(log, index, report)
             return
@@ -84,10 +84,10 @@ class RecoveryChecker:
     """Check that every batch of an unflushed segment must pass."""
 
     def __init__(
-        self, epochs: LeaderEpochFileCache, settled: list[EpochEntry], start_offset: int
+        self, epochs: LeaderEpochFileCache, compacted_epochs: list[EpochEntry], start_offset: int
     ) -> None:
         self._epochs = epochs
-        self._settled = settled
+        self._compacted_epochs = compacted_epochs
         self.next_offset = start_offset
 
     @property
@@ -115,7 +115,7 @@ class RecoveryChecker:
         would tell followers that the previous epoch went on, and they would keep uncommitted
         records.
         """
-        for entry in self._settled:
+        for entry in self._compacted_epochs:
             is_among = self.next_offset <= entry.start_offset <= header.base_offset
             if is_among and self._epochs.latest < entry.epoch <= header.leader_epoch:
                 self._epochs.assign(entry.epoch, entry.start_offset)
@@ -134,9 +134,9 @@ def _truncate(log: LocalLog, index: int, report: LoadReport) -> None:
     file.sync()
 
 
-def _refuse_old_format(segment: LogSegment, refusal: BatchError) -> None:
+def _raise_for_old_format(segment: LogSegment, error: BatchError) -> None:
     """Raise `UnsupportedMagic` for message format 0 and 1: truncating would destroy valid data."""
-    if not isinstance(refusal, UnsupportedMagic):
+    if not isinstance(error, UnsupportedMagic):
         return
     file = segment.log.file()
     start = file.read(MAGIC_POSITION, segment.size)
@@ -144,4 +144,4 @@ def _refuse_old_format(segment: LogSegment, refusal: BatchError) -> None:
     message = file.read(max(length, 0), segment.size + LENGTH_END)
     crc, content = message[:4], message[4:]
     if length > 4 and len(message) == length and zlib.crc32(content) == int.from_bytes(crc, "big"):
-        raise UnsupportedMagic(f"{segment.log.path}: {refusal}")
+        raise UnsupportedMagic(f"{segment.log.path}: {error}")

@@ -276,9 +276,7 @@ class LogSegment:
     def has_room_for(
         self, size_bytes: int, last_offset: int, limit_bytes: int, pending_bytes: int
     ) -> bool:
-        """Return whether an append fits. An empty segment takes any size, or nothing could be
-        appended.
-        """
+        """Return whether an append fits; an empty segment takes any size."""
         if self._indexes.is_full or last_offset - self.base_offset > INT32_MAX:
             return False
         used_bytes = self.size + pending_bytes
@@ -334,7 +332,7 @@ class LogSegment:
         with suppress(BatchError):
             for placed in walk_headers(self.log.file(), 0, size):
                 self._check_offsets(placed.header, self.base_offset)
-                self._take(placed.header)
+                self._index_header(placed.header)
         if size:
             self.seal()
         self.size = size
@@ -373,9 +371,9 @@ class LogSegment:
         if header.size_bytes > len(chunk):
             chunk = memoryview(self.log.file().read(header.size_bytes, self.size))
         checker.accept(header, chunk[: header.size_bytes])
-        self._take(header)
+        self._index_header(header)
 
-    def _take(self, header: BatchHeader) -> None:
+    def _index_header(self, header: BatchHeader) -> None:
         size_bytes = header.size_bytes
         self._indexes.on_append(self.size, (size_bytes, header.last_offset, header.max_timestamp))
         self.size += size_bytes

@@ -84,7 +84,7 @@ class UnifiedLog:
         self.configure(self.settings)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Apply new settings immediately, except those that take effect with the next segment."""
+        """Apply new settings immediately; some take effect with the next segment."""
         self.settings = settings
         self._may_need_preparation = may_need_preparation(settings)
         self._takes_its_time = settings.flush_messages < LONG_MAX or always_needs_preparation(
@@ -149,9 +149,7 @@ class UnifiedLog:
     def append_prepared(
         self, prepared: PreparedBatch, *, leader_epoch: int, now_ms: int
     ) -> LogAppendInfo:
-        """Append a client's batch that `prepare_batch` has validated, under its settings or the
-        current ones.
-        """
+        """Append a client's batch that `prepare_batch` has validated."""
         with self._fencing():
             return self._appending.as_prepared(prepared, leader_epoch, now_ms)
 
@@ -218,9 +216,7 @@ class UnifiedLog:
         self.epochs.assign(epoch, self.end_offset)
 
     def delete_records_below(self, offset: int) -> None:
-        """Raise the log start offset; the next retention run deletes the segments below it
-        (DR-1).
-        """
+        """Raise the log start offset; retention deletes the segments later (DR-1)."""
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRange(
                 f"records of {self.partition} can be deleted up to the high watermark "
@@ -236,9 +232,7 @@ class UnifiedLog:
             self.epochs.truncate_from_start(offset)
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete segments by retention.ms, retention.bytes and log start; return how many (RT-1 to
-        RT-5).
-        """
+        """Delete expired segments; return how many (RT-1 to RT-5)."""
         with self._fencing():
             segments = list(self.body.segments)
             count = expired_count(
@@ -281,9 +275,7 @@ class UnifiedLog:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether `flush.messages` unflushed records have accumulated; their responses then
-        wait.
-        """
+        """Whether `flush.messages` requires a flush, for which responses wait."""
         return self.end_offset - self.recovery_point >= self.settings.flush_messages
 
     @property
@@ -343,9 +335,7 @@ class UnifiedLog:
         return True
 
     def start_over(self, offset: int, *, now_ms: int) -> None:
-        """Truncate fully and continue, empty, at an offset (EP-7). Kafka:
-        truncateFullyAndStartAt.
-        """
+        """truncateFullyAndStartAt: continue, empty, at an offset (EP-7)."""
         with self._cutting_future() as future:
             if future is not None:
                 future.start_over(offset, now_ms=now_ms)
@@ -365,9 +355,7 @@ class UnifiedLog:
         return self._flushing.is_running
 
     def skip_to(self, offset: int, *, now_ms: int) -> None:
-        """For a future log: advance the log end to that of the current log, which has no records up
-        to there.
-        """
+        """For a future log: advance the log end over an offset gap."""
         with self._changing():
             self._roll_at(now_ms, offset)
             self.body.end_offset = offset
@@ -534,9 +522,7 @@ class UnifiedLog:
         )
 
     def _save_producers(self, offset: int) -> None:
-        """Write a producer snapshot; the next flush syncs it, and recovery replays the log if it is
-        lost.
-        """
+        """Write a producer snapshot; the next flush syncs it."""
         entries = self.producers.entries()
         self._flushing.include(
             producer_snapshot.write(self.body.home.disk, self.folder, offset, entries)

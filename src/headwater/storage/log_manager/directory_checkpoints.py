@@ -50,9 +50,7 @@ class DirectoryCheckpoints:
         return any(each.is_saving for each in self._all())
 
     def load(self) -> None:
-        """Load all files; a corrupt one counts as missing and costs a longer recovery (as in
-        Kafka).
-        """
+        """Load all files; as in Kafka, a corrupt one counts as missing."""
         self.lacks_recovery_points = self._disk.status(self.recovery_points.path) is None
         for each in self._all():
             try:

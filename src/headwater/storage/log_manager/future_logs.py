@@ -72,9 +72,7 @@ class FutureLogs:
         return self._folders[partition]
 
     def find(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> None:
-        """Register a directory found at start; a second one of the same partition is left from a
-        crash and removed.
-        """
+        """Register a directory found at start; remove a second one of the partition."""
         if partition in self._folders:
             self._rename_deleted(partition, folder, now_ms)
         else:

@@ -149,7 +149,7 @@ class LogDirMove:
             is_stale = (
                 truncations != self.original.body.truncations or offset != self.copy.end_offset
             )
-            if self.is_over or is_stale or self._take(content):
+            if self.is_over or is_stale or self._try_append(content):
                 self.go_on()
 
         def failed(error: StorageError) -> None:
@@ -180,7 +180,7 @@ class LogDirMove:
             copy.skip_to(original.end_offset, now_ms=self._tools.now_ms())
         return found
 
-    def _take(self, content: bytes) -> bool:
+    def _try_append(self, content: bytes) -> bool:
         """Append what was read; return False if that is not possible now."""
         try:
             self._append(content)

@@ -65,7 +65,7 @@ class LogDirMoves:
             throttle=lambda: self._throttle,
             now_ms=lambda: self._now_ms,
             swap=self._swap,
-            give_up=self._give_up,
+            give_up=self._cancel_failed,
         )
         self.configure(settings)
 
@@ -205,7 +205,7 @@ class LogDirMoves:
         del self._moves[move.partition]
         move.original.future = None
 
-    def _give_up(self, move: LogDirMove, error: BatchError) -> None:
+    def _cancel_failed(self, move: LogDirMove, error: BatchError) -> None:
         self.cancel(move.partition, now_ms=self._now_ms)
         self.news.append(
             f"Move cancelled, log stays: partition={move.partition} "
@@ -221,7 +221,7 @@ class LogDirMoves:
             source.fence(error)
             raise
         try:
-            target.take_in(move.original, count=count, now_ms=self._now_ms)
+            target.replace_with_future(move.original, count=count, now_ms=self._now_ms)
         except StorageError as error:
             target.fence(error)
             self._outrank(source, partition, count + 1)
@@ -230,7 +230,7 @@ class LogDirMoves:
         self._homes.moved(partition, target)
         self.news.append(f"Moved log: partition={partition} from={source.path} to={target.path}")
         try:
-            source.leave_behind(partition, now_ms=self._now_ms)
+            source.remove_moved(partition, now_ms=self._now_ms)
         except StorageError as error:
             source.fence(error)
 

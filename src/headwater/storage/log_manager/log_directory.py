@@ -228,9 +228,7 @@ class LogDirectory:
         self._tools.disk.sync_directory(self.path)
 
     def set_aside(self, partitions: Sequence[TopicPartition]) -> None:
-        """Rename partitions that are not assigned to this broker to `-stray`, for an operator to
-        review.
-        """
+        """Rename unassigned partitions to `-stray`, for an operator to review."""
         self._remove_checkpoints(partitions)
         for partition in partitions:
             target = self.path / stray_name(partition, self._tools.rng.bytes(UNIQUE_BYTES))
@@ -247,7 +245,7 @@ class LogDirectory:
     def raise_move_count(self, partition: TopicPartition, count: int) -> None:
         log_dir_move_count.save(self._tools.disk, self.path / live_name(partition), count)
 
-    def take_in(self, log: UnifiedLog, *, count: int, now_ms: int) -> None:
+    def replace_with_future(self, log: UnifiedLog, *, count: int, now_ms: int) -> None:
         """Continue a log here, from its complete future log.
 
         Once the copy is renamed, the log is here, whatever happens next. Until then a failure has
@@ -293,7 +291,7 @@ class LogDirectory:
         self.check_serving()
         self._unopened[partition] = self.futures.promote(partition)
 
-    def leave_behind(self, partition: TopicPartition, *, now_ms: int) -> None:
+    def remove_moved(self, partition: TopicPartition, *, now_ms: int) -> None:
         """Remove the directory of a log that has moved to another directory."""
         self._logs.pop(partition, None)
         self.reports.pop(partition, None)
@@ -326,15 +324,11 @@ class LogDirectory:
         self._removals.remove_due(now_ms, self._tools.executor, failed=self.fence)
 
     def save_recovery_points(self) -> None:
-        """Write the recovery points now: a lowered one must be on disk before the log is
-        truncated.
-        """
+        """Write the recovery points now, before a truncation below them."""
         self._checkpoints.update_recovery_points(self._all_logs()).save()
 
     def save_recovery_points_later(self) -> None:
-        """Write the recovery points off the event loop: raised ones only save the next start some
-        work.
-        """
+        """Write raised recovery points off the event loop."""
         if self._checkpoints.update_recovery_points(self._all_logs()).save_later():
             self._has_flushed_segments = False
 
@@ -350,8 +344,7 @@ class LogDirectory:
             self.save_recovery_points_later()
 
     def flush_recovered(self) -> None:
-        """Flush logs recovered after a crash, a few at a time, so that the next start can skip
-        them.
+        """Flush recovered logs a few at a time, so that the next start skips them.
 
         A log that finds no free descriptor is flushed with its next segment.
         """

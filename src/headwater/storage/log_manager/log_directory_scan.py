@@ -43,9 +43,7 @@ def scan_log_directories(disk: Disk, directories: Sequence[PurePath]) -> list[Fo
 
 
 def _look(disk: Disk, folder: PurePath, name: TopicPartition) -> FoundPartition:
-    """Read the small files; an unreadable one counts as missing, since loading the log checks
-    it.
-    """
+    """Read the small files; an unreadable one counts as missing."""
     try:
         topic_id = partition_metadata_file.load(disk, folder)
     except CorruptFile:

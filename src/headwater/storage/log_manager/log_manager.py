@@ -35,7 +35,7 @@ T = TypeVar("T")
 # to delay requests.
 _MEMBERS_PER_TICK = 100
 _OPENED_PER_TICK = 20
-_MOST_WANTED = 10_000
+_MAX_PREFERRED_LOG_DIRS = 10_000
 
 
 class LogManager:
@@ -63,7 +63,7 @@ class LogManager:
         self._rounds: list[_Round[UnifiedLog] | _Round[LogDirectory]] = []
         self.moves = LogDirMoves(self, tools.executor, settings, move_sizes or MoveSizes())
         # Target directories of logs that do not exist yet.
-        self._wanted: dict[TopicPartition, LogDirectory] = {}
+        self._preferred_log_dirs: dict[TopicPartition, LogDirectory] = {}
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._home
@@ -130,7 +130,7 @@ class LogManager:
         comes back.
         """
         serving = self._serving_or_fail()
-        wanted = self._wanted.pop(partition, None)
+        wanted = self._preferred_log_dirs.pop(partition, None)
         directory = wanted if wanted in serving else min(serving, key=len)
         try:
             log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
@@ -149,12 +149,12 @@ class LogManager:
         Partitions in an offline directory stay, and its failure is raised after all others are
         deleted.
         """
-        doomed: dict[LogDirectory, list[TopicPartition]] = {}
+        deleted: dict[LogDirectory, list[TopicPartition]] = {}
         for partition in partitions:
             self.moves.cancel(partition, now_ms=now_ms)
-            doomed.setdefault(self._home[partition], []).append(partition)
+            deleted.setdefault(self._home[partition], []).append(partition)
         failure: StorageError | None = None
-        for directory, gone in doomed.items():
+        for directory, gone in deleted.items():
             try:
                 _guarded(directory, partial(directory.delete_all, gone, now_ms=now_ms))
             except StorageError as error:
@@ -180,9 +180,7 @@ class LogManager:
         _guarded(directory, partial(directory.set_aside, [partition]))
 
     def opened(self) -> Iterator[UnifiedLog]:
-        """Yield the open, usable logs; logs not opened since a clean shutdown need no
-        maintenance.
-        """
+        """Yield the open logs; unopened ones need no maintenance."""
         for directory in self.serving():
             yield from directory.opened()
 
@@ -213,10 +211,10 @@ class LogManager:
         Kept in memory only, as in Kafka, and bounded, because AlterReplicaLogDirs may name
         partitions that are never assigned to this broker.
         """
-        self._wanted.pop(partition, None)
-        self._wanted[partition] = directory
-        if len(self._wanted) > _MOST_WANTED:
-            del self._wanted[next(iter(self._wanted))]
+        self._preferred_log_dirs.pop(partition, None)
+        self._preferred_log_dirs[partition] = directory
+        if len(self._preferred_log_dirs) > _MAX_PREFERRED_LOG_DIRS:
+            del self._preferred_log_dirs[next(iter(self._preferred_log_dirs))]
 
     def moved(self, partition: TopicPartition, directory: LogDirectory) -> None:
         self._home[partition] = directory
@@ -246,9 +244,7 @@ class LogManager:
                         self._home[partition] = directory
 
     def _remove_obsolete_copies(self, partition: TopicPartition, now_ms: int) -> None:
-        """Of two directories of one log, keep the one with the higher move count (see
-        `log_dir_moves`).
-        """
+        """Keep the directory with the higher move count (see `log_dir_moves`)."""
         candidates = self.candidates(partition)
         counts: dict[LogDirectory, int] = {}
         for each in candidates:

@@ -59,9 +59,7 @@ def stray_name(partition: TopicPartition, unique: bytes) -> str:
 
 
 def future_name(partition: TopicPartition, unique: bytes) -> str:
-    """Not shortened, because this directory becomes a live one: Kafka cannot move the longest
-    topics.
-    """
+    """Not shortened, as it becomes a live name; Kafka cannot move longer topics."""
     return live_name(partition) + _ending(unique, DirectoryKind.FUTURE)
 
 

@@ -95,9 +95,7 @@ class _Producer:
 
 
 class ProducerStateManager:
-    """All producers of one partition, and the transactions that determine its last stable
-    offset.
-    """
+    """All producers of one partition, and its unstable transactions."""
 
     __slots__ = ("_ongoing", "_producers", "_unreplicated")
 
@@ -262,9 +260,7 @@ class ProducerStateManager:
         return next(iter(self._ongoing), completed.last_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the start of the first transaction that is open or whose marker is not below the
-        high watermark.
-        """
+        """Return the start of the first open or not yet replicated transaction."""
         undecided = next(iter(self._ongoing), None)
         for first_offset, marker_offset in self._unreplicated:
             if marker_offset >= high_watermark:

@@ -55,7 +55,7 @@ class Lab:
         self.inter_broker_client.ask(
             NodeId(0),
             REQUEST,
-            purpose=Purpose.PETITION,
+            purpose=Purpose.TO_CONTROLLER,
             timeout_ms=TIMEOUT_MS,
             then=self.outcomes.append,
             otherwise=self.outcomes.append,

@@ -158,7 +158,7 @@ def test_coordinator_whose_topic_cannot_be_created_is_unavailable_with_the_reaso
 ) -> None:
     lab = ClusterNodeLab(2, texts={setting: "3"})
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("g", "h"))
-    why = "replication factor 3 is not possible, brokers: 2"
+    why = "replication factor 3 is not between 1 and the number of live brokers (2)"
     reason = f"{internal} cannot be created: {why} ({setting})"
     for node in lab.nodes * 3:
         for found in node.ask(request, FindCoordinatorResponse).coordinators:

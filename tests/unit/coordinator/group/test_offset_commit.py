@@ -18,10 +18,10 @@ from headwater.coordinator.records.offset_records import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TransactionalProducer,
 )
@@ -69,8 +69,8 @@ def decide(asked: OffsetCommitRequest, group: Group | None, version: int = 9) ->
     return commit(_asked(asked, version), asked, group, SETTINGS)
 
 
-def _asked(message: OffsetCommitRequest | TxnOffsetCommitRequest, version: int) -> Asked:
-    return Asked(
+def _asked(message: OffsetCommitRequest | TxnOffsetCommitRequest, version: int) -> RequestEvent:
+    return RequestEvent(
         request=message,
         version=version,
         caller=CALLER,

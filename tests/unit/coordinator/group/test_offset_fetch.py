@@ -14,7 +14,13 @@ from headwater.coordinator.records.offset_records import (
     OffsetCommitRecord,
     OffsetCommitValue,
 )
-from headwater.coordinator.runtime.coordinator_effects import Append, Asked, Caller, Effect, Reply
+from headwater.coordinator.runtime.coordinator_effects import (
+    Append,
+    Caller,
+    Effect,
+    Reply,
+    RequestEvent,
+)
 from headwater.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -186,7 +192,7 @@ def delete_offsets(offsets: CommittedOffsets, group: Group | None) -> list[Effec
             for name in ("orders", "bills", "fresh")
         ),
     )
-    asked = Asked(
+    asked = RequestEvent(
         request=request, version=0, caller=CALLER, client_id="c", client_host="h", now_ms=0
     )
     return delete(asked, request, group, offsets)

@@ -114,7 +114,7 @@ def test_the_partitions_of_an_empty_transaction_are_null() -> None:
 @pytest.mark.parametrize("version", [5, -1])
 def test_a_value_of_an_unknown_version_is_refused_by_its_name(version: int) -> None:
     value = version.to_bytes(2, "big", signed=True) + bytes(40)
-    with pytest.raises(UnreadableRecord, match=f"OffsetCommitValue of version {version}"):
+    with pytest.raises(UnreadableRecord, match=f"version {version} of OffsetCommitValue"):
         GROUP_RECORDS.decode(KEY_BYTES, value)
 
 

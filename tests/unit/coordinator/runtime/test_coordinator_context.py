@@ -25,11 +25,11 @@ from headwater.coordinator.runtime.coordinator_context import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     CancelTimer,
     Effect,
     Loaded,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerFired,
     TransactionalProducer,
@@ -54,7 +54,7 @@ def record(number: int) -> OffsetCommitRecord:
 
 
 def reply(event: Event) -> Reply:
-    assert isinstance(event, Asked)
+    assert isinstance(event, RequestEvent)
     return Reply(event.caller, DONE)
 
 
@@ -330,7 +330,7 @@ def test_who_heard_of_a_failed_append_hears_nothing_more(lab: Lab) -> None:
     """The machine may still believe that somebody waits, and that must be harmless."""
     lab.log.append_errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     answers = lab.ask(writes(0))
-    (asked,) = [event for event in lab.machine.heard if isinstance(event, Asked)]
+    (asked,) = [event for event in lab.machine.heard if isinstance(event, RequestEvent)]
     lab.ask(lambda event: [Reply(asked.caller, DONE), reply(event)])
     assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
@@ -628,7 +628,7 @@ def test_an_answer_to_a_machine_that_is_gone_is_not_its_successors(
     tell = lab.shard.hearing()
     tell("first")
     lab.ask(fails)
-    assert "thrown away" in caplog.text
+    assert "will be reloaded" in caplog.text
     lab.pass_time(1_000)
     assert lab.state() is CoordinatorState.ACTIVE
     tell("late")

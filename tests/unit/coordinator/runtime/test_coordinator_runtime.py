@@ -7,7 +7,7 @@ import pytest
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.records.record_serde import GROUP_RECORDS
 from headwater.coordinator.runtime.coordinator_context import CoordinatorServices
-from headwater.coordinator.runtime.coordinator_effects import Asked, Reply
+from headwater.coordinator.runtime.coordinator_effects import Reply, RequestEvent
 from headwater.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from headwater.coordinator.runtime.coordinator_state import CoordinatorState
 from headwater.coordinator.runtime.pending_responses import Outcome
@@ -23,7 +23,7 @@ DONE = HeartbeatResponse()
 
 
 def answers_all(event: Event) -> list[Reply]:
-    return [Reply(event.caller, DONE)] if isinstance(event, Asked) else []
+    return [Reply(event.caller, DONE)] if isinstance(event, RequestEvent) else []
 
 
 class Lab:

@@ -16,7 +16,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     TimerFired,
 )
 from headwater.coordinator.transaction.transaction_metadata import tombstone_of
-from headwater.coordinator.transaction.transaction_states import MAY_FOLLOW, TransactionState
+from headwater.coordinator.transaction.transaction_states import TRANSITIONS, TransactionState
 from headwater.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from tests.simulation.labs.transaction_lab import (
     A0,
@@ -59,10 +59,10 @@ def committed(*partitions: TopicPartition) -> tuple[TransactionLab, list[Effect]
 def test_no_state_leads_out_of_a_decision_but_its_completion() -> None:
     """TX-1."""
     states = TransactionState
-    assert MAY_FOLLOW[states.PREPARE_COMMIT] == (states.COMPLETE_COMMIT,)
-    assert MAY_FOLLOW[states.PREPARE_ABORT] == (states.COMPLETE_ABORT,)
+    assert TRANSITIONS[states.PREPARE_COMMIT] == (states.COMPLETE_COMMIT,)
+    assert TRANSITIONS[states.PREPARE_ABORT] == (states.COMPLETE_ABORT,)
     lab, _ = committed(A0)
-    with pytest.raises(AssertionError, match="PrepareAbort after PrepareCommit"):
+    with pytest.raises(AssertionError, match="PrepareCommit to PrepareAbort"):
         lab.state.fenced(server_version=2, now_ms=1_000)
 
 

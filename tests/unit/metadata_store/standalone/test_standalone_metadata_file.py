@@ -120,13 +120,15 @@ def test_damage_before_the_end_is_named_and_not_cut_off() -> None:
     for position in range(len(SNAPSHOT), len(SNAPSHOT + FRAMES[0])):
         damaged = whole.copy()
         damaged[position] ^= 0xFF
-        with pytest.raises(CorruptFile, match=f"damaged at {len(SNAPSHOT)}, but sound again"):
+        with pytest.raises(
+            CorruptFile, match=f"damaged at {len(SNAPSHOT)}, but a valid frame follows"
+        ):
             decode(bytes(damaged), is_standalone=True)
 
 
 def test_a_damaged_snapshot_is_never_a_torn_end() -> None:
     for content in (b"", SNAPSHOT[:-1], b"\0" * len(SNAPSHOT)):
-        with pytest.raises(CorruptFile, match="snapshot at the beginning"):
+        with pytest.raises(CorruptFile, match="snapshot at the start"):
             decode(content, is_standalone=True)
 
 

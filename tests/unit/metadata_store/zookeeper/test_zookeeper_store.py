@@ -351,6 +351,28 @@ def test_changes_that_come_while_one_is_under_way_share_the_next_request() -> No
     assert lab.zk_client.largest_multi == 1 + 2 * 19
 
 
+def test_a_write_callback_that_ends_the_term_ends_each_write_of_the_group_once() -> None:
+    """Otherwise the writes behind it in the same multi would fail and succeed."""
+    lab, image = writing_lab()
+    outcomes = [Outcome() for _ in range(4)]
+
+    def resign(result: object) -> None:
+        outcomes[1].then(result)
+        lab.store.resign()
+
+    for sequence, outcome in enumerate(outcomes):
+        resource = ConfigResource(ResourceType.TOPIC, f"topic-{sequence}")
+        lab.store.write(
+            [ConfigsReplaced(resource, {"a": "b"})],
+            fence=image.version._replace(sequence=sequence),
+            then=resign if sequence == 1 else outcome.then,
+            otherwise=outcome.otherwise,
+        )
+    lab.server.run()
+    kinds = [type(each.result) for each in outcomes]
+    assert kinds == [Version, Version, ControllerFenced, ControllerFenced]
+
+
 def test_a_write_whose_connection_is_lost_is_done_once_whether_it_had_been_done_or_not() -> None:
     for fate in ("lost before", "lost after"):
         lab, image = writing_lab()

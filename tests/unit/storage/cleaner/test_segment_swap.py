@@ -188,9 +188,7 @@ def put(disk: LossyDisk, name: str, content: bytes = b"") -> None:
 
 
 def test_swap_file_above_a_cleaned_file_is_dropped_and_one_below_is_completed() -> None:
-    """RC-2: Kafka splits a segment into several, of which some may not have been renamed to
-    .swap.
-    """
+    """RC-2: Kafka splits a segment into several, not all of which may be .swap files."""
     disk = LossyDisk(random.Random(1))
     sketch(disk)
     log_bytes = read_whole(disk, FOLDER / f"{0:020d}.log") or b""

@@ -62,7 +62,7 @@ def test_entry_with_an_offset_before_its_batch_ends_is_reported() -> None:
     struct.pack_into(">i", segment.index, 8, 4)
     ((at, reason),) = offset_findings(segment)
     assert at == 8
-    assert reason == f"names offset 4 for position {segment.positions[2]}, whose batch ends with 5"
+    assert reason == f"offset 4 for position {segment.positions[2]}, whose batch ends with 5"
 
 
 def test_entry_may_have_the_last_offset_of_a_later_batch() -> None:
@@ -76,7 +76,9 @@ def test_entry_with_an_offset_that_ends_no_later_batch_is_reported() -> None:
     segment = three_batches()
     for offset in (4, 6):
         segment.index = bytearray(struct.pack(">ii", offset, segment.positions[1]))
-        assert offset_findings(segment) == [(0, f"names offset {offset}, which ends no batch")]
+        assert offset_findings(segment) == [
+            (0, f"offset {offset} is not the last offset of a batch")
+        ]
 
 
 def test_entries_that_do_not_rise_are_found() -> None:
@@ -84,7 +86,7 @@ def test_entries_that_do_not_rise_are_found() -> None:
     segment.index[8:] = segment.index[:8]
     ((at, reason),) = offset_findings(segment)
     assert at == 8
-    assert reason.endswith("do not rise")
+    assert reason.endswith("do not increase")
 
 
 def test_an_entry_past_the_last_batch_is_found() -> None:
@@ -97,7 +99,7 @@ def test_an_entry_past_the_last_batch_is_found() -> None:
 
 def test_index_truncated_inside_an_entry_is_reported() -> None:
     (finding,) = misshapen(Bytes(three_batches().index[:-3]), OFFSET_ENTRY, "x")
-    assert finding.reason == "the size 13 is no multiple of 8, an entry was cut"
+    assert finding.reason == "size 13 is not a multiple of 8, incomplete entry"
 
 
 def test_entries_after_the_zero_tail_are_found() -> None:
@@ -112,8 +114,7 @@ def test_timestamp_that_was_not_the_largest_is_reported() -> None:
     assert time_findings(segment) == [
         (
             0,
-            f"says {START_MS + 1} is the largest timestamp up to offset 2, "
-            f"but that is {START_MS + 2}",
+            f"timestamp {START_MS + 1} is not the largest up to offset 2, which is {START_MS + 2}",
         )
     ]
 
@@ -123,13 +124,13 @@ def test_timestamps_that_do_not_rise_are_found() -> None:
     segment.time_index[12:] = struct.pack(">qi", START_MS + 2, 5)
     ((at, reason),) = time_findings(segment)
     assert at == 12
-    assert reason.endswith("do not rise")
+    assert reason.endswith("do not increase")
 
 
 def test_a_time_entry_past_the_last_batch_is_found() -> None:
     segment = three_batches()
     segment.time_index += struct.pack(">qi", START_MS + 100, 100)
-    assert time_findings(segment) == [(24, "names offset 100, past the last batch")]
+    assert time_findings(segment) == [(24, "offset 100 is past the last batch")]
 
 
 def test_an_entry_that_repeats_a_position_is_found() -> None:
@@ -137,4 +138,4 @@ def test_an_entry_that_repeats_a_position_is_found() -> None:
     struct.pack_into(">i", segment.index, 12, segment.positions[1])
     ((at, reason),) = offset_findings(segment)
     assert at == 8
-    assert reason.endswith("do not rise")
+    assert reason.endswith("do not increase")

@@ -87,7 +87,7 @@ def test_an_unknown_codec_is_named() -> None:
 def test_decreasing_offsets_are_reported() -> None:
     log = batch(10, texts("a", "b")) + batch(11, texts("c"))
     ((_, reason),) = reasons(log)
-    assert reason == "base offset 11, where 12 or more was due"
+    assert reason == "base offset 11, expected at least 12"
 
 
 def test_a_batch_below_the_offset_in_the_file_name_is_found() -> None:
@@ -118,7 +118,7 @@ def test_zeros_followed_by_data_are_corruption() -> None:
     segment = three_batches()
     ((position, reason),) = reasons(segment.log + bytes(500) + b"x")
     assert position == len(segment.log)
-    assert reason.startswith("unreadable from here, 501 bytes are left")
+    assert reason.startswith("unreadable from here to the end (501 bytes)")
 
 
 @pytest.mark.parametrize(

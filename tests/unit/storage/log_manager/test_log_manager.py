@@ -185,9 +185,7 @@ def test_recreated_partition_inherits_nothing() -> None:
 
 
 def test_recreated_partition_inherits_no_high_watermark() -> None:
-    """HW-9. Otherwise, after a crash, consumers would see records that other replicas may not
-    have.
-    """
+    """HW-9. Consumers could see records that other replicas may not have."""
     broker = Broker(ONE)
     broker.append(broker.create("orders"), 9)
     broker.pass_time(5_000)
@@ -253,9 +251,7 @@ def test_directory_that_fails_during_log_creation_leaves_no_second_folder() -> N
 
 
 def test_failed_fsync_takes_the_directory_offline() -> None:
-    """RC-5: after a failed fsync the kernel may have dropped the pages, so a retry proves
-    nothing.
-    """
+    """RC-5: the kernel may have dropped the pages, so a retry proves nothing."""
     broker = Broker()
     log = broker.create("orders")
     broker.append(log)
@@ -692,9 +688,7 @@ def test_adopted_directory_keeps_its_topic_id_from_the_next_flush_on() -> None:
 def test_background_work_skips_a_partition_deleted_before_its_turn(
     is_made_anew: bool,
 ) -> None:
-    """RT-4. With many logs a round takes several ticks, and a partition deleted in between has
-    files under the same names as a re-created one, or none at all.
-    """
+    """RT-4. Its files may be gone, or those of a re-created partition."""
     broker = Broker(ONE)
     doomed = [broker.create("orders", number) for number in range(150)]
     for log in doomed:
@@ -757,9 +751,7 @@ def test_flush_ms_works_after_the_clock_is_set_back() -> None:
 
 
 def test_recovery_of_many_unflushed_logs_does_not_exhaust_descriptors() -> None:
-    """RC-1. Each flush holds files until it is done, and none is done before the start is
-    complete.
-    """
+    """RC-1. Each flush holds files, and none is done before the start is complete."""
     broker = Broker(ONE)
     for number in range(100):
         broker.append(broker.create("orders", number))

@@ -5,7 +5,7 @@ import pytest
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.group.classic.classic_group import ClassicGroup
 from headwater.coordinator.group.classic.classic_group_member import session_timer
-from headwater.coordinator.group.classic.classic_group_state import MAY_FOLLOW, ClassicGroupState
+from headwater.coordinator.group.classic.classic_group_state import TRANSITIONS, ClassicGroupState
 from headwater.coordinator.group.classic.classic_subscribed_topics import subscribed_topics
 from headwater.coordinator.group.group import Group, GroupType
 from headwater.coordinator.records.classic_group_records import (
@@ -52,8 +52,8 @@ def commit(
 
 def test_a_group_settles_by_a_sync_only_and_empties_by_a_rebalance_only() -> None:
     """GR-1."""
-    assert MAY_FOLLOW[ClassicGroupState.DEAD] == ()
-    leads_to = {state: set(following) for state, following in MAY_FOLLOW.items()}
+    assert TRANSITIONS[ClassicGroupState.DEAD] == ()
+    leads_to = {state: set(following) for state, following in TRANSITIONS.items()}
     assert [
         state for state in ClassicGroupState if ClassicGroupState.STABLE in leads_to[state]
     ] == [ClassicGroupState.COMPLETING_REBALANCE]

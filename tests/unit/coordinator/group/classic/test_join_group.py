@@ -22,10 +22,10 @@ from headwater.coordinator.records.classic_group_records import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Reply,
+    RequestEvent,
     SetTimer,
 )
 from headwater.protocol.messages.join_group import (
@@ -64,8 +64,8 @@ def lab() -> ClassicLab:
     return ClassicLab()
 
 
-def asked(request: JoinGroupRequest | LeaveGroupRequest) -> Asked:
-    return Asked(
+def asked(request: JoinGroupRequest | LeaveGroupRequest) -> RequestEvent:
+    return RequestEvent(
         request=request,
         version=4,
         caller=Caller(1),

@@ -30,7 +30,13 @@ from headwater.coordinator.records.classic_group_records import (
     MemberMetadata,
 )
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
-from headwater.coordinator.runtime.coordinator_effects import Append, Asked, Caller, Effect, Reply
+from headwater.coordinator.runtime.coordinator_effects import (
+    Append,
+    Caller,
+    Effect,
+    Reply,
+    RequestEvent,
+)
 from headwater.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.protocol.messages.join_group import (
@@ -106,8 +112,8 @@ class MixedLab(GroupLab):
         return response.error_code
 
 
-def asked(lab: GroupLab, request: Message, version: int) -> Asked:
-    return Asked(
+def asked(lab: GroupLab, request: Message, version: int) -> RequestEvent:
+    return RequestEvent(
         request=request,
         version=version,
         caller=Caller(1),
