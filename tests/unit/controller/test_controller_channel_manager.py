@@ -74,10 +74,10 @@ class Lab:
             timeout_ms=3_000,
             image=lambda: self.image,
             held_by=self._held_by,
-            heard=lambda controller_channel, request, _: self.heard.append(
+            on_response=lambda controller_channel, request, _: self.heard.append(
                 f"{controller_channel.broker.node_id} {type(request).__name__}"
             ),
-            deposed=self._deposed,
+            on_deposed=self._deposed,
         )
 
     def ask(

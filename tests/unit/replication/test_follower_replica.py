@@ -24,7 +24,7 @@ def fetch(
     *,
     leader_end: int,
     at_ms: int,
-    pulse: Session | None = None,
+    session: Session | None = None,
 ) -> None:
     follower.fetched(
         offset=offset,
@@ -32,7 +32,7 @@ def fetch(
         broker_epoch=7,
         leader_end=leader_end,
         now_ms=at_ms,
-        pulse=pulse,
+        session=session,
     )
 
 
@@ -67,7 +67,7 @@ def test_a_follower_that_reaches_the_previous_log_end_was_caught_up_at_that_fetc
 
 def test_an_idle_follower_was_caught_up_at_its_last_fetch_even_if_that_did_not_name_it() -> None:
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=session)
     session.fetched_ms = 60_000
     follower.left_behind(10)
     assert follower.caught_up_ms == 60_000
@@ -77,7 +77,7 @@ def test_an_idle_follower_was_caught_up_at_its_last_fetch_even_if_that_did_not_n
 
 def test_an_append_does_not_catch_up_a_follower_that_was_behind() -> None:
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 9, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 9, leader_end=10, at_ms=0, session=session)
     session.fetched_ms = 60_000
     follower.left_behind(10)
     assert follower.caught_up_ms == 0
@@ -85,17 +85,17 @@ def test_an_append_does_not_catch_up_a_follower_that_was_behind() -> None:
 
 def test_a_follower_whose_session_ended_is_not_fetching() -> None:
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=session)
     assert follower.is_fetching(now_ms=1_000, lag_max_ms=LAG_MS)
     assert not follower.is_fetching(now_ms=1_001, lag_max_ms=LAG_MS)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=None)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=None)
     assert not follower.is_fetching(now_ms=0, lag_max_ms=LAG_MS)
 
 
 def test_a_new_broker_epoch_is_noticed_without_naming_the_partition() -> None:
     """ISR-3: otherwise an idle follower would keep its old broker epoch forever."""
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=session)
     assert follower.broker_epoch == 7
     session.broker_epoch = 8
     assert follower.broker_epoch == 8

@@ -42,7 +42,7 @@ def fetch(
         broker_epoch=epoch or EPOCHS[node_id],
         offset=offset,
         log_start_offset=0,
-        pulse=SESSION,
+        session=SESSION,
     )
     return leader.fetched(said, end_offset=end, now_ms=at_ms)
 
