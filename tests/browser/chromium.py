@@ -123,6 +123,16 @@ class Browser:
         found = self._ask("POST", "/se/log", {"type": "browser"})
         return [each["message"] for each in found if each["level"] in ("SEVERE", "WARNING")]
 
+    def requested_urls(self) -> list[str]:
+        """The URLs that pages have requested since the last call, including failed requests."""
+        events = self._ask("POST", "/se/log", {"type": "performance"})
+        messages = [json.loads(each["message"])["message"] for each in events]
+        return [
+            each["params"]["request"]["url"]
+            for each in messages
+            if each["method"] == "Network.requestWillBeSent"
+        ]
+
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 
@@ -163,7 +173,7 @@ def browser() -> Iterator[Browser]:
             wishes = {
                 "browserName": "chrome",
                 "goog:chromeOptions": options,
-                "goog:loggingPrefs": {"browser": "ALL"},
+                "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
                 "timeouts": {"script": PATIENCE_S * 1000},
             }
             made = ask(port, "POST", "/session", {"capabilities": {"alwaysMatch": wishes}})

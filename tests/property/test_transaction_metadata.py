@@ -1,4 +1,4 @@
-"""Any transaction survives its record, whatever moves led to it."""
+"""Transaction metadata survives its record after any transitions."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ PARTITIONS = st.lists(
 
 @st.composite
 def moved(draw: st.DrawFn) -> TransactionMetadata:
-    """A transactional id after some legal moves."""
+    """Return a transactional id after some legal transitions."""
     state = TransactionMetadata(
         transactional_id=draw(st.text(min_size=1, max_size=20)),
         producer_id=ProducerId(draw(st.integers(0, 2**62))),
@@ -57,7 +57,7 @@ def _move(draw: st.DrawFn, state: TransactionMetadata, to: TransactionState) -> 
 
 
 @given(moved())
-def test_a_record_says_everything_but_the_last_epoch(state: TransactionMetadata) -> None:
+def test_record_has_everything_except_the_last_epoch(state: TransactionMetadata) -> None:
     """TX-1."""
     read = TRANSACTION_RECORDS.decode(*TRANSACTION_RECORDS.encode(state.record()))
     assert isinstance(read, TransactionLogRecord)

@@ -26,6 +26,7 @@ from headwater.metadata.effective_configs import (
     StaticConfig,
     broker_settings_for,
     topic_defaults_for,
+    unknown_configs,
 )
 from headwater.protocol.messages import alter_configs as whole
 from headwater.protocol.messages import incremental_alter_configs as incremental
@@ -237,13 +238,17 @@ def _validated(
 ) -> ConfigsReplaced | ApiError:
     """Validate the whole set of configs."""
     change = ConfigsReplaced(resource, values)
+    old = image.configs_of(*resource)
+    # Unknown configs that Kafka left behind stay, and must not keep known ones from being set.
+    left = {name for name in unknown_configs(resource, old) if values.get(name) == old[name]}
+    new = {name: value for name, value in values.items() if name not in left}
     try:
         if resource.resource_type is ResourceType.TOPIC:
-            topic_defaults_for(image, static).with_overrides(values)
+            topic_defaults_for(image, static).with_overrides(new)
         elif resource.resource_type is ResourceType.GROUP:
             GroupSettings.of(static.settings).with_overrides(values).check(static.settings)
         else:
-            _check_broker_values(resource, values, image.configs_of(*resource))
+            _check_broker_values(resource, new, old)
             changed = apply(image, [change], image.version)
             topic_defaults_for(changed, static)
             if resource.name in (ALL_BROKERS, str(static.node_id)):

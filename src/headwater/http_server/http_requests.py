@@ -1,7 +1,7 @@
-"""What the HTTP faces share when they read a request: its path, and its body.
+"""Read paths and bodies of HTTP requests.
 
-What a reader would get wrong: names in a path may have slashes, which clients send as `%2F`. So a
-path is cut before it is decoded, and Starlette's own routing, which decodes first, is not used.
+Note: names in a path may contain slashes, sent as `%2F`. So a path is split before it is decoded,
+and Starlette's own routing, which decodes first, is not used.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ BODY_S_MAX: Final = 30.0
 
 
 class EveryPath(BaseRoute):
-    """All requests go to one handler. Starlette's own pattern for that stops at a line feed."""
+    """Route all requests to one handler. Starlette's own pattern for that stops at a line feed."""
 
     def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
         self._app = request_response(answer)
@@ -33,25 +33,25 @@ class EveryPath(BaseRoute):
 
 
 class BodyTooLarge(HeadwaterError):
-    """More bytes than are taken."""
+    """The body exceeds the limit."""
 
 
 class BodyTooSlow(HeadwaterError):
-    """Who sends no end holds one of the places for requests, but not for ever."""
+    """The body did not arrive in time; a slow client must not hold a request slot for ever."""
 
 
 class BodyBrokeOff(HeadwaterError):
-    """The connection ended within the body."""
+    """The connection was closed before the end of the body."""
 
 
 def path_parts(request: Request) -> list[str]:
-    """The pieces of a path, not decoded yet."""
+    """Return the segments of a path, not decoded."""
     raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return raw_path.decode("latin-1").partition("?")[0].strip("/").split("/")
 
 
 def match_path(pattern: Sequence[str | None], given: Sequence[str]) -> list[str] | None:
-    """The names in a path, decoded, where a pattern has None; None if it is another path."""
+    """Return the decoded segments where the pattern has None; None if the path does not match."""
     if len(given) != len(pattern):
         return None
     found = []
@@ -70,9 +70,9 @@ async def read_body(request: Request, *, bytes_max: int) -> bytes:
             async for chunk in request.stream():
                 raw += chunk
                 if len(raw) > bytes_max:
-                    raise BodyTooLarge(f"A body has at most {bytes_max} bytes")
+                    raise BodyTooLarge(f"The body exceeds {bytes_max} bytes")
     except TimeoutError:
-        raise BodyTooSlow("The body did not come in time") from None
+        raise BodyTooSlow("The body did not arrive in time") from None
     except ClientDisconnect:
-        raise BodyBrokeOff("The request broke off") from None
+        raise BodyBrokeOff("The connection was closed within the body") from None
     return bytes(raw)

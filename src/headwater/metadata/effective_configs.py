@@ -11,10 +11,19 @@ from typing import Self
 from headwater.common.config_types import ResourceType
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.ids import NodeId
-from headwater.common.settings.broker_properties import parse_broker_settings, topic_defaults
+from headwater.common.settings.broker_properties import (
+    known_setting,
+    parse_broker_settings,
+    topic_defaults,
+    why_unknown,
+)
 from headwater.common.settings.broker_settings import BrokerSettings
-from headwater.common.settings.topic_settings import TopicSettings
-from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage
+from headwater.common.settings.topic_settings import (
+    KINDS,
+    TopicSettings,
+    why_unknown_for_topics,
+)
+from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +44,29 @@ class StaticConfig:
 
 
 def broker_texts(image: ClusterImage, static: StaticConfig) -> dict[str, str]:
-    """Return all config texts of this broker by precedence."""
-    return {
-        **static.texts,
+    """Return all config texts of this broker by precedence.
+
+    Dynamic configs with unknown names have no effect: see `unknown_configs`.
+    """
+    dynamic = {
         **image.configs_of(ResourceType.BROKER, ALL_BROKERS),
         **image.configs_of(ResourceType.BROKER, str(static.node_id)),
     }
+    known = {name: text for name, text in dynamic.items() if known_setting(name) is not None}
+    return {**static.texts, **known}
+
+
+def unknown_configs(resource: ConfigResource, values: Mapping[str, str]) -> dict[str, str]:
+    """The reason for each name that has no effect here, with the nearest known name.
+
+    Kafka takes unknown broker configs, and knows topic configs that are not served here. On a
+    ZooKeeper that Kafka has used they stay where they are.
+    """
+    if resource.resource_type is ResourceType.TOPIC:
+        return {name: why_unknown_for_topics(name) for name in values if name not in KINDS}
+    if resource.resource_type is ResourceType.BROKER:
+        return {name: why_unknown(name) for name in values if known_setting(name) is None}
+    return {}
 
 
 def broker_settings_for(image: ClusterImage, static: StaticConfig) -> BrokerSettings:
@@ -54,7 +80,8 @@ def topic_defaults_for(image: ClusterImage, static: StaticConfig) -> TopicSettin
 
 def settings_for(image: ClusterImage, topic: str, defaults: TopicSettings) -> TopicSettings:
     """Return the settings of a topic; `defaults` come from `topic_defaults_for`."""
-    overrides = image.configs_of(ResourceType.TOPIC, topic)
+    own = image.configs_of(ResourceType.TOPIC, topic)
+    overrides = {name: text for name, text in own.items() if name in KINDS}
     if not overrides:
         return defaults
     try:

@@ -112,6 +112,10 @@ class SteppedLoop:
     def watch(self, channel: ScriptedTransportLayer) -> None:
         self._channels[channel.fileno()] = channel
 
+    def forget(self, fd: int) -> None:
+        """A channel is gone."""
+        del self._channels[fd]
+
     def add_reader(self, fd: int, callback: Callback, /) -> None:
         assert not self._channels[fd].is_closed
         self.readers[fd] = callback

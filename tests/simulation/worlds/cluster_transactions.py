@@ -44,7 +44,7 @@ from tests.simulation.worlds.cluster_clients import (
 
 _TRANSACTIONS: Final = 1
 _TIMEOUT_MS: Final = 5_000
-_MOST_PIPELINED: Final = 3
+_MOST_PIPELINED: Final = 4
 _AT_ONCE_MS: Final = 2
 
 

@@ -135,7 +135,10 @@ def test_what_a_broker_logs_is_read_and_changed(shell: Shell) -> None:
     shell.does("configs", "alter", "--delete", "headwater.network", "--loggers", "0")
     failed = shell.run("configs", "alter", "headwater.network=LOUD", "--loggers", "0")
     assert failed.exit_code == 1
-    assert "'LOUD' is no level; there are FATAL, ERROR, WARN, INFO, DEBUG, TRACE" in failed.output
+    assert (
+        "'LOUD' is not a log level; use one of FATAL, ERROR, WARN, INFO, DEBUG, TRACE"
+        in failed.output
+    )
 
 
 def test_configs_are_read_and_changed(shell: Shell, topic: str) -> None:

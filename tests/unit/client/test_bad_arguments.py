@@ -81,7 +81,7 @@ def test_a_client_that_cannot_be_made_leaves_no_thread_behind(
 ) -> None:
     before = threading.active_count()
     for _ in range(3):
-        with pytest.raises(InvalidSetting, match="an address is host:port, and not 'nowhere'"):
+        with pytest.raises(InvalidSetting, match="an address must be host:port, not 'nowhere'"):
             make({"bootstrap.servers": "nowhere"})
     assert threading.active_count() == before
 

@@ -531,7 +531,7 @@ def test_there_are_no_more_tails_than_there_may_be_and_places_are_given_back(
     for tail in tails:
         tail.until("ready")
     refused = console.get("/api/topics/empty/tail")
-    assert (refused.status, "8 tails" in refused.json["error"]) == (503, True)
+    assert (refused.status, "8 live tails" in refused.json["error"]) == (503, True)
     for tail in tails:
         tail.response.close()
         tail.connection.close()

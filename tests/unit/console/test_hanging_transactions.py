@@ -81,13 +81,13 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -
             ]
             assert found[0]["producer_id"] == GHOST
             page = console.get("/transactions").text
-            assert "1 transaction hangs" in page
+            assert "1 hanging transaction" in page
             fields = {"topic": "haunted", "partition": "0", "producer_id": str(GHOST)}
             assert console.post("/transactions/abort", fields).status == 400
             sure = {**fields, "confirm": str(GHOST)}
             assert console.post("/transactions/abort", sure).status == 303
             assert console.post("/transactions/abort", sure).status == 404
-            assert "No transaction hangs." in console.get("/transactions").text
+            assert "There are no hanging transactions." in console.get("/transactions").text
         healthy.commit_transaction()
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers, isolation_level="read_committed"

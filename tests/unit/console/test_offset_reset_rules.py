@@ -11,7 +11,7 @@ from headwater.console.offset_reset_plan import Log, planned_rows, read_plan, wr
 from headwater.console.times import age_text, read_time, time_text
 from headwater.console.views.paging import page_of
 from headwater.console.views.throughput import Counters, counters_of, rate
-from headwater.console.views.transactions import HANGS_AFTER_MS, judged
+from headwater.console.views.transactions import HANGS_AFTER_MS, open_transactions
 
 TEA = TopicPartition("tea", 0)
 LOG = Log(place=TEA, start=10, end=50, before=20, at_time=30)
@@ -23,11 +23,11 @@ LOG = Log(place=TEA, start=10, end=50, before=20, at_time=30)
         ("earliest", 0, 10, None),
         ("latest", 0, 50, None),
         ("offset", 42, 42, None),
-        ("offset", 3, 10, "begins at 10"),
-        ("offset", 99, 50, "ends at 50"),
+        ("offset", 3, 10, "log start is 10"),
+        ("offset", 99, 50, "log end is 50"),
         ("time", 0, 30, None),
         ("shift", -5, 15, None),
-        ("shift", -50, 10, "begins at 10"),
+        ("shift", -50, 10, "log start is 10"),
     ],
 )
 def test_a_reset_stays_within_the_log(way: str, number: int, after: int, note: str | None) -> None:
@@ -96,7 +96,7 @@ def test_what_no_coordinator_will_end_hangs_once_it_is_old(
 ) -> None:
     """KIP-664: a partition waits, and the transaction is over or was never told of it."""
     open_ones = [(TEA, producer(NOW_MS - age_ms))]
-    [row] = judged(open_ones, known=known, running=running, now_ms=NOW_MS)
+    [row] = open_transactions(open_ones, known=known, running=running, now_ms=NOW_MS)
     assert row.hangs is hangs
 
 

@@ -60,7 +60,7 @@ def test_offline_partitions_come_first() -> None:
 
 @pytest.mark.parametrize(
     ("isr", "text"),
-    [((1, 2), "1 partition has replicas that are behind"), ((1, 2, 3), "online and in sync")],
+    [((1, 2), "1 partition has replicas that are not in sync"), ((1, 2, 3), "online and in sync")],
 )
 def test_what_is_behind_is_told_and_what_is_well_too(isr: tuple[int, ...], text: str) -> None:
     assert text in overview_page(page_data(partition(0, 1, isr)), FRAME)
@@ -89,6 +89,6 @@ def test_throughput_is_drawn_from_the_first_measurement_on(count: int) -> None:
     )
     rates = Rates(points=points, complaints={"b:1": "refused"}, addresses=("a:1", "b:1"))
     page = overview_page(page_data(partition(0, 1, (1, 2, 3)), throughput=rates), FRAME)
-    assert "The metrics port b:1 does not answer: refused" in page
+    assert "Metrics endpoint b:1 does not answer: refused" in page
     assert page.count("<svg") == (3 if count else 0)
     assert ("2.0 KiB/s" in page) == bool(count)

@@ -56,7 +56,7 @@ def test_what_is_null_or_not_there_is_not_downloaded(console: ConsoleProcess, pa
 def test_the_page_of_a_record_leads_to_all_of_it(console: ConsoleProcess) -> None:
     page = console.get("/topics/tea/records/0/1").text
     assert 'href="/topics/tea/records/0/1/value"' in page
-    assert "the download has all of it" in page
+    assert "download it to see all" in page
     assert "/value" not in console.get("/topics/tea/records/0/2").text
 
 
@@ -91,8 +91,8 @@ def test_the_log_says_who_changed_what_and_nothing_of_who_looked(
         assert console.post_json("/groups/a%0Ab/reset", {"plan": "tea 0 1"}).status == 200
         told = [json.loads(line) for line in console.log_text.splitlines()]
     assert [each["message"] for each in told] == [
-        "127.0.0.1: record-sent by POST /topics/tea/records",
-        "127.0.0.1: offsets-reset by POST /api/groups/a%0Ab/reset",
+        "Change: record-sent host=127.0.0.1 path=/topics/tea/records",
+        "Change: offsets-reset host=127.0.0.1 path=/api/groups/a%0Ab/reset",
     ]
     assert {each["level"] for each in told} == {"info"}
 
@@ -111,6 +111,6 @@ def test_headers_count_among_the_bytes_of_a_page(
     assert len(answer.body) < 1_000_000
     [header] = answer.json["records"][0]["headers"]
     assert (len(header["value"]["text"]), header["value"]["is_cut"]) == (500, True)
-    assert "… (cut off)" in console.get("/topics/headers/records?start=oldest&limit=10").text
+    assert "… (truncated)" in console.get("/topics/headers/records?start=oldest&limit=10").text
     [whole] = console.api("/topics/headers/records/0/0")["record"]["headers"]
     assert (whole["value"]["text"], whole["value"]["is_cut"]) == (large.decode(), False)

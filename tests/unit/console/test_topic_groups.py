@@ -67,7 +67,7 @@ def test_a_topic_tells_its_readers_the_furthest_behind_first(
 def test_a_topic_that_nobody_reads_says_so(console: ConsoleProcess) -> None:
     made = console.post_json("/topics", {"name": "unread", "partitions": 1})
     assert made.status == 200
-    assert "No group reads this topic" in console.get("/topics/unread/groups").text
+    assert "No group consumes this topic" in console.get("/topics/unread/groups").text
     assert console.get("/topics/nothing/groups").status == 404
 
 
@@ -83,8 +83,8 @@ def test_groups_are_sorted_by_lag(console: ConsoleProcess) -> None:
 
 def test_an_offset_that_is_nowhere_in_the_log_is_told(console: ConsoleProcess) -> None:
     """A lag of zero would else look like a group that is well."""
-    assert "beyond the end" in console.get("/groups/e-beyond").text
+    assert "beyond the log end" in console.get("/groups/e-beyond").text
     assert "records missed" in console.get("/groups/f-late").text
     page = console.get("/groups/c-far").text
-    assert "beyond the end" not in page
+    assert "beyond the log end" not in page
     assert "records missed" not in page

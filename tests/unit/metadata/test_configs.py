@@ -204,6 +204,24 @@ def test_brokers_use_their_dynamic_settings(image: ClusterImage) -> None:
     assert broker_settings_for(image, STATIC).log_cleaner_backoff_ms == 1
 
 
+@pytest.mark.parametrize(
+    ("resource", "known"), [(ALL_BROKERS, "log.cleaner.backoff.ms"), (ORDERS, "segment.ms")]
+)
+def test_unknown_configs_of_kafka_are_kept_and_do_not_block_changes(
+    image: ClusterImage, resource: tuple[int, str], known: str
+) -> None:
+    place = ConfigResource(ResourceType(resource[0]), resource[1])
+    left = {"no.such.config": "x", "no.other.config": "y"}
+    image = after(image, ConfigsReplaced(place, left))
+    image = changed(image, resource, {known: (SET, "10"), "no.other.config": (DELETE, None)})
+    assert image.configs[place] == {"no.such.config": "x", known: "10"}
+    assert broker_settings_for(image, STATIC).log_cleaner_backoff_ms in (10, 15_000)
+    settings = settings_for(image, "orders", topic_defaults_for(image, STATIC))
+    assert settings.segment_ms in (10, 604_800_000)
+    (result,) = change(image, resource, {"no.such.config": (SET, "z")}).answer
+    assert result.error_code is not ErrorCode.NONE
+
+
 def test_contradicting_broker_defaults_leave_a_topic_its_own_values(
     image: ClusterImage,
 ) -> None:

@@ -60,7 +60,7 @@ def copy(
         "A",
         source=source,
         producer=FakeProducer(target),
-        notebook=FakeNotebook(target),
+        checkpoints=FakeNotebook(target),
         is_exactly_once=is_exactly_once,
         chunk_bytes=chunk_bytes,
         slice_ms=slice_ms,

@@ -15,7 +15,7 @@ from headwater.mirror.task_assignment import (
     task_of,
     transactional_id,
 )
-from headwater.mirror.topic_naming import Naming, TopicFilter, goes_in_circles, path_of_copy
+from headwater.mirror.topic_naming import Naming, TopicFilter, is_cycle, path_of_copy
 from headwater.mirror.topic_sync import setting_changes
 
 
@@ -33,9 +33,9 @@ def test_topics_of_machinery_are_never_copied() -> None:
 
 def test_no_topic_comes_back_however_many_clusters_it_has_passed() -> None:
     path = path_of_copy(path_of_copy((), "A"), "B")
-    assert goes_in_circles(path, "A")
-    assert goes_in_circles(path, "B")
-    assert not goes_in_circles(path, "C")
+    assert is_cycle(path, "A")
+    assert is_cycle(path, "B")
+    assert not is_cycle(path, "C")
 
 
 def test_the_partitions_of_a_topic_are_in_different_slots() -> None:
@@ -74,10 +74,10 @@ def test_a_group_is_moved_forward_and_never_back() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"topics": "("}, "topics is no regular expression"),
+        ({"topics": "("}, "topics is not a regular expression"),
         ({"alias": "a.b"}, "letters, digits, _ and -"),
         ({"delivery": "twice"}, "delivery must be one of"),
-        ({"source_settings": {"group.id": "x"}}, "joins no group"),
+        ({"source_settings": {"group.id": "x"}}, "does not join a group"),
         ({"target_settings": {"lingerms": "1"}}, "no setting of this client"),
     ],
 )

@@ -126,10 +126,10 @@ def test_it_comes_back_on_the_same_port_and_folder(ending: str) -> None:
 def test_a_clean_stop_says_so_in_the_log_and_a_kill_cannot() -> None:
     with EmbeddedBroker() as broker:
         broker.kill()
-        assert "stopping" not in broker.log_text
+        assert "Stopping" not in broker.log_text
         broker.start()
         broker.stop()
-        assert "stopping" in broker.log_text
+        assert "Stopping" in broker.log_text
 
 
 def test_settings_reach_it() -> None:

@@ -1,7 +1,6 @@
-"""How much goes in and out, from the brokers' metrics ports: counters read every few seconds.
+"""Compute throughput from the brokers' metrics, scraped every few seconds.
 
-What a reader would get wrong: a broker that was started again counts from zero. A counter that is
-lower than before is therefore taken for all that came since.
+Note: a restarted broker counts from zero, so a counter that is lower than before counts in full.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ _SAMPLE: Final = re.compile(
 
 
 class Counters(NamedTuple):
-    """What a broker has counted since it was started."""
+    """A broker's counters since its start."""
 
     records_in: float = 0.0
     bytes_in: float = 0.0
@@ -38,7 +37,7 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
-    """What all brokers together took and gave, each second, until a moment."""
+    """Rates per second of all brokers, at a moment."""
 
     at_ms: int
     records_in: float
@@ -48,7 +47,7 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The last minutes, oldest first; and the metrics ports that do not answer."""
+    """Rates of the last minutes, oldest first, and errors of metrics endpoints."""
 
     points: tuple[RatePoint, ...]
     complaints: dict[str, str]
@@ -56,10 +55,10 @@ class Rates:
 
 
 class MetricsWatch:
-    """Reads the metrics of brokers, over and over."""
+    """Scrape the brokers' metrics periodically."""
 
     def __init__(self, addresses: Sequence[str], clock: Clock) -> None:
-        """`InvalidSetting` if one is no host:port."""
+        """`InvalidSetting` if an address is not host:port."""
         self._addresses = {each: _address(each) for each in addresses}
         self._clock = clock
         self._points: deque[RatePoint] = deque(maxlen=POINTS_MAX)
@@ -69,7 +68,7 @@ class MetricsWatch:
 
     @property
     def rates(self) -> Rates | None:
-        """None if no address was given."""
+        """None if no address is configured."""
         if not self._addresses:
             return None
         return Rates(
@@ -79,7 +78,7 @@ class MetricsWatch:
         )
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Scrape until cancelled."""
         while self._addresses:
             await self._scrape()
             await asyncio.sleep(SCRAPE_EVERY_S)
@@ -103,9 +102,9 @@ class MetricsWatch:
 
 
 def counters_of(text: str) -> Counters:
-    """The three counters in what a metrics port says.
+    """Parse the three counters.
 
-    An exporter that gives sums beside the topics' own counters would else be counted twice.
+    Note: totals, if present, replace the sum of the topics' counters, which would count them twice.
     """
     topics = dict.fromkeys(("messagesin", "bytesin", "bytesout"), 0.0)
     sums: dict[str, float] = {}
@@ -125,7 +124,7 @@ def rate(
     elapsed_s: float,
     at_ms: int,
 ) -> RatePoint:
-    """What came since, each second. A broker that is seen for the first time adds nothing yet."""
+    """Rates since the previous scrape. A broker without a previous scrape counts as zero."""
     totals = [0.0, 0.0, 0.0]
     for name, counters in after.items():
         if name not in before:

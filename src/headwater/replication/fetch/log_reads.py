@@ -71,10 +71,16 @@ class FetchReads(NamedTuple):
 
 
 def read_partitions(
-    wanted: Sequence[WantedPartition], partitions: ReplicaManager, limits: FetchLimits
+    wanted: Sequence[WantedPartition],
+    partitions: ReplicaManager,
+    limits: FetchLimits,
+    found_bytes: int = 0,
 ) -> FetchReads:
-    """Read every partition in session order."""
-    left_bytes, total_bytes, is_final = limits.max_bytes, 0, False
+    """Read every partition in session order.
+
+    `found_bytes` is the size of the records that earlier partitions of the same fetch returned.
+    """
+    left_bytes, total_bytes, is_final = max(0, limits.max_bytes - found_bytes), found_bytes, False
     reads: list[PartitionRead] = []
     for each in wanted:
         max_bytes = min(each.max_bytes, left_bytes)

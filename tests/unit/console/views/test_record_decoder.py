@@ -48,14 +48,14 @@ def test_bytes_are_shown_as_wished_or_as_what_they_are(
 
 
 def test_what_is_not_as_wished_is_shown_all_the_same_and_says_why() -> None:
-    assert shown(b"tea", "json", chars_max=10).note == "no JSON"
-    assert "no registry" in (shown(AVRO, "avro", chars_max=10).note or "")
+    assert shown(b"tea", "json", chars_max=10).note == "not JSON"
+    assert "needs a schema registry" in (shown(AVRO, "avro", chars_max=10).note or "")
     failed = shown(b"\0abcdef", "auto", chars_max=1000, read=read)
     assert failed.format == "hex"
-    assert failed.note == "no value with a schema: not of this schema"
-    assert shown(AVRO[:-1], "avro", chars_max=10, read=read).note == "no Avro: not of this schema"
-    assert shown(AVRO, "json", chars_max=1000, read=read).note == "no JSON"
-    assert "its schema says so" in (shown(BROKEN, "auto", chars_max=1000, read=read).note or "")
+    assert failed.note == "not a value with a schema: not of this schema"
+    assert shown(AVRO[:-1], "avro", chars_max=10, read=read).note == "not Avro: not of this schema"
+    assert shown(AVRO, "json", chars_max=1000, read=read).note == "not JSON"
+    assert "its schema is JSON" in (shown(BROKEN, "auto", chars_max=1000, read=read).note or "")
 
 
 @pytest.mark.parametrize("wanted", ["auto", "avro", "json"])

@@ -77,7 +77,7 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
     schema: Any = TEXT
     for _ in range(150):
         schema = {"items": schema}
-    with pytest.raises(InvalidSchema, match="100 deep"):
+    with pytest.raises(InvalidSchema, match="100 levels deep"):
         tree(schema)
 
 
@@ -141,7 +141,7 @@ def test_an_id_in_data_names_nothing() -> None:
         "enum": [{"$id": "leaf.json", "type": "string"}],
         "properties": {"a": {"$ref": "leaf.json"}},
     }
-    with pytest.raises(InvalidSchema, match="leads nowhere"):
+    with pytest.raises(InvalidSchema, match="is not found"):
         tree(data)
 
 

@@ -30,15 +30,15 @@ def test_a_backslash_in_a_password_is_written_twice() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "begins with"),
-        (PLAIN, "begins with"),
+        ("", "must start with"),
+        (PLAIN, "must start with"),
         (f"{PLAIN} maybe secret=1;", "one of required"),
         (f'{PLAIN} required password="secret"', "semicolon"),
         (f"{PLAIN} required password;", "options"),
         (f"{PLAIN} required password=;", "no value"),
         (f'{PLAIN} required password="secret;', "quote"),
-        (f"{PLAIN} required; {PLAIN} required;", "several"),
-        (f"{PLAIN} required secret § 3;", "sign"),
+        (f"{PLAIN} required; {PLAIN} required;", "exactly one login module"),
+        (f"{PLAIN} required secret § 3;", "unexpected character"),
     ],
 )
 def test_a_text_that_cannot_be_read_says_why_and_keeps_its_secret(text: str, why: str) -> None:

@@ -56,24 +56,24 @@ def test_a_key_of_a_curve_signs_in_the_way_of_its_curve_only(algorithm: str) -> 
     assert found.verified(token) == SAID
     other = next(each for each in CURVES if each != algorithm)
     forged = signed(SAID, ec_key("e2", CURVES[other]), algorithm=other, key_id="e1")
-    with pytest.raises(SaslRefused, match="no key is for that"):
+    with pytest.raises(SaslRefused, match="no key for the token's algorithm"):
         found.verified(forged)
 
 
 def test_another_s_key_under_a_known_name_signs_nothing() -> None:
-    with pytest.raises(SaslRefused, match="wrong signature"):
+    with pytest.raises(SaslRefused, match="signature is invalid"):
         one_key().verified(signed(SAID, rsa_key("evil")))
 
 
 def test_an_unknown_key_is_named() -> None:
-    with pytest.raises(SaslRefused, match="key 'k9', unknown here"):
+    with pytest.raises(SaslRefused, match="unknown key 'k9'"):
         one_key().verified(signed(SAID, key_id="k9"))
 
 
 def test_a_token_without_a_signature_is_refused() -> None:
     for algorithm in ("none", "None", "nOnE", ""):
         token = f"{part({'alg': algorithm, 'kid': 'k1'})}.{part(SAID)}."
-        with pytest.raises(SaslRefused, match="a token signed with"):
+        with pytest.raises(SaslRefused, match="is not supported"):
             one_key().verified(token)
 
 
@@ -81,15 +81,15 @@ def test_a_public_key_used_as_a_shared_secret_is_refused() -> None:
     pem = rsa_key("k1").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head = f"{part({'alg': 'HS256', 'kid': 'k1'})}.{part(SAID)}"
     token = f"{head}.{part(hmac.digest(pem, head.encode(), hashlib.sha256))}"
-    with pytest.raises(SaslRefused, match="signed with 'HS256'"):
+    with pytest.raises(SaslRefused, match="algorithm 'HS256' is not supported"):
         one_key().verified(token)
 
 
 def test_what_was_changed_after_it_was_signed_is_refused() -> None:
     head, _, signature = signed(SAID).split(".")
-    with pytest.raises(SaslRefused, match="wrong signature"):
+    with pytest.raises(SaslRefused, match="signature is invalid"):
         one_key().verified(f"{head}.{part({**SAID, 'sub': 'admin'})}.{signature}")
-    with pytest.raises(SaslRefused, match="wrong signature"):
+    with pytest.raises(SaslRefused, match="signature is invalid"):
         one_key().verified(f"{head}.{part(SAID)}.")
 
 
@@ -98,15 +98,15 @@ def test_what_was_changed_after_it_was_signed_is_refused() -> None:
     [
         ("abc", "1 parts"),
         ("a.b.c.d", "4 parts"),
-        ("+.b.c", "not base64"),
-        (f"{part([])}.b.c", "no object"),
-        (f"{part(b'{')}.b.c", "no JSON"),
-        (f"{part(b'[' * 9_000)}.b.c", "no JSON"),
-        (f"{part({})}.b.c", "names no algorithm"),
-        (f"{part({'alg': 7})}.b.c", "names no algorithm"),
-        (f"{part({'alg': 'RS256', 'kid': 7})}.b.c", "names no algorithm"),
+        ("+.b.c", "not valid Base64"),
+        (f"{part([])}.b.c", "not a JSON object"),
+        (f"{part(b'{')}.b.c", "not JSON"),
+        (f"{part(b'[' * 9_000)}.b.c", "not JSON"),
+        (f"{part({})}.b.c", "no alg, or"),
+        (f"{part({'alg': 7})}.b.c", "no alg, or"),
+        (f"{part({'alg': 'RS256', 'kid': 7})}.b.c", "no alg, or"),
         (f"{part({'alg': 'RS256', 'kid': 'k1', 'crit': ['x']})}.b.c", "crit"),
-        (f"{part({'alg': 'RS256', 'kid': 'k1'})}.~.c", "wrong signature"),
+        (f"{part({'alg': 'RS256', 'kid': 'k1'})}.~.c", "signature is invalid"),
     ],
 )
 def test_what_is_no_token_is_refused(token: str, why: str) -> None:
@@ -118,7 +118,7 @@ def test_signed_claims_that_are_no_object_are_refused() -> None:
     from jwt import PyJWS
 
     token = PyJWS().encode(b"[]", rsa_key("k1"), algorithm="RS256", headers={"kid": "k1"})
-    with pytest.raises(SaslRefused, match="claims is no object"):
+    with pytest.raises(SaslRefused, match="claims: not a JSON object"):
         one_key().verified(token)
 
 
@@ -126,14 +126,14 @@ def test_a_token_that_names_no_key_needs_one_that_is_beyond_doubt() -> None:
     token = signed(SAID, key_id=None)
     one, other = published(rsa_key("k1"), kid="k1"), published(rsa_key("k2"), kid="k2")
     assert keys(one, published(ec_key("e1"))).verified(token) == SAID
-    with pytest.raises(SaslRefused, match="which of 2 keys"):
+    with pytest.raises(SaslRefused, match="2 keys fit"):
         keys(one, other).verified(token)
 
 
 def test_a_key_may_be_for_one_algorithm() -> None:
     found = keys(published(rsa_key("k1"), kid="k1", alg="RS256"))
     assert found.verified(signed(SAID)) == SAID
-    with pytest.raises(SaslRefused, match="no key is for that"):
+    with pytest.raises(SaslRefused, match="no key for the token's algorithm"):
         found.verified(signed(SAID, algorithm="PS256"))
 
 
@@ -162,12 +162,12 @@ def small_key() -> rsa.RSAPrivateKey:
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        (b"<html>", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b"<html>", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b"[]", 'no list "keys"'),
         (b'{"keys": 7}', 'no list "keys"'),
-        (b'{"keys": []}', "no public key"),
-        (b'{"keys": [7, {"kty": "oct", "k": "AAAA"}]}', "no public key"),
+        (b'{"keys": []}', "no usable public key"),
+        (b'{"keys": [7, {"kty": "oct", "k": "AAAA"}]}', "no usable public key"),
     ],
 )
 def test_a_document_without_keys_is_refused(document: bytes, why: str) -> None:

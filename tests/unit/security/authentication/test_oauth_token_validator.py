@@ -46,29 +46,29 @@ def test_claims_may_have_other_names() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"exp": NOW_S - 30}, "ran out 30 s ago"),
-        ({"exp": None}, "without a time exp"),
-        ({"exp": "tomorrow"}, "without a time exp"),
-        ({"exp": True}, "without a time exp"),
-        ({"exp": float("nan")}, "exp is no time"),
-        ({"exp": float("inf")}, "exp is no time"),
-        ({"exp": 10**400}, "exp is no time"),
-        ({"iat": None}, "without a time iat"),
-        ({"nbf": NOW_S + 31}, "holds only in 31 s"),
-        ({"nbf": "x"}, "without a time nbf"),
-        ({"aud": "others"}, "for 'others'"),
-        ({"aud": ["a", "b"]}, "for 'a, b'"),
-        ({"aud": None}, "for 'nobody'"),
-        ({"aud": 7}, "aud is no text"),
-        ({"iss": "https://evil"}, "'https://evil' gave out"),
-        ({"iss": None}, "'None' gave out"),
-        ({"sub": None}, r"who it is about \(sub\)"),
-        ({"sub": ""}, "who it is about"),
-        ({"sub": " "}, "who it is about"),
-        ({"sub": 7}, "who it is about"),
-        ({"sub": "a\nERROR b"}, "is no name"),
-        ({"scope": 7}, "scope is no text"),
-        ({"scope": [7]}, "scope is no text"),
+        ({"exp": NOW_S - 30}, "expired 30 s ago"),
+        ({"exp": None}, "no numeric claim exp"),
+        ({"exp": "tomorrow"}, "no numeric claim exp"),
+        ({"exp": True}, "no numeric claim exp"),
+        ({"exp": float("nan")}, "exp is not a valid time"),
+        ({"exp": float("inf")}, "exp is not a valid time"),
+        ({"exp": 10**400}, "exp is not a valid time"),
+        ({"iat": None}, "no numeric claim iat"),
+        ({"nbf": NOW_S + 31}, "not valid for another 31 s"),
+        ({"nbf": "x"}, "no numeric claim nbf"),
+        ({"aud": "others"}, "audience 'others'"),
+        ({"aud": ["a", "b"]}, "audience 'a, b'"),
+        ({"aud": None}, "audience ''"),
+        ({"aud": 7}, "aud is not a string"),
+        ({"iss": "https://evil"}, "issuer is 'https://evil'"),
+        ({"iss": None}, "issuer is 'None'"),
+        ({"sub": None}, "has no claim sub"),
+        ({"sub": ""}, "has no claim sub"),
+        ({"sub": " "}, "has no claim sub"),
+        ({"sub": 7}, "has no claim sub"),
+        ({"sub": "a\nERROR b"}, "unprintable characters"),
+        ({"scope": 7}, "scope is not a string"),
+        ({"scope": [7]}, "scope is not a string"),
     ],
 )
 def test_claims_that_are_not_good_enough_are_refused(changed: dict[str, object], why: str) -> None:
@@ -88,5 +88,5 @@ def test_who_has_no_rules_of_audience_and_issuer_takes_any() -> None:
 
 def test_a_number_in_json_that_is_none_is_refused() -> None:
     claims = json.loads('{"exp": NaN, "iat": 1, "sub": "a"}')
-    with pytest.raises(SaslRefused, match="no time"):
+    with pytest.raises(SaslRefused, match="not a valid time"):
         OAuthTokenValidator().judge(claims, 0)

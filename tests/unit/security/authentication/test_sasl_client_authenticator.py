@@ -41,7 +41,7 @@ def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are() -> None:
     response = SaslHandshakeResponse(
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("SCRAM-SHA-256",)
     )
-    with pytest.raises(MechanismRefused, match="PLAIN; it takes SCRAM-SHA-256"):
+    with pytest.raises(MechanismRefused, match="PLAIN; it enables SCRAM-SHA-256"):
         login().heard(response)
 
 
@@ -87,11 +87,11 @@ def test_jaas_or_a_name_and_a_password_say_who_logs_in() -> None:
     ("mechanism", "jaas", "user", "password", "why"),
     [
         (None, None, "a", "b", "sasl.mechanism must be one of PLAIN"),
-        ("GSSAPI", None, "a", "b", "and is GSSAPI"),
+        ("GSSAPI", None, "a", "b", "not GSSAPI"),
         ("PLAIN", None, "a", None, "sasl.username and sasl.password"),
         ("PLAIN", None, None, None, "sasl.username and sasl.password"),
-        ("PLAIN", f"{SCRAM} required;", "a", "b", "sasl.jaas.config, or sasl.username"),
-        ("PLAIN", f"{SCRAM} required;", None, None, "is for ScramLoginModule"),
+        ("PLAIN", f"{SCRAM} required;", "a", "b", "sasl.jaas.config or sasl.username"),
+        ("PLAIN", f"{SCRAM} required;", None, None, "names ScramLoginModule"),
         ("PLAIN", None, "a\0b", "c", "NUL"),
     ],
 )

@@ -169,7 +169,7 @@ def test_a_client_refuses_a_broker_that_does_not_know_the_user() -> None:
     assert first is not None
     broker = server(known={"alice": credential(SHA_256, "pw")})
     assert client.respond(broker.respond(first)) is not None
-    with pytest.raises(SaslRefused, match="prove"):
+    with pytest.raises(SaslRefused, match="signature is wrong"):
         client.respond(messages.server_final(bytes(32)))
     assert not client.is_complete
 
@@ -187,7 +187,7 @@ def test_a_client_is_neither_cheated_nor_kept_busy_by_iterations(iterations: int
 def test_a_client_refuses_a_nonce_that_does_not_continue_its_own(nonce: str) -> None:
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     client.respond(b"")
-    with pytest.raises(SaslRefused, match="another login"):
+    with pytest.raises(SaslRefused, match="nonce"):
         client.respond(messages.server_first(nonce, SALT, 4096).text.encode())
 
 
@@ -218,7 +218,7 @@ def test_a_login_cannot_go_on_after_its_end() -> None:
     broker = server(known={"alice": credential(SHA_256, "pw")})
     exchange(client, broker)
     for side in (client.respond, broker.respond):
-        with pytest.raises(SaslRefused, match="after the end"):
+        with pytest.raises(SaslRefused, match=r"authentication (completed|ended)"):
             side(b"n,,n=alice,r=abc")
 
 
@@ -242,7 +242,7 @@ def test_a_credential_is_kept_in_the_words_of_kafka_and_read_back() -> None:
 def test_a_credential_that_cannot_be_read_is_not_repeated(text: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
         read_credential(text)
-    assert str(refused.value) == "a SCRAM credential that cannot be read"
+    assert str(refused.value) == "malformed SCRAM credential"
 
 
 def test_nothing_that_is_secret_is_in_a_repr() -> None:

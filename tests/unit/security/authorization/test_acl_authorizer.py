@@ -41,13 +41,13 @@ def test_an_answer_holds_only_until_the_rules_change() -> None:
 
 
 def test_answers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMEMBERED_MOST", 3)
+    monkeypatch.setattr(module, "CACHE_ENTRIES_MAX", 3)
     rights = AclAuthorizer()
     rights.replace(ON_ORDERS, (READING,))
     for number in range(10):
         assert not rights.allows(ALICE, Operation.READ, Resource(ResourceKind.TOPIC, f"{number}"))
         assert rights.allows(ALICE, Operation.READ, ORDERS)
-        assert len(rights._answers) <= 3
+        assert len(rights._cache) <= 3
 
 
 def test_a_name_of_megabytes_fills_neither_the_memory_nor_the_log(
@@ -60,7 +60,7 @@ def test_a_name_of_megabytes_fills_neither_the_memory_nor_the_log(
     assert rights.authorize(ALICE, Operation.READ, endless)
     assert not rights.authorize(ALICE, Operation.WRITE, endless)
     assert rights.allows(Requester(Principal("User", "admin"), "h"), Operation.WRITE, endless)
-    assert not rights._answers
+    assert not rights._cache
     assert [len(line) < 400 for line in caplog.messages] == [True]
 
 
@@ -91,10 +91,12 @@ def test_a_refusal_is_one_line_in_a_log_of_its_own(caplog: pytest.LogCaptureFixt
     rights.authorize(ALICE, Operation.ALTER, CLUSTER)
     rights.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC)
     assert caplog.messages == [
-        "User:alice from 192.0.2.1 is denied WRITE on Topic:orders, "
-        "by the rule: DENY WRITE to User:alice on Topic:LITERAL:orders",
-        "User:alice from 192.0.2.1 is denied ALTER on Cluster:kafka-cluster",
-        "User:alice from 192.0.2.1 is denied WRITE on any Topic",
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=WRITE "
+        "resource=Topic:orders acl=DENY WRITE to User:alice on Topic:LITERAL:orders",
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=ALTER "
+        "resource=Cluster:kafka-cluster",
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=WRITE "
+        "resource=any Topic",
     ]
     assert {record.levelname for record in caplog.records} == {"INFO"}
 
@@ -108,8 +110,8 @@ def test_what_is_allowed_is_written_down_for_those_who_look_closely(
     for _ in range(2):
         rights.authorize(ALICE, Operation.DESCRIBE, ORDERS)
     assert caplog.messages == 2 * [
-        "User:alice from 192.0.2.1 is allowed DESCRIBE on Topic:orders, "
-        "by the rule: ALLOW READ to User:alice on Topic:LITERAL:orders"
+        "Authorization allowed: principal=User:alice host=192.0.2.1 operation=DESCRIBE "
+        "resource=Topic:orders acl=ALLOW READ to User:alice on Topic:LITERAL:orders"
     ]
 
 
@@ -145,7 +147,8 @@ def test_many_denials_are_few_lines_and_the_count_of_the_rest(
     caplog.clear()
     rights.tell_denials()
     assert caplog.messages == [
-        "User:alice from 192.0.2.1 is denied DESCRIBE on 29990 more resources of type Topic"
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=DESCRIBE "
+        "resource=Topic more_resources=29990"
     ]
     caplog.clear()
     rights.tell_denials()

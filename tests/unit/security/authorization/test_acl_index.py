@@ -47,7 +47,7 @@ def may(
     resource: Resource = ORDERS,
     who: Requester = ALICE,
 ) -> bool:
-    return rules.judge(who, operation, resource).is_allowed
+    return rules.authorize(who, operation, resource).is_allowed
 
 
 def test_silence_is_no_permission() -> None:
@@ -182,7 +182,7 @@ def test_rules_that_are_gone_are_forgotten() -> None:
         assert may(rules, who=BOB)
         rules.replace(pattern, ())
         assert not may(rules, who=BOB)
-        assert not rules.judge_any(BOB, Operation.READ, ResourceKind.TOPIC).is_allowed
+        assert not rules.authorize_any(BOB, Operation.READ, ResourceKind.TOPIC).is_allowed
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,12 @@ def test_some_resource_of_a_kind_is_open_unless_denials_cover_all_that_is(
 ) -> None:
     """PV-8: whoever may write to any topic may have a producer id."""
     found = index(*((name, kind, entry(each, Operation.WRITE)) for name, kind, each in rules))
-    assert found.judge_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed is is_allowed
-    assert not found.judge_any(ALICE, Operation.WRITE, ResourceKind.GROUP).is_allowed
+    assert found.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed is is_allowed
+    assert not found.authorize_any(ALICE, Operation.WRITE, ResourceKind.GROUP).is_allowed
     stranger = Requester(ANONYMOUS, "192.0.2.1")
-    assert not found.judge_any(stranger, Operation.WRITE, ResourceKind.TOPIC).is_allowed
+    assert not found.authorize_any(stranger, Operation.WRITE, ResourceKind.TOPIC).is_allowed
 
 
 def test_everybody_may_do_anything_to_something_where_no_rule_is_about_it() -> None:
     rules = index(everyone=True)
-    assert rules.judge_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed
+    assert rules.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed
