@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 ANY_ROLE: Final = "*"
 
 _SCHEME: Final = "basic"
-_NOBODY: Final = hashlib.sha256(b"").digest()
+_NO_USER_DIGEST: Final = hashlib.sha256(b"").digest()
 # Jetty's other password formats: none of them hides the password well.
-_NOT_PLAIN: Final = ("OBF:", "MD5:", "CRYPT:")
+_UNSUPPORTED_FORMATS: Final = ("OBF:", "MD5:", "CRYPT:")
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +48,11 @@ class Users:
         except ValueError as error:
             raise InvalidSetting(f"cannot parse the users file: {error}") from None
         found = {}
-        for user, said in lines.items():
-            password, *own = (each.strip() for each in said.split(","))
+        for user, value in lines.items():
+            password, *own = (each.strip() for each in value.split(","))
             if not password:
                 raise InvalidSetting(f"user {user} has no password")
-            if password.startswith(_NOT_PLAIN):
+            if password.startswith(_UNSUPPORTED_FORMATS):
                 raise InvalidSetting(
                     f"the password of {user} has format {password.partition(':')[0]}, which is not "
                     "supported: use plain text, and restrict access to the file"
@@ -66,7 +66,7 @@ class Users:
     def who(self, header: str | None) -> str | None:
         """Return the user whose credentials are in the `Authorization` header, else None."""
         user, password = _pair(header)
-        expected = self._digests.get(user, _NOBODY)
+        expected = self._digests.get(user, _NO_USER_DIGEST)
         is_right = hmac.compare_digest(_digest(password), expected)
         return user if is_right and user in self._digests else None
 
@@ -94,8 +94,8 @@ class LoginRequired:
         if header:
             address = (scope.get("client") or ("unknown",))[0]
             log.warning("Authentication failed: client=%s user=%r", address, _pair(header)[0])
-        refused = Response(self._refusal, 401, self._challenge, media_type=self._kind)
-        await refused(scope, receive, send)
+        unauthorized = Response(self._refusal, 401, self._challenge, media_type=self._kind)
+        await unauthorized(scope, receive, send)
 
 
 def _pair(header: str | None) -> tuple[str, str]:

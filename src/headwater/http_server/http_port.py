@@ -27,12 +27,12 @@ _GRACE_S: Final = 5
 class HttpPort:
     """A context manager that closes the port. Raises `CannotListen`."""
 
-    def __init__(self, door: HttpAddress, *, refusal: bytes, kind: str) -> None:
+    def __init__(self, address: HttpAddress, *, refusal: bytes, kind: str) -> None:
         """`refusal` is the body of 401 responses and `kind` its media type."""
-        self._door = door
+        self._address = address
         self._refusal = refusal
         self._kind = kind
-        endpoint = parse_address(door.listen, name="HTTP")
+        endpoint = parse_address(address.listen, name="HTTP")
         self._listener = listening_socket(endpoint, NetworkSettings(), both_families=True)
         self.endpoint = replace(endpoint, port=self._listener.getsockname()[1])
 
@@ -44,16 +44,20 @@ class HttpPort:
 
     @property
     def url(self) -> str:
-        return f"{self._door.scheme}://{self.endpoint.address}"
+        return f"{self._address.scheme}://{self.endpoint.address}"
 
     async def serve(
         self, application: "ASGIApp", ended: asyncio.Event, *, connections_max: int
     ) -> None:
         """Serve requests until `ended` is set; then finish open requests, for a few seconds."""
-        door = self._door
-        if door.users is not None:
+        address = self._address
+        if address.users is not None:
             application = LoginRequired(
-                application, door.users, realm=door.realm, refusal=self._refusal, kind=self._kind
+                application,
+                address.users,
+                realm=address.realm,
+                refusal=self._refusal,
+                kind=self._kind,
             )
         config = uvicorn.Config(
             application,
@@ -67,7 +71,7 @@ class HttpPort:
         )
         # Loaded here, since uvicorn would create its own SSL context instead of ours.
         config.load()
-        config.ssl = door.context
+        config.ssl = address.context
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))
         waiting = asyncio.create_task(ended.wait())

@@ -69,8 +69,8 @@ def read_http_settings(given: Mapping[str, str]) -> tuple[HttpSettings, list[str
     if _CLIENT_AUTHENTICATION in given:
         values["ssl.client.auth"] = given[_CLIENT_AUTHENTICATION]
     if "ssl.client.auth" in values:
-        said = values["ssl.client.auth"].strip().lower()
-        values["ssl.client.auth"] = _CLIENT_AUTH.get(said, said)
+        value = values["ssl.client.auth"].strip().lower()
+        values["ssl.client.auth"] = _CLIENT_AUTH.get(value, value)
     others = sorted(given.keys() - known - {_CLIENT_AUTHENTICATION})
     return read_values(HttpSettings, values, {}), others
 

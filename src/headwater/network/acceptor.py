@@ -56,7 +56,7 @@ class Acceptor:
         self._welcome = welcome
         self._reserve: int | None = _reserve()
         self._is_accepting = False
-        self.is_resting = False
+        self.is_paused = False
         self.is_closed = False
         host, port = listening.getsockname()[:2]
         # The actual port, and the resolved address; an empty host stays empty.
@@ -65,12 +65,12 @@ class Acceptor:
     def start(self) -> None:
         if not (self._is_accepting or self.is_closed):
             self._is_accepting = True
-            self.is_resting = False
+            self.is_paused = False
             self._loop.add_reader(self._fd, self._on_acceptable)
 
     def sweep(self) -> None:
         """Resume accepting after a pause."""
-        if self.is_resting:
+        if self.is_paused:
             if self._reserve is None:
                 self._reserve = _reserve()
             self.start()
@@ -85,13 +85,13 @@ class Acceptor:
         if self._reserve is not None:
             os.close(self._reserve)
 
-    def _rest(self) -> None:
-        self.is_resting = True
+    def _pause(self) -> None:
+        self.is_paused = True
         self._is_accepting = False
         self._loop.remove_reader(self._fd)
 
     def charge_short_lived(self, used_ns: int) -> None:
-        """Note that a connection has ended soon after it was accepted.
+        """Charge for a connection that closed soon after it was accepted.
 
         `used_ns` is in the queue's virtual time, which also passes while a connection is idle, so
         only a part of it counts.
@@ -99,13 +99,13 @@ class Acceptor:
         self.tag_ns = self.fair_queue.first_tag_ns(self.tag_ns) + min(used_ns, HALF_CREDIT_NS)
 
     def take_turn(self) -> None:
-        """Called by the queue."""
+        """Called by the fair queue."""
         self._is_queued = False
         if self._is_accepting and not self.is_closed:
             self._accept()
 
     def _on_acceptable(self) -> None:
-        # The loop tells again as long as connections wait.
+        # The loop calls again while connections are in the backlog.
         if not self._is_queued:
             if self.fair_queue.admits(self):
                 self._accept()
@@ -123,7 +123,7 @@ class Acceptor:
             if self.is_closed:
                 return
             if not self._may_accept():
-                self._rest()
+                self._pause()
                 return
             try:
                 accepted, address = self._socket.accept()
@@ -131,7 +131,7 @@ class Acceptor:
                 return
             except OSError as error:
                 if error.errno in _NO_DESCRIPTOR or error.errno in _NO_MEMORY:
-                    self._shed(error)
+                    self._reject_first(error)
                     return
                 # The connection failed while it was in the backlog; Linux reports it here.
                 _log.debug(
@@ -142,7 +142,7 @@ class Acceptor:
             if self.fair_queue.now_ns() >= until_ns:
                 return
 
-    def _shed(self, error: OSError) -> None:
+    def _reject_first(self, error: OSError) -> None:
         """Close the first connection in the backlog, instead of leaving it hanging, and pause."""
         if self._reserve is not None and error.errno in _NO_DESCRIPTOR:
             os.close(self._reserve)
@@ -160,7 +160,7 @@ class Acceptor:
         _log.warning(
             "Not accepting connections until the next sweep: listener=%s error=%s", self, error
         )
-        self._rest()
+        self._pause()
 
     def __str__(self) -> str:
         return str(self.endpoint)

@@ -35,10 +35,10 @@ def run_in_thread(
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-background")
-    purpose = asyncio.get_running_loop().run_in_executor(pool, job)
+    future = asyncio.get_running_loop().run_in_executor(pool, job)
     pool.shutdown(wait=False)
 
-    def back(done: asyncio.Future[T]) -> None:
+    def complete(done: asyncio.Future[T]) -> None:
         if done.cancelled():
             return
         error = done.exception()
@@ -47,4 +47,4 @@ def run_in_thread(
         else:
             otherwise(error)
 
-    purpose.add_done_callback(back)
+    future.add_done_callback(complete)

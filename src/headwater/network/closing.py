@@ -25,7 +25,7 @@ PATIENCE_MS: Final = 5_000
 """Connections that the peer has not closed by then are closed."""
 
 
-class _Parting(NamedTuple):
+class _Closing(NamedTuple):
     address: ClientAddress
     since_ms: int
 
@@ -49,7 +49,7 @@ class ClosingConnections:
         self._close = close
         self._emptied = emptied
         self._room = memoryview(bytearray(_ROOM_BYTES))
-        self._channels: dict[TransportLayer, _Parting] = {}
+        self._channels: dict[TransportLayer, _Closing] = {}
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -61,13 +61,13 @@ class ClosingConnections:
         except ConnectionLost:
             self._close(channel, address)
             return
-        self._channels[channel] = _Parting(address, self._clock.now_ms)
+        self._channels[channel] = _Closing(address, self._clock.now_ms)
         self._loop.add_reader(channel.fileno(), partial(self._discard, channel))
 
     def sweep(self, now_ms: int) -> None:
         """Close channels whose peer took too long."""
-        for channel, parting in list(self._channels.items()):
-            if now_ms - parting.since_ms < PATIENCE_MS:
+        for channel, closing in list(self._channels.items()):
+            if now_ms - closing.since_ms < PATIENCE_MS:
                 return
             self._end(channel)
 

@@ -115,29 +115,29 @@ class Connection:
         self,
         channel: TransportLayer,
         address: ClientAddress,
-        surroundings: ConnectionContext,
+        context: ConnectionContext,
         listener_tag_ns: int = 0,
     ) -> None:
-        settings = surroundings.settings
+        settings = context.settings
         self.address = address
         self.requester = Requester(ANONYMOUS, address.peer_host)
-        self.active_ms = self.since_ms = surroundings.clock.now_ms
+        self.active_ms = self.since_ms = context.clock.now_ms
         self.muted_until_ms: int | None = None
         self.is_closed = False
         self._channel = channel
         self._fd = channel.fileno()
-        self._loop = surroundings.loop
-        self._service = surroundings.service
-        self._inflight_bytes = surroundings.inflight_bytes
-        self._clock = surroundings.clock
-        self._attentive = surroundings.attentive
-        self._departed = surroundings.departed
-        self._is_crowded = surroundings.is_crowded
-        self._response_batching = surroundings.response_batching
-        self._fair = surroundings.fair_queue
-        self._complaints = surroundings.complaints
-        self._close_channel = surroundings.close
-        self._part = surroundings.part
+        self._loop = context.loop
+        self._service = context.service
+        self._inflight_bytes = context.inflight_bytes
+        self._clock = context.clock
+        self._attentive = context.attentive
+        self._departed = context.departed
+        self._is_crowded = context.is_crowded
+        self._response_batching = context.response_batching
+        self._fair = context.fair_queue
+        self._complaints = context.complaints
+        self._close_channel = context.close
+        self._part = context.part
         self._requests_limit = settings.headwater_connection_requests_max
         self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
         self._buffer = ReceiveBuffer(settings.socket_request_max_bytes)
@@ -149,7 +149,7 @@ class Connection:
         self._awaited_stepwise_bytes = 0
         self._stepwise_bytes = 0
         # In the queue's virtual time: at the start, and now. Then when this turn ends.
-        self.first_tag_ns = self.tag_ns = surroundings.fair_queue.first_tag_ns(listener_tag_ns)
+        self.first_tag_ns = self.tag_ns = context.fair_queue.first_tag_ns(listener_tag_ns)
         self._until_ns = 0
         self._wants_to_read = False
         self._is_queued = False
@@ -303,7 +303,7 @@ class Connection:
             # Earlier requests are served first; the loop will call again.
             return
         if self._fair.admits(self):
-            self._guard(self._read)
+            self._run_step(self._read)
         else:
             self._is_queued = self._wants_to_read = True
 
@@ -312,7 +312,7 @@ class Connection:
         if self._is_queued:
             return
         if self._fair.admits(self):
-            self._guard(self._serve_and_send)
+            self._run_step(self._serve_and_send)
         else:
             self._is_queued = True
 
@@ -321,9 +321,9 @@ class Connection:
         self._is_queued = False
         wants_to_read, self._wants_to_read = self._wants_to_read, False
         if not self.is_closed:
-            self._guard(self._read if wants_to_read else self._serve_and_send)
+            self._run_step(self._read if wants_to_read else self._serve_and_send)
 
-    def _guard(self, step: Callable[[], None]) -> None:
+    def _run_step(self, step: Callable[[], None]) -> None:
         """Run one step; an error closes this connection and no other."""
         fair = self._fair
         began_ns = fair.now_ns()
@@ -406,7 +406,7 @@ class Connection:
                     self._has_more = True
                     return
                 continue
-            if self._is_at_rest():
+            if self._has_nothing_to_do():
                 return
             if is_over:
                 self._has_more = True
@@ -419,7 +419,7 @@ class Connection:
                 served_left <= 0 or sent_left_bytes <= 0 or self._fair.now_ns() >= self._until_ns
             )
         if not self.is_closed:
-            self._settle()
+            self._update_watches()
 
     def _take_steps(self) -> bool:
         """Run steps of a request; return whether the last one is done."""
@@ -445,7 +445,7 @@ class Connection:
             self._inflight_bytes.stepwise_bytes.give_back(self._stepwise_bytes)
             self._stepwise_bytes = 0
 
-    def _is_at_rest(self) -> bool:
+    def _has_nothing_to_do(self) -> bool:
         """Whether there is nothing to serve, to send or to update, as after most small requests."""
         return (
             self._buffer.is_empty
@@ -486,7 +486,7 @@ class Connection:
             self.active_ms = self._clock.now_ms
         return sent
 
-    def _settle(self) -> None:
+    def _update_watches(self) -> None:
         """Update what the loop watches, now that nothing more can be done."""
         must_write = self._queue.size_bytes > 0
         if must_write and not self._is_writing:

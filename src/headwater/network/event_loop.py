@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 Callback = Callable[[], None]
 T = TypeVar("T")
 
-_FEW: Final = 3
+_CROWD: Final = 3
 
 
 class Loop(Protocol):
@@ -68,7 +68,7 @@ class LoopTurns:
             return work()
 
 
-class _RestingSelector(_CountingSelector):
+class _WaitingSelector(_CountingSelector):
     """Ends the loop's turn while it waits."""
 
     def __init__(self, turns: LoopTurns) -> None:
@@ -91,7 +91,7 @@ class CountingLoop(asyncio.SelectorEventLoop):
         super().__init__(self._counting)
 
     def is_crowded(self) -> bool:
-        return self._counting.ready_count > _FEW
+        return self._counting.ready_count > _CROWD
 
 
 class VisitableLoop(CountingLoop):
@@ -103,7 +103,7 @@ class VisitableLoop(CountingLoop):
 
     def __init__(self) -> None:
         self._turns = LoopTurns()
-        super().__init__(_RestingSelector(self._turns))
+        super().__init__(_WaitingSelector(self._turns))
 
     def run_forever(self) -> None:
         self._turns.begin()

@@ -105,7 +105,7 @@ class HttpListener:
             self._loop,
             self._answering,
             deadline_ms=self._clock.now_ms + PATIENCE_MS,
-            departed=lambda gone: self._connections.pop(gone, None),
+            departed=lambda closed: self._connections.pop(closed, None),
         )
         self._connections[connection] = None
 
@@ -145,7 +145,7 @@ class _HttpConnection:
         self._unsent = memoryview(b"")
         self._pieces: Iterator[bytes] = iter(())
         self._is_closed = False
-        loop.add_reader(self._fd, lambda: self._guard(self._read))
+        loop.add_reader(self._fd, lambda: self._run_step(self._read))
 
     def close(self) -> None:
         if self._is_closed:
@@ -156,7 +156,7 @@ class _HttpConnection:
         self._channel.close()
         self._departed(self)
 
-    def _guard(self, step: Callable[[], None]) -> None:
+    def _run_step(self, step: Callable[[], None]) -> None:
         """Run one step; an error closes this connection and no other."""
         try:
             step()
@@ -187,7 +187,7 @@ class _HttpConnection:
         answer, may_chunk = self._find_answer()
         self._pieces = _chunks(answer.pieces) if may_chunk else answer.pieces
         self._unsent = memoryview(_head_of(answer, may_chunk=may_chunk))
-        self._loop.add_writer(self._fd, lambda: self._guard(self._write))
+        self._loop.add_writer(self._fd, lambda: self._run_step(self._write))
 
     def _find_answer(self) -> tuple[HttpResponse, bool]:
         line = bytes(self._head).partition(b"\r\n")[0].decode("latin-1")

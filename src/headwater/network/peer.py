@@ -257,11 +257,11 @@ class Peer:
             self._up()
         else:
             try:
-                self._shake_hands(self._tls.begin(connecting, self._host))
+                self._handshake_with_tls(self._tls.begin(connecting, self._host))
             except ConnectionLost as lost:
                 self._lose(lost)
 
-    def _shake_hands(self, channel: TlsTransportLayer) -> None:
+    def _handshake_with_tls(self, channel: TlsTransportLayer) -> None:
         def done() -> None:
             self._connecting = self._handshake = None
             self._loop = TlsWatch(self._loop, channel)
@@ -274,7 +274,7 @@ class Peer:
     def _on_readable(self) -> None:
         try:
             if self._receive():
-                self._hand_out()
+                self._deliver_responses()
         except ConnectionLost as lost:
             self._lose(lost)
         except ProtocolError as error:
@@ -297,7 +297,7 @@ class Peer:
                 return True
         return False
 
-    def _hand_out(self) -> None:
+    def _deliver_responses(self) -> None:
         while not self.is_closed and (frame := self._buffer.next_frame()) is not None:
             with frame:
                 if len(frame) < _CORRELATION_ID.size:

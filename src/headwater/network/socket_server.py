@@ -33,8 +33,8 @@ from headwater.network.tls.tls_endpoints import ListenerTls
 from headwater.network.tls.tls_handshake import TlsWatch
 from headwater.network.transport_layer import PlaintextTransportLayer, TransportLayer
 
-_FAREWELL_MS: Final = 500
-# By a clock that is set once a second.
+_CLOSE_WAIT_MS: Final = 500
+# Measured with a clock that is set once a second.
 _SHORT_LIVED_MS: Final = 1_000
 
 _log = logging.getLogger(__name__)
@@ -73,18 +73,18 @@ class SocketServer:
         self._listeners: list[Acceptor] = []
         self._by_name: dict[str, Acceptor] = {}
         self._emptied: asyncio.Event = asyncio.Event()
-        self._all_parted: asyncio.Event = asyncio.Event()
+        self._all_closed: asyncio.Event = asyncio.Event()
         # None while no address has a connection rate quota.
         self.connection_quota: ConnectionQuota | None = None
         self.throttled_connections = ThrottledConnections()
         self._complaints = Complaints()
         self._closing_connections = ClosingConnections(
-            loop, self._clock, close=self._close, emptied=self._all_parted.set
+            loop, self._clock, close=self._close, emptied=self._all_closed.set
         )
         self._handshakes = PendingHandshakes(
             loop,
             timeout_ms=settings.headwater_tls_handshake_timeout_ms,
-            agreed=self._agreed,
+            on_done=self._handshake_done,
             departed=lambda gone: self._connection_quotas.depart(gone.listener, gone.peer_host),
         )
         self.inflight_bytes = InflightBytes(
@@ -92,7 +92,7 @@ class SocketServer:
             buffer_bytes=ByteLimit(loop, settings.queued_max_request_bytes),
             stepwise_bytes=ByteLimit(loop, STEPWISE_BYTES_MAX),
         )
-        self._surroundings = ConnectionContext(
+        self._context = ConnectionContext(
             loop=loop,
             settings=settings,
             service=service,
@@ -179,14 +179,14 @@ class SocketServer:
             )
         for connection in list(self._connections):
             connection.close()
-        await self._see_off(min(drain_ms, _FAREWELL_MS))
+        await self._await_close(min(drain_ms, _CLOSE_WAIT_MS))
 
-    async def _see_off(self, patience_ms: int) -> None:
+    async def _await_close(self, patience_ms: int) -> None:
         """Let clients read the last responses. Clients that do not close in time are idle."""
-        self._all_parted.clear()
+        self._all_closed.clear()
         if self._closing_connections:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_parted.wait(), patience_ms / 1_000)
+                await asyncio.wait_for(self._all_closed.wait(), patience_ms / 1_000)
         self._closing_connections.close()
 
     def _close(self, channel: TransportLayer, address: ClientAddress) -> None:
@@ -213,7 +213,7 @@ class SocketServer:
             endpoint,
             listening,
             self._loop,
-            fair_queue=self._surroundings.fair_queue,
+            fair_queue=self._context.fair_queue,
             may_accept=lambda: self._connection_quotas.may_accept(name),
             welcome=lambda accepted, host, port: self._welcome(
                 accepted, ClientAddress(listener=name, peer_host=host, peer_port=port)
@@ -228,16 +228,16 @@ class SocketServer:
                 _log.info("Throttled connection by connection_creation_rate: %s", address)
                 self.throttled_connections.add(accepted, now_ms + throttle_ms)
                 return
-        refusal = self._connection_quotas.admit(address.listener, address.peer_host)
-        if refusal is not None:
-            _log.info("Rejected connection: client=%s setting=%s", address, refusal)
+        setting = self._connection_quotas.admit(address.listener, address.peer_host)
+        if setting is not None:
+            _log.info("Rejected connection: client=%s setting=%s", address, setting)
             accepted.close()
             return
         tls = self._tls.get(address.listener)
         try:
             set_options(accepted, self._settings)
             if tls is None:
-                self._serve(PlaintextTransportLayer(accepted), address, self._surroundings)
+                self._serve(PlaintextTransportLayer(accepted), address, self._context)
             else:
                 listener = self._by_name[address.listener]
                 self._handshakes.begin(accepted, tls, address, listener, self._clock.now_ms)
@@ -248,10 +248,10 @@ class SocketServer:
             accepted.close()
 
     def _serve(
-        self, channel: TransportLayer, address: ClientAddress, surroundings: ConnectionContext
+        self, channel: TransportLayer, address: ClientAddress, context: ConnectionContext
     ) -> Connection:
         listener = self._by_name[address.listener]
-        connection = Connection(channel, address, surroundings, listener.tag_ns)
+        connection = Connection(channel, address, context, listener.tag_ns)
         guard = self._guards.get(address.listener)
         if guard is not None:
             guard(connection)
@@ -259,11 +259,11 @@ class SocketServer:
         self._idle.add(connection)
         return connection
 
-    def _agreed(
+    def _handshake_done(
         self, channel: TlsTransportLayer, address: ClientAddress, principal: Principal
     ) -> None:
         """Serve a connection after its TLS handshake."""
-        watched = replace(self._surroundings, loop=TlsWatch(self._loop, channel))
+        watched = replace(self._context, loop=TlsWatch(self._loop, channel))
         try:
             connection = self._serve(channel, address, watched)
         except OSError as error:

@@ -37,15 +37,15 @@ class DynamicConfig:
             if isinstance(change, ConfigsReplaced):
                 _warn_of_unknown(change.resource, change.values)
         if any(_is_of_brokers(change) for change in changes):
-            self._tell(image)
+            self._apply(image)
 
     def tell(self, image: ClusterImage) -> None:
-        """Take the configs of the start."""
+        """Apply the configs at startup."""
         for resource, values in image.configs.items():
             _warn_of_unknown(resource, values)
-        self._tell(image)
+        self._apply(image)
 
-    def _tell(self, image: ClusterImage) -> None:
+    def _apply(self, image: ClusterImage) -> None:
         try:
             settings = broker_settings_for(image, self.static)
         except InvalidSetting as error:

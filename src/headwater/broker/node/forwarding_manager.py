@@ -222,6 +222,6 @@ class _Forwarding:
             self._fail(ApiError(ErrorCode.REQUEST_TIMED_OUT, api_error.reason))
 
     def _fail(self, api_error: ApiError) -> None:
-        self._call.note_error(api_error.code)
+        self._call.record_error(api_error.code)
         route = route_of(self._call.header.api.key)
         self._call.answer(route.error_response(self._request, api_error))

@@ -79,7 +79,7 @@ class _PendingChange(Generic[R]):
         self.fail(_TIMED_OUT)
 
     def fail(self, error: ApiError) -> None:
-        self._call.note_error(error.code)
+        self._call.record_error(error.code)
         self._answer(self._error_response(error))
 
     def _answer(self, response: Message) -> None:

@@ -31,7 +31,7 @@ class CallCounters(Protocol):
 class Call:
     """One request. Must be answered exactly once."""
 
-    __slots__ = ("_counters", "_has_noted", "_slot", "_started_ns", "header")
+    __slots__ = ("_counters", "_has_recorded_errors", "_slot", "_started_ns", "header")
 
     def __init__(
         self, header: RequestHeader, slot: ReplySlot, counters: CallCounters, started_ns: int
@@ -40,7 +40,7 @@ class Call:
         self._slot = slot
         self._counters = counters
         self._started_ns = started_ns
-        self._has_noted = False
+        self._has_recorded_errors = False
 
     @property
     def version(self) -> int:
@@ -124,17 +124,17 @@ class Call:
         """Close the connection instead of answering: the only error signal for acks=0."""
         self._slot.connection.close()
 
-    def note_error(self, code: ErrorCode) -> None:
+    def record_error(self, code: ErrorCode) -> None:
         """Count an error of the response.
 
         A handler that calls this must call it for every error; otherwise the error codes in the
         response are counted.
         """
-        self._has_noted = True
+        self._has_recorded_errors = True
         self._counters.failed(code)
 
     def _count_errors(self, response: Message | Encoded) -> None:
-        if not self._has_noted and not isinstance(response, Encoded):
+        if not self._has_recorded_errors and not isinstance(response, Encoded):
             for code in error_counts(response):
                 self._counters.failed(code)
 

@@ -86,7 +86,7 @@ def handle_or_forward(broker: Broker, call: Call, request: Message, frame: memor
 
     def on_response(content: bytes, codes: Sequence[ErrorCode]) -> None:
         for code in codes:
-            call.note_error(code)
+            call.record_error(code)
         call.answer_content(content)
 
     if controller_access.controller is None:

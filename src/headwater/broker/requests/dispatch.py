@@ -246,7 +246,7 @@ class Dispatch:
             request = read_request(_PRODUCE, header.version, frame[header.body_position :])
             _log.exception("Request failed: %s request=%r", call, request)
             api_error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-            call.note_error(api_error.code)
+            call.record_error(api_error.code)
             call.answer(route_of(_PRODUCE).error_response(request, api_error))
             return True
         if written is None:
@@ -260,7 +260,7 @@ class Dispatch:
         if header.version <= header.api.newest:
             request = read(ApiVersionsRequest, header.version, frame[header.body_position :])
             if header.version >= _SOFTWARE_SINCE and not _names_software(request):
-                call.note_error(ErrorCode.INVALID_REQUEST)
+                call.record_error(ErrorCode.INVALID_REQUEST)
                 call.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
                 return
         call.answer(self._api_versions.answer(header.version))

@@ -46,5 +46,5 @@ def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | 
     except Exception:  # noqa: BLE001, the only place
         _log.exception("Request failed: %s request=%s", call, redacted(request))
         api_error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    call.note_error(api_error.code)
+    call.record_error(api_error.code)
     return route.error_response(request, api_error)

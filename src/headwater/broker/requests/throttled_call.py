@@ -53,7 +53,7 @@ class ThrottledCall(Call):
         """Charge nothing: the request is from an authorized broker."""
         self._is_charged = True
 
-    def most_fetched_bytes(self, max_bytes: int) -> int:
+    def fetch_limit_bytes(self, max_bytes: int) -> int:
         """Limit a consumer's max_bytes to its quota (FT-1)."""
         most = self._throttling.clients.fetch.most_at_once(self.who)
         return max_bytes if most is None else min(max_bytes, int(most))

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class _FairHandshake(Handshake):
-    """A handshake that takes turns with connections: a step of it may take milliseconds."""
+    """A handshake that takes turns with connections, since a step may take milliseconds."""
 
     __slots__ = ("_fair", "_first_tag_ns", "_is_queued", "_listener", "tag_ns")
 
@@ -44,13 +44,15 @@ class _FairHandshake(Handshake):
         self._is_queued = False
 
     def cancel(self) -> None:
-        """At its end the listener is charged for it, since the connection begins with none."""
+        """Stop, and charge the acceptor for the handshake, since the connection starts without
+        debt.
+        """
         if not self._is_over:
             self._listener.charge_short_lived(self.tag_ns - self._first_tag_ns)
         super().cancel()
 
     def take_turn(self) -> None:
-        """Called by the queue."""
+        """Called by the fair queue."""
         self._is_queued = False
         self._step()
 
@@ -67,7 +69,7 @@ class _FairHandshake(Handshake):
         self._fair.charge(self, self._fair.now_ns() - began_ns)
 
 
-class _UnderWay(NamedTuple):
+class _PendingHandshake(NamedTuple):
     handshake: Handshake
     address: ClientAddress
     since_ms: int
@@ -81,19 +83,19 @@ class PendingHandshakes:
         loop: Loop,
         *,
         timeout_ms: int,
-        agreed: Callable[[TlsTransportLayer, ClientAddress, Principal], None],
+        on_done: Callable[[TlsTransportLayer, ClientAddress, Principal], None],
         departed: Callable[[ClientAddress], None],
     ) -> None:
         self._loop = loop
         self._timeout_ms = timeout_ms
-        self._agreed = agreed
+        self._on_done = on_done
         self._departed = departed
-        self._under_way: dict[int, _UnderWay] = {}
+        self._pending: dict[int, _PendingHandshake] = {}
         self.failed_counts: Counter[str] = Counter()
         """Failed handshakes by listener."""
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return len(self._pending)
 
     def begin(
         self,
@@ -114,39 +116,39 @@ class PendingHandshakes:
             failed=lambda lost: self._fail(fd, str(lost)),
         )
         handshake.begin()
-        self._under_way[fd] = _UnderWay(handshake, address, now_ms)
+        self._pending[fd] = _PendingHandshake(handshake, address, now_ms)
 
     def sweep(self, now_ms: int) -> None:
         """Fail handshakes that took too long."""
         late = [
-            fd for fd, each in self._under_way.items() if now_ms - each.since_ms >= self._timeout_ms
+            fd for fd, each in self._pending.items() if now_ms - each.since_ms >= self._timeout_ms
         ]
         for fd in late:
             self._fail(fd, "handshake timed out")
 
     def close(self) -> None:
-        for fd in list(self._under_way):
+        for fd in list(self._pending):
             self._drop(fd)
 
     def _done(self, fd: int, tls: ListenerTls) -> None:
-        each = self._under_way[fd]
+        each = self._pending[fd]
         channel = each.handshake.channel
         try:
             principal = tls.principal(channel)
         except TlsRefused as refused:
             self._fail(fd, str(refused))
             return
-        del self._under_way[fd]
-        self._agreed(channel, each.address, principal)
+        del self._pending[fd]
+        self._on_done(channel, each.address, principal)
 
     def _fail(self, fd: int, why: str) -> None:
-        address = self._under_way[fd].address
+        address = self._pending[fd].address
         self.failed_counts[address.listener] += 1
         _log.info("TLS handshake failed: client=%s reason=%s", address, why)
         self._drop(fd)
 
     def _drop(self, fd: int) -> None:
-        each = self._under_way.pop(fd)
+        each = self._pending.pop(fd)
         each.handshake.cancel()
         each.handshake.channel.close()
         self._departed(each.address)

@@ -27,7 +27,7 @@ SCRATCH_BYTES: Final = 131_072
 
 # What OpenSSL itself may send while we only receive: alerts to a peer that wants to renegotiate. A
 # peer that causes more than this without reading is disconnected.
-_UNHEARD_BYTES_MAX: Final = 65_536
+_UNREAD_ALERTS_BYTES_MAX: Final = 65_536
 
 _NOTHING: Final = memoryview(b"")
 
@@ -40,13 +40,13 @@ class TlsTransportLayer:
         "_has_received",
         "_incoming",
         "_is_broken",
-        "_is_shaken",
+        "_is_handshake_done",
         "_outgoing",
-        "_owed_bytes",
         "_scratch",
         "_socket",
         "_tls",
         "_unsent",
+        "_unsent_piece_bytes",
         "has_undelivered",
     )
 
@@ -72,8 +72,8 @@ class TlsTransportLayer:
             server_hostname=server_name,
         )
         self._unsent = _NOTHING
-        self._owed_bytes = 0
-        self._is_shaken = False
+        self._unsent_piece_bytes = 0
+        self._is_handshake_done = False
         self._is_broken = False
         self._has_received = False
         self.has_undelivered = False
@@ -97,7 +97,7 @@ class TlsTransportLayer:
 
         Raises `TlsRefused` if one end rejects the other, `ConnectionLost` if the peer disconnected.
         """
-        while not self._is_shaken:
+        while not self._is_handshake_done:
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
@@ -107,9 +107,9 @@ class TlsTransportLayer:
                 self._is_broken = True
                 raise ConnectionLost("the peer disconnected during the TLS handshake") from error
             except ssl.SSLError as error:
-                raise self._refused(error) from error
+                raise self._handshake_error(error) from error
             else:
-                self._is_shaken = True
+                self._is_handshake_done = True
                 # The peer's first request may have arrived with the end of its handshake.
                 self.has_undelivered = self._incoming.pending > 0
         return self._flush()
@@ -125,7 +125,7 @@ class TlsTransportLayer:
                 if total:
                     break
                 if not self._fill():
-                    self._answer_quietly()
+                    self._flush_alerts()
                     return None
                 continue
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -133,7 +133,7 @@ class TlsTransportLayer:
                 # truncation.
                 count = 0
             except ssl.SSLError as error:
-                raise self._broken(error) from error
+                raise self._connection_error(error) from error
             if not count:
                 self.has_undelivered = total > 0
                 break
@@ -147,8 +147,8 @@ class TlsTransportLayer:
 
     def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
         del more  # Each call makes its own TLS records, which are sent at once.
-        if self._owed_bytes:
-            return self._send_owed()
+        if self._unsent_piece_bytes:
+            return self._send_rest()
         total = 0
         for piece in _pieces(buffers):
             if not self._send_piece(piece):
@@ -157,8 +157,8 @@ class TlsTransportLayer:
         return total or None
 
     def send_file(self, descriptor: int, position: int, length: int) -> int | None:
-        if self._owed_bytes:
-            return self._send_owed()
+        if self._unsent_piece_bytes:
+            return self._send_rest()
         total = 0
         while total < length:
             room = self._scratch[: min(_PIECE_BYTES, length - total)]
@@ -174,7 +174,7 @@ class TlsTransportLayer:
         return total or None
 
     def end_sending(self) -> None:
-        self._say_goodbye()
+        self._send_close_notify()
         self._flush()
         try:
             self._socket.shutdown(socket.SHUT_WR)
@@ -184,7 +184,7 @@ class TlsTransportLayer:
     def close(self) -> None:
         with suppress(ConnectionLost):
             if not self._unsent:
-                self._say_goodbye()
+                self._send_close_notify()
                 self._flush()
         self._socket.close()
 
@@ -225,25 +225,25 @@ class TlsTransportLayer:
         try:
             self._tls.write(piece)
         except ssl.SSLError as error:
-            raise self._broken(error) from error
+            raise self._connection_error(error) from error
         if self._flush():
             return True
-        self._owed_bytes = len(piece)
+        self._unsent_piece_bytes = len(piece)
         return False
 
-    def _send_owed(self) -> int | None:
+    def _send_rest(self) -> int | None:
         if not self._flush():
             return None
-        owed, self._owed_bytes = self._owed_bytes, 0
-        return owed
+        piece_bytes, self._unsent_piece_bytes = self._unsent_piece_bytes, 0
+        return piece_bytes
 
-    def _answer_quietly(self) -> None:
+    def _flush_alerts(self) -> None:
         """Send OpenSSL's own messages, after what was sent before."""
-        if not self._flush() and self._outgoing.pending > _UNHEARD_BYTES_MAX:
+        if not self._flush() and self._outgoing.pending > _UNREAD_ALERTS_BYTES_MAX:
             raise ConnectionLost("the peer causes TLS alerts without reading them")
 
-    def _say_goodbye(self) -> None:
-        if self._is_shaken and not self._is_broken:
+    def _send_close_notify(self) -> None:
+        if self._is_handshake_done and not self._is_broken:
             # `unwrap` would wait for the peer's close_notify, which is not needed: it usually
             # raises SSLWantReadError.
             with suppress(ssl.SSLError):
@@ -251,21 +251,21 @@ class TlsTransportLayer:
 
     # Failures.
 
-    def _refused(self, error: ssl.SSLError) -> TlsRefused:
+    def _handshake_error(self, error: ssl.SSLError) -> TlsRefused:
         self._is_broken = True
         # Send the TLS alert, if the peer still reads.
         with suppress(ConnectionLost):
             self._flush()
         return TlsRefused(f"TLS handshake failed: {why(error)}")
 
-    def _broken(self, error: ssl.SSLError) -> ConnectionLost:
+    def _connection_error(self, error: ssl.SSLError) -> ConnectionLost:
         """Return the error of a broken connection.
 
         With TLS 1.3 a server verifies a client's certificate after the client has completed its
         handshake.
         """
         if not self._has_received:
-            return self._refused(error)
+            return self._handshake_error(error)
         self._is_broken = True
         return ConnectionLost(f"TLS failed: {why(error)}")
 

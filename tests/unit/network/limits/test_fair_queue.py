@@ -262,7 +262,7 @@ def test_no_step_runs_for_a_closed_connection() -> None:
 
 
 class Flooded:
-    """A listener at which connections never end: `socket.socket`, as far as it is used."""
+    """A listener with an endless flood of connections: `socket.socket`, as far as needed."""
 
     def __init__(self, lab: TimedLab) -> None:
         self.lab = lab
@@ -298,7 +298,7 @@ class Flooded:
         return object(), ("192.0.2.2", 1)
 
     def welcome(self, *_address: object) -> None:
-        """To accept it takes 60 us, to serve it 100 us; then it hangs up."""
+        """Accepting takes 60 us, serving 100 us; then the client disconnects."""
         self.lab.now_ns += 60_000
         _, channel = self.lab.connect(self.listener.tag_ns)
         channel.feed(framed(b"a"))
@@ -328,7 +328,7 @@ class Shaking:
 
 
 class Listener:
-    """`Acceptor`, as far as a handshake uses it."""
+    """`Acceptor`, as far as a handshake needs it."""
 
     def __init__(self, lab: TimedLab) -> None:
         self.fair_queue = lab.fair_queue
@@ -341,7 +341,7 @@ class Listener:
 def test_handshakes_take_turns_with_connections() -> None:
     lab = TimedLab()
     _, honest = lab.connect()
-    # Others have been served since it came, so it is no newcomer.
+    # Others have been served since it connected, so it is no new connection.
     lab.busy(1, b"m", 60)
     for _ in range(100):
         lab.loop.turn()
@@ -359,13 +359,13 @@ def test_handshakes_take_turns_with_connections() -> None:
         content = b"a%d" % number
         honest.feed(framed(content))
         assert lab.until(content) <= 12 * MS
-        # It asks for less than its share.
+        # It uses less than its share.
         until_ns = lab.now_ns + 10 * MS
         while lab.now_ns < until_ns:
             lab.loop.turn()
 
 
-def test_the_queue_goes_on_after_one_that_fails() -> None:
+def test_queue_continues_after_a_failing_turn() -> None:
     lab = TimedLab()
 
     class Failing:
@@ -385,7 +385,7 @@ def test_the_queue_goes_on_after_one_that_fails() -> None:
     assert len(lab.frames) == 60
 
 
-def test_a_flood_of_connections_does_not_hold_up_those_that_are_there() -> None:
+def test_flood_of_connections_does_not_delay_existing_ones() -> None:
     lab = TimedLab()
     _, honest = lab.connect()
     Flooded(lab)
@@ -402,11 +402,11 @@ def test_a_flood_of_connections_does_not_hold_up_those_that_are_there() -> None:
             is_due = False
     assert len(waits) > 50
     assert max(waits) <= 6 * MS
-    # The flood goes on meanwhile.
+    # The flood continues meanwhile.
     assert len(lab.frames) > 10 * len(waits)
 
 
-def test_steps_may_hand_over_to_further_steps() -> None:
+def test_steps_may_start_further_steps() -> None:
     lab = ConnectionLab()
     taken: list[str] = []
 
@@ -428,7 +428,7 @@ def test_steps_may_hand_over_to_further_steps() -> None:
     for _ in range(10):
         lab.loop.turn()
     assert taken == ["first", *(f"later {number}" for number in range(len(taken) - 1))]
-    # A share of time each turn, whatever the steps belong to.
+    # A share of time per turn, whichever steps run.
     assert 5 < len(taken) <= 21
     assert lab.inflight_bytes.stepwise_bytes.used == 500_000
     for _ in range(50):

@@ -24,7 +24,7 @@ def handle(
 
     def respond(outcome: ApiError) -> UpdateFeaturesResponse:
         if outcome.code:
-            call.note_error(outcome.code)
+            call.record_error(outcome.code)
             return error_response(request, outcome)
         return UpdateFeaturesResponse(
             results=tuple(

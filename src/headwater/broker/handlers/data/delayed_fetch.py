@@ -37,7 +37,7 @@ class DelayedFetch(ABC):
         self.is_done = False
 
     @abstractmethod
-    def _look(self) -> FetchReads:
+    def _read(self) -> FetchReads:
         """Read what is available now."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class DelayedFetch(ABC):
     def _is_enough(self, reads: FetchReads) -> bool:
         return reads.is_final or reads.size_bytes >= self._min_bytes
 
-    def _waits_in_vain(self) -> bool:
+    def _cannot_complete(self) -> bool:
         """Whether no data can ever arrive."""
         return False
 
@@ -68,7 +68,7 @@ class DelayedFetch(ABC):
         self._missing_bytes -= size_bytes
         if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
             self._is_due = True
-            self._broker.soon(self._look_again)
+            self._broker.soon(self._read_again)
 
     @property
     def is_gone(self) -> bool:
@@ -79,17 +79,17 @@ class DelayedFetch(ABC):
         if self._call.is_gone:
             self._call.finish()
         else:
-            self._answer(self._look())
+            self._answer(self._read())
 
-    def _look_again(self) -> None:
+    def _read_again(self) -> None:
         self._is_due = False
         if self.is_done:
             return
         if self._call.is_gone:
             self.expire()
             return
-        reads = self._look()
-        if self._is_enough(reads) or self._waits_in_vain():
+        reads = self._read()
+        if self._is_enough(reads) or self._cannot_complete():
             self._stop_waiting()
             self._answer(reads)
         else:

@@ -57,17 +57,17 @@ def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse |
         request, uses_topic_ids=call.version >= _IDS_SINCE, now_ms=broker.clock.now_ms()
     )
     if fetching.refusal is not None:
-        call.note_error(fetching.refusal)
+        call.record_error(fetching.refusal)
         return FetchResponse(error_code=fetching.refusal)
     _Fetch(broker, request, call, fetching).begin(request.max_wait_ms)
     return None
 
 
-def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
+def error_response(request: FetchRequest, error: ApiError) -> FetchResponse:
     """Return the error, in each partition too for versions without topic ids."""
     topics = [each for each in request.topics if each.topic_id == NO_TOPIC_ID]
     return FetchResponse(
-        error_code=refusal.code,
+        error_code=error.code,
         session_id=request.session_id,
         responses=tuple(
             FetchableTopicResponse(
@@ -75,7 +75,7 @@ def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
                 partitions=tuple(
                     PartitionData(
                         partition_index=each.partition,
-                        error_code=refusal.code,
+                        error_code=error.code,
                         high_watermark=_UNKNOWN,
                         records=b"",
                     )
@@ -114,14 +114,14 @@ def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId 
 class _Fetch(DelayedFetch):
     """A consumer's Fetch request."""
 
-    __slots__ = ("_deadline_ms", "_limits", "_waits_at")
+    __slots__ = ("_deadline_ms", "_limits", "_watched")
 
     def __init__(
         self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
     ) -> None:
         max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if broker.quotas is not None and isinstance(call, ThrottledCall):
-            max_bytes = call.most_fetched_bytes(max_bytes)
+            max_bytes = call.fetch_limit_bytes(max_bytes)
         committed_only = request.isolation_level == _READ_COMMITTED
         super().__init__(broker, call, fetching, min(request.min_bytes, max_bytes))
         self._limits = FetchLimits(
@@ -131,8 +131,8 @@ class _Fetch(DelayedFetch):
             may_follow=call.version >= _RACKS_SINCE,
             prefer=_preference(broker, request.rack_id),
         )
-        self._waits_at: Sequence[Partition] = ()
-        # Of a fetch in steps.
+        self._watched: Sequence[Partition] = ()
+        # Only for a fetch in steps.
         self._deadline_ms = 0
 
     def begin(self, max_wait_ms: int) -> None:
@@ -140,7 +140,7 @@ class _Fetch(DelayedFetch):
             deadline_ms = self._broker.clock.steady_ms() + max(0, max_wait_ms)
             self._call.work(self._in_steps(deadline_ms))
             return
-        reads = self._look()
+        reads = self._read()
         if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
             self._answer(reads)
             return
@@ -151,15 +151,15 @@ class _Fetch(DelayedFetch):
         return len(self._fetching.wanted) > _WHOLE_PARTITIONS
 
     def _wait_at_partitions(self, size_bytes: int, max_wait_ms: int) -> None:
-        self._waits_at = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
-        for hosted in self._waits_at:
+        self._watched = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
+        for hosted in self._watched:
             hosted.readers[self] = None
         self._wait(size_bytes, max_wait_ms)
 
     def _in_steps(self, deadline_ms: int) -> Iterator[None]:
-        """Look at a few partitions at a time, and answer, or wait until the deadline.
+        """Read a few partitions per step, then answer, or wait until the deadline.
 
-        The connection is held until the answer, so no other request of it is answered in steps.
+        The connection is held until the response, so it has no other request in steps.
         """
         broker, wanted = self._broker, self._fetching.wanted
         self._deadline_ms = deadline_ms
@@ -174,7 +174,7 @@ class _Fetch(DelayedFetch):
                 response.add(reads.partitions, broker.ranges)
                 yield
             left_ms = deadline_ms - broker.clock.steady_ms()
-            is_enough = is_final or size_bytes >= self._min_bytes or self._waits_in_vain()
+            is_enough = is_final or size_bytes >= self._min_bytes or self._cannot_complete()
             if left_ms > 0 and not is_enough:
                 self._wait_at_partitions(size_bytes, left_ms)
             elif not self._is_throttled(size_bytes):
@@ -191,25 +191,25 @@ class _Fetch(DelayedFetch):
         else:
             super().expire()
 
-    def _look_again(self) -> None:
+    def _read_again(self) -> None:
         if not self._is_large or self.is_done or self.is_gone:
-            super()._look_again()
+            super()._read_again()
             return
-        # Another one takes its place, and waits if need be: this one's entry in the timer stays.
+        # A copy continues with the steps, since this one may still be in the timer.
         self._stop_waiting()
         successor = copy(self)
         successor.is_done = successor._is_due = False
         self._call.work(successor._in_steps(self._deadline_ms))
 
-    def _waits_in_vain(self) -> bool:
-        return any(each.is_deleted for each in self._waits_at)
+    def _cannot_complete(self) -> bool:
+        return any(each.is_deleted for each in self._watched)
 
     def _stop_waiting(self) -> None:
         super()._stop_waiting()
-        for hosted in self._waits_at:
+        for hosted in self._watched:
             hosted.readers.pop(self, None)
 
-    def _look(self) -> FetchReads:
+    def _read(self) -> FetchReads:
         return read_partitions(self._fetching.wanted, self._broker.partitions, self._limits)
 
     def _answer(self, reads: FetchReads) -> None:
@@ -222,16 +222,16 @@ class _Fetch(DelayedFetch):
         return PendingFetchResponse(call, self._fetching, reads, hint)
 
     def _is_throttled(self, size_bytes: int) -> bool:
-        """Whether the client gets nothing but a time to wait."""
+        """Answer with a throttle time and no records, if the client's quota is exceeded."""
         call = self._call
         if self._broker.quotas is None or not isinstance(call, ThrottledCall):
             return False
         throttle_ms = call.throttle_fetch(size_bytes)
         if throttle_ms > 0:
-            self._answer_nothing(throttle_ms)
+            self._answer_throttled(throttle_ms)
         return throttle_ms > 0
 
-    def _answer_nothing(self, throttle_ms: int) -> None:
+    def _answer_throttled(self, throttle_ms: int) -> None:
         """Answer without records: the client is throttled and fetches again (KIP-219)."""
         session = self._fetching.session
         if session is not None and not self._fetching.is_incremental:

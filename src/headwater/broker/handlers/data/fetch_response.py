@@ -39,7 +39,7 @@ from headwater.storage.io.file_range_reader import FileRangeReader
 from headwater.storage.log.local_log import LocalLog
 
 STEP_PARTITIONS: Final = 50
-"""How many partitions a step is about: less than a millisecond's worth."""
+"""Partitions per step: less than a millisecond of work."""
 
 _NO_RECORDS: Final = b""
 _NOT_DIVERGING: Final = EpochEndOffset()
@@ -83,12 +83,12 @@ class PendingFetchResponse:
 
     def begin(self, ranges: FileRangeReader) -> None:
         self._start(0, ranges)
-        self._one_less()
+        self._complete_one()
 
     def add(self, reads: Sequence[PartitionRead], ranges: FileRangeReader) -> None:
-        """Begin with some partitions of many; `finish` follows, or `abandon`.
+        """Add some partitions of many; `finish` or `abandon` must follow.
 
-        Ranges are read in the step that found them: a later one might find their files truncated.
+        Ranges are read in the step that found them: in a later one their files might be truncated.
         """
         self._is_stepwise = True
         first = len(self._reads)
@@ -96,11 +96,11 @@ class PendingFetchResponse:
         self._start(first, ranges)
 
     def finish(self) -> None:
-        """All partitions have been added."""
-        self._one_less()
+        """All partitions have been added: answer once their ranges are read."""
+        self._complete_one()
 
     def abandon(self) -> None:
-        """There will be no answer; release what it would have held."""
+        """Send no response; release all file ranges."""
         self._is_abandoned = True
         for records in self._records.values():
             _release(records)
@@ -141,13 +141,13 @@ class PendingFetchResponse:
         if cold is not None and found is not None and not isinstance(records, FileRange):
             body, truncations = cold
             body.note_read(found, records, truncations=truncations)
-        self._one_less()
+        self._complete_one()
 
     def _failed(self, index: int, error: HeadwaterError) -> None:
         self._reads[index] = PartitionRead(self._reads[index].wanted, error.code)
-        self._one_less()
+        self._complete_one()
 
-    def _one_less(self) -> None:
+    def _complete_one(self) -> None:
         self._missing -= 1
         if not self._missing:
             self._answer()
@@ -156,21 +156,21 @@ class PendingFetchResponse:
         call = self._call
         if self._is_stepwise and not call.is_gone:
             steps = self._answer_in_steps()
-            # A generator that has not begun would not release anything if the connection closes.
+            # A generator that has not started would release nothing if the connection closes.
             next(steps)
             call.work(steps)
             return
         session_id = self._session_id
-        told = list(self._told())
-        if len(told) == 1 and call.version >= SINGLE_FETCH_SINCE and _is_plain(told[0][0]):
-            read, records = told[0]
+        included = list(self._included())
+        if len(included) == 1 and call.version >= SINGLE_FETCH_SINCE and _is_plain(included[0][0]):
+            read, records = included[0]
             fetched = _single(session_id, read)
             call.answer_frame(
                 write_single_fetched(call.version, call.header.correlation_id, fetched, records)
             )
         else:
-            response = FetchResponse(session_id=session_id, responses=tuple(_by_topic(told)))
-            if self._hint is not None and any(read.error for read, _ in told):
+            response = FetchResponse(session_id=session_id, responses=tuple(_by_topic(included)))
+            if self._hint is not None and any(read.error for read, _ in included):
                 response = self._hint(response)
             call.answer(response)
 
@@ -186,8 +186,8 @@ class PendingFetchResponse:
         is_answered = False
         try:
             yield
-            told = self._told()
-            while some := list(islice(told, STEP_PARTITIONS)):
+            included = self._included()
+            while some := list(islice(included, STEP_PARTITIONS)):
                 part = FetchResponse(responses=tuple(_by_topic(some)))
                 if self._hint is not None and any(read.error for read, _ in some):
                     part = self._hint(part)
@@ -206,7 +206,7 @@ class PendingFetchResponse:
             if not is_answered:
                 self.abandon()
 
-    def _told(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
+    def _included(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
         """Yield the partitions that the response contains."""
         session, scope = self._fetching.session, self._fetching.scope
         # Bytes sent to followers are counted elsewhere.
@@ -215,13 +215,13 @@ class PendingFetchResponse:
             records = self._records.get(index, _NO_RECORDS)
             if session is not None:
                 if self._fetching.is_incremental:
-                    if not _is_news(read, records):
+                    if not _is_changed(read, records):
                         continue
                     if records is not _NO_RECORDS:
                         session.had_data(read.wanted)
-                _remember(read)
+                _record_sent(read)
             if read.error:
-                self._call.note_error(read.error)
+                self._call.record_error(read.error)
             elif records is not _NO_RECORDS and read.wanted.hosted is not None and not is_follower:
                 read.wanted.hosted.topic.bytes_out += _size(records)
             yield read, records
@@ -233,7 +233,7 @@ def _release(records: FileRange | Buffer) -> None:
 
 
 def _join(topics: list[FetchableTopicResponse], more: Sequence[FetchableTopicResponse]) -> None:
-    """Append topics, of which the first may be the rest of the last one."""
+    """Append topics; the first may continue the last one."""
     first = more[0]
     last = topics[-1] if topics else None
     if last is not None and (last.topic, last.topic_id) == (first.topic, first.topic_id):
@@ -246,7 +246,7 @@ def _size(records: FileRange | Buffer) -> int:
     return records.length if isinstance(records, FileRange) else len(records)
 
 
-def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
+def _is_changed(read: PartitionRead, records: FileRange | Buffer) -> bool:
     """Whether an incremental response must contain this partition (FT-6)."""
     wanted = read.wanted
     return bool(
@@ -259,7 +259,7 @@ def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
     )
 
 
-def _remember(read: PartitionRead) -> None:
+def _record_sent(read: PartitionRead) -> None:
     """Remember what the client was sent.
 
     An error sets -1, so that the partition is sent again once the error is gone.
@@ -287,10 +287,10 @@ def _single(session_id: int, read: PartitionRead) -> SingleFetched:
 
 
 def _by_topic(
-    told: Sequence[tuple[PartitionRead, FileRange | Buffer]],
+    included: Sequence[tuple[PartitionRead, FileRange | Buffer]],
 ) -> Iterator[FetchableTopicResponse]:
     for (topic, topic_id), group in groupby(
-        told, lambda each: (each[0].wanted.topic, each[0].wanted.topic_id)
+        included, lambda each: (each[0].wanted.topic, each[0].wanted.topic_id)
     ):
         yield FetchableTopicResponse(
             topic=topic,

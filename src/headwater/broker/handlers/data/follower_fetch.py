@@ -44,7 +44,7 @@ def handle_follower(
 ) -> FetchResponse | None:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         # Checked before anything is done for it, or for the session that it names.
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _unauthorized(request)
     if isinstance(call, ThrottledCall):
         call.exempt()
@@ -62,14 +62,14 @@ def handle_follower(
         ),
     )
     if fetching.refusal is not None:
-        call.note_error(fetching.refusal)
+        call.record_error(fetching.refusal)
         return FetchResponse(error_code=fetching.refusal)
     session = fetching.scope
     if session is None:
         return FetchResponse()
     if not isinstance(session, FollowerSession) or session.replica_id != replica_id:
         # The session belongs to another replica.
-        call.note_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        call.record_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     session.speaks_as(request.replica_state.replica_epoch)
     session.fetched_ms = broker.clock.steady_ms()
@@ -121,7 +121,7 @@ class _FollowerFetch(DelayedFetch):
         # and thereby cause new appends, such as transaction markers, which must not wait until this
         # fetch times out.
         self._session.awaits(self.more_to_read, self.hurry)
-        reads = self._look()
+        reads = self._read()
         if max_wait_ms <= 0 or self._is_enough(reads):
             self.is_done = True
             self._session.awaits_no_more()
@@ -136,7 +136,7 @@ class _FollowerFetch(DelayedFetch):
         super()._stop_waiting()
         self._session.awaits_no_more()
 
-    def _look(self) -> FetchReads:
+    def _read(self) -> FetchReads:
         return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
 
     def _answer(self, reads: FetchReads) -> None:

@@ -123,7 +123,7 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
         _check_producers(request, answers.transaction)
     elif _has_transactional(request):
         # The whole request fails, whatever else is in it (PV-8).
-        call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return error_response(
             request, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
         )

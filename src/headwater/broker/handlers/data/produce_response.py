@@ -118,7 +118,7 @@ class PendingProduceResponse:
         record_indexes: tuple[int, ...] = (),
     ) -> PartitionProduceResponse:
         self._has_error = True
-        self._call.note_error(code)
+        self._call.record_error(code)
         return PartitionProduceResponse(
             index=index,
             error_code=code,
@@ -187,7 +187,7 @@ class PendingProduceResponse:
     def _set_error(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         """Set an error but keep the offset, since the records stay in the log."""
         self._has_error = True
-        self._call.note_error(code)
+        self._call.record_error(code)
         for _, answers in self._topics:
             for index, each in enumerate(answers):
                 if each is answer:

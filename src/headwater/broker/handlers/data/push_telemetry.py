@@ -13,7 +13,7 @@ from headwater.records.batch_header import Codec
 def handle(_: Broker, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     code = _request_error(request)
     if code:
-        call.note_error(code)
+        call.record_error(code)
     return PushTelemetryResponse(error_code=code)
 
 

@@ -25,13 +25,13 @@ from headwater.security.authorization.authorizer import Operation
 
 def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) -> Message | None:
     if not serves_consumer_groups(broker):
-        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
+        call.record_error(ErrorCode.UNSUPPORTED_VERSION)
         return error_response(request, ApiError(ErrorCode.UNSUPPORTED_VERSION, None))
     each = EachGroup(
         operation=Operation.DESCRIBE,
         ask=lambda group_ids: replace(request, group_ids=group_ids),
         results=partial(_all_described, broker, request, call),
-        refused=_error_result,
+        error_result=_error_result,
         respond=_respond,
     )
     return ask_each(broker, call, request.group_ids, each)
@@ -61,7 +61,7 @@ def _described(
         broker.is_authorized_for_topic(call, Operation.DESCRIBE, name) for name in _topics_of(group)
     ):
         # A partial description would look complete.
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         hidden = _error_result(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return replace(
             hidden,

@@ -19,13 +19,13 @@ from headwater.security.authorization.authorizer import Operation
 
 def handle(broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call) -> Message | None:
     if not serves_consumer_groups(broker):
-        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
+        call.record_error(ErrorCode.UNSUPPORTED_VERSION)
         return _error_result(ErrorCode.UNSUPPORTED_VERSION)
     if is_authorized_for_group(broker, call, Operation.READ, request.group_id) and not all(
         broker.is_authorized_for_topic(call, Operation.DESCRIBE, name)
         for name in dict.fromkeys(request.subscribed_topic_names or ())
     ):
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _error_result(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return ask_member(broker, call, request, request.group_id, _error_result)
 

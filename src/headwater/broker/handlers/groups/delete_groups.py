@@ -21,7 +21,7 @@ def handle(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Message 
         operation=Operation.DELETE,
         ask=lambda group_ids: DeleteGroupsRequest(groups_names=group_ids),
         results=_deleted,
-        refused=_error_result,
+        error_result=_error_result,
         respond=_respond,
     )
     return ask_each(broker, call, list(dict.fromkeys(request.groups_names)), each)

@@ -75,7 +75,7 @@ def handle(
         fail_all(reason)
 
     def failed(error: HeadwaterError) -> None:
-        call.note_error(error.code)
+        call.record_error(error.code)
         fail_all(str(error))
 
     def fail_all(why: str) -> None:

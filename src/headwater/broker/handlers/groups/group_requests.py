@@ -41,14 +41,14 @@ def ask_member(
     call: Call,
     request: Message,
     group_id: str,
-    refused: Callable[[ErrorCode], Message],
+    error_result: Callable[[ErrorCode], Message],
 ) -> Message | None:
     """Pass a member's request to the coordinator, if it has Read on the group (AC-4)."""
     if not is_authorized_for_group(broker, call, Operation.READ, group_id):
-        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return error_result(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     sees = partial(broker.is_allowed_for_topic, call, Operation.DESCRIBE)
-    broker.groups.ask(group_id, request, call, answering(call, refused), sees)
+    broker.groups.ask(group_id, request, call, answering(call, error_result), sees)
     return None
 
 
@@ -61,13 +61,15 @@ def topic_error(broker: Broker, call: Call, topic: str) -> ErrorCode | None:
     return None
 
 
-def answering(call: Call, refused: Callable[[ErrorCode], Message]) -> Callable[[Outcome], None]:
-    """Return a callback that answers with a response, or with `refused` for an error code."""
+def answering(
+    call: Call, error_result: Callable[[ErrorCode], Message]
+) -> Callable[[Outcome], None]:
+    """Return a callback that answers with a response, or with `error_result` for an error code."""
 
     def answer(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            outcome = refused(outcome)
+            call.record_error(outcome)
+            outcome = error_result(outcome)
         call.answer(outcome)
 
     return answer
@@ -86,7 +88,7 @@ class EachGroup(Generic[T]):
     ask: Callable[[tuple[str, ...]], Message]
     # One per group, in their order.
     results: Callable[[Message], Sequence[T]]
-    refused: Callable[[str, ErrorCode], T]
+    error_result: Callable[[str, ErrorCode], T]
     respond: Callable[[Sequence[T]], Message]
 
 
@@ -101,8 +103,8 @@ def ask_each(
     )
 
     def fail(index: int, group_id: str, code: ErrorCode) -> None:
-        call.note_error(code)
-        gathering.put(index, each.refused(group_id, code))
+        call.record_error(code)
+        gathering.put(index, each.error_result(group_id, code))
 
     def gather(indexes: Sequence[int], outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):

@@ -35,7 +35,7 @@ def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroups
         groups: list[ListedGroup] = []
         for outcome in outcomes:
             if isinstance(outcome, ErrorCode):
-                call.note_error(outcome)
+                call.record_error(outcome)
                 call.answer(ListGroupsResponse(error_code=outcome))
                 return
             assert isinstance(outcome, ListGroupsResponse)

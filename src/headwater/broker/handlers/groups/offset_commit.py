@@ -28,20 +28,20 @@ _IDS_SINCE = 10
 
 def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | None:
     if not is_authorized_for_group(broker, call, Operation.READ, request.group_id):
-        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return refused_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     accepted: list[OffsetCommitRequestTopic] = []
     errors: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         named = _with_name(broker, topic, call)
         if isinstance(named, ErrorCode):
-            call.note_error(named)
+            call.record_error(named)
             errors += refused_commit(replace(request, topics=(topic,)), named).topics
             continue
         existing, missing = _split(broker, named)
         if missing is not None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            call.note_error(error)
+            call.record_error(error)
             errors += refused_commit(replace(request, topics=(missing,)), error).topics
         if existing is not None:
             accepted.append(existing)
@@ -52,7 +52,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCo
 
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             outcome = refused_commit(accepted_request, outcome)
         assert isinstance(outcome, OffsetCommitResponse)
         call.answer(_merged(errors, outcome) if errors else outcome)

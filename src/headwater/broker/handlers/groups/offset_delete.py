@@ -22,7 +22,7 @@ from headwater.security.authorization.authorizer import Operation
 def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | None:
     error = _group_error(broker, call, request.group_id)
     if error is not None:
-        call.note_error(error)
+        call.record_error(error)
         return OffsetDeleteResponse(error_code=error)
     accepted: list[OffsetDeleteRequestTopic] = []
     errors: list[OffsetDeleteResponseTopic] = []
@@ -31,12 +31,12 @@ def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> OffsetDe
             if error is None:
                 accepted.append(each)
             else:
-                call.note_error(error)
+                call.record_error(error)
                 errors.append(_error_result(each, error))
 
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             outcome = OffsetDeleteResponse(error_code=outcome)
         assert isinstance(outcome, OffsetDeleteResponse)
         if outcome.error_code is ErrorCode.NONE:

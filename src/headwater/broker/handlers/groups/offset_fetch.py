@@ -49,7 +49,7 @@ def handle(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFet
             _ask(broker, call, request, group, partial(gathering.put, index))
         else:
             error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            call.note_error(error)
+            call.record_error(error)
             gathering.put(index, refused_fetch(group, error, call.version))
     return None
 
@@ -80,7 +80,7 @@ def _ask(
 
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             put(refused_fetch(group, outcome, call.version))
             return
         assert isinstance(outcome, OffsetFetchResponse)
@@ -102,7 +102,7 @@ def _with_name(
             return _error_result(topic, ErrorCode.UNKNOWN_TOPIC_ID)
         topic = replace(topic, name=found.name)
     if not broker.is_authorized_for_topic(call, Operation.DESCRIBE, topic.name):
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _error_result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return topic
 

@@ -22,7 +22,7 @@ def handle(
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
 
     def failed(error: HeadwaterError) -> None:
-        call.note_error(error.code)
+        call.record_error(error.code)
         call.answer(error_response(request, ApiError(error.code, None)))
 
     broker.controller.submit(

@@ -21,7 +21,7 @@ def handle(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> Messa
     transactional_id = request.transactional_id
     may_read = is_authorized_for_group(broker, call, Operation.READ, request.group_id)
     if not may_read and is_authorized_for_transaction(broker, call, transactional_id):
-        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return _error_result(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return ask_coordinator(broker, call, request, transactional_id, _error_result)
 

@@ -51,7 +51,7 @@ def handle(
     is_from_leader = call.version >= _FROM_LEADERS_SINCE
     if is_from_leader and not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        call.note_error(code)
+        call.record_error(code)
         return AddPartitionsToTxnResponse(error_code=code)
     if not request.transactions:
         return AddPartitionsToTxnResponse()
@@ -68,7 +68,7 @@ def handle(
             continue
         shard = broker.transactions.shard_of(transaction.transactional_id)
         if isinstance(shard, ErrorCode):
-            call.note_error(shard)
+            call.record_error(shard)
             gathering.put(place, uniform_result(transaction, shard))
         else:
             by_shard.setdefault(shard.number, _ShardTransactions(shard)).places.append(place)
@@ -99,7 +99,7 @@ def _ask(
 
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             results = tuple(uniform_result(each, outcome) for each in transactions)
         else:
             assert isinstance(outcome, AddPartitionsToTxnResponse)
@@ -120,7 +120,7 @@ def _transaction_error(
         broker, call, transaction.transactional_id
     ):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        call.note_error(code)
+        call.record_error(code)
         return uniform_result(transaction, code)
 
     def partition_error(partition: TopicPartition) -> ErrorCode:

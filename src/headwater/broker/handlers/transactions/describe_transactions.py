@@ -58,7 +58,7 @@ def _responding(
 ) -> Callable[[Outcome], None]:
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             put(_error_result(transactional_id, outcome))
         else:
             assert isinstance(outcome, DescribeTransactionsResponse)

@@ -32,12 +32,12 @@ def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Messag
         return _initialise(broker, request, call, request.transactional_id)
     code = _request_error(broker, request, call)
     if code is not None:
-        call.note_error(code)
+        call.record_error(code)
         return _error_result(code)
 
     def taken(outcome: ProducerId | ErrorCode) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             call.answer(_error_result(outcome))
         else:
             call.answer(InitProducerIdResponse(producer_id=outcome, producer_epoch=_FIRST_EPOCH))
@@ -63,7 +63,7 @@ def _initialise(
 
     code = refuse_request(request, broker.transactions.settings)
     if code is not None and is_authorized_for_transaction(broker, call, transactional_id):
-        call.note_error(code)
+        call.record_error(code)
         return refused(code)
     return ask_coordinator(broker, call, request, transactional_id, refused)
 

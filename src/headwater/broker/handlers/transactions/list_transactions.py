@@ -40,7 +40,7 @@ def handle(
             responses.append(outcome)
         merged = merge_lists(responses)
         if merged.error_code:
-            call.note_error(merged.error_code)
+            call.record_error(merged.error_code)
         visible = (
             each
             for each in merged.transaction_states

@@ -51,7 +51,7 @@ def handle(
 ) -> TxnOffsetCommitResponse | None:
     code = _request_error(broker, request, call)
     if code is not None:
-        call.note_error(code)
+        call.record_error(code)
         return refused_transactional_commit(request, code)
     accepted, errors = _split(broker, request, call)
     if not accepted:
@@ -60,7 +60,7 @@ def handle(
 
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             outcome = refused_transactional_commit(
                 accepted_request, _error_for_version(outcome, call.version)
             )
@@ -160,7 +160,7 @@ def _split(
     errors: list[TxnOffsetCommitResponseTopic] = []
 
     def fail_part(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
-        call.note_error(code)
+        call.record_error(code)
         part = replace(request, topics=(topic,))
         errors.extend(refused_transactional_commit(part, code).topics)
 

@@ -27,7 +27,7 @@ def handle(
 ) -> WriteTxnMarkersResponse | None:
     is_authorized = broker.is_allowed(call, Operation.ALTER, CLUSTER)
     if not is_authorized and not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
-        call.note_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return _error_result(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     answers = MarkerResponses(request)
     pending = answers.missing()
@@ -59,7 +59,7 @@ class _Writing:
 
     def written(self, place: int, partition: TopicPartition, code: ErrorCode) -> None:
         if code:
-            self._call.note_error(code)
+            self._call.record_error(code)
         self._answers.note(place, partition, code)
         self._missing -= 1
         if not self._missing:

@@ -28,7 +28,7 @@ NAMES_UP_TO = 12
 
 @pytest.fixture(autouse=True, params=[200, 0], ids=["whole", "in steps"])
 def whole_partitions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """All that holds for a fetch of a few partitions holds for one of many."""
+    """Run every test for a fetch in one piece and for a fetch in steps."""
     count: int = request.param
     monkeypatch.setattr(fetch_handler, "_WHOLE_PARTITIONS", count)
     monkeypatch.setattr(fetch_handler, "STEP_PARTITIONS", 1 if count == 0 else 50)

@@ -1,4 +1,4 @@
-"""A fetch of many partitions leaves the loop to others every few partitions."""
+"""A fetch of many partitions is answered in steps, between which others are served."""
 
 import random
 from collections.abc import Callable
@@ -36,7 +36,7 @@ COUNT = 1_000
 
 
 class Counting(Refusing):
-    """Counts how often it is asked about a topic: once for each partition of a fetch."""
+    """Counts authorizations per topic: one for each partition of a fetch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Counting(Refusing):
 def request(
     topics: dict[str, int], *, max_wait_ms: int = 0, session: tuple[int, int] = (0, -1)
 ) -> FetchRequest:
-    """All partitions of these topics, of which there are so many."""
+    """Fetch all partitions of these topics, which have so many."""
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
@@ -72,7 +72,7 @@ def request(
 
 
 def most_in_a_step(lab: BrokerLab, authorizer: Counting, sent: Sent) -> int:
-    """Take all steps; how many partitions were looked at in the longest."""
+    """Run all steps; return the most partitions that one step examined."""
     peer, most = sent.peer, 0
     while not sent.is_answered:
         before = authorizer.count
@@ -85,7 +85,7 @@ def most_in_a_step(lab: BrokerLab, authorizer: Counting, sent: Sent) -> int:
 
 
 @pytest.mark.parametrize("topics", [{"bench": COUNT}, {f"n{number}": 1 for number in range(COUNT)}])
-def test_no_step_is_about_more_than_a_few_partitions(topics: dict[str, int]) -> None:
+def test_no_step_examines_more_than_a_few_partitions(topics: dict[str, int]) -> None:
     authorizer = Counting()
     lab = BrokerLab(authorizer=authorizer)
     lab.create("bench", 3)
@@ -105,8 +105,8 @@ def test_no_step_is_about_more_than_a_few_partitions(topics: dict[str, int]) -> 
         assert answer.responses[0].partitions[:150] == expected.responses[0].partitions
 
 
-def test_a_small_request_about_a_large_session_is_answered_in_steps() -> None:
-    """Of a few bytes, so its size does not tell."""
+def test_small_request_of_a_large_session_is_answered_in_steps() -> None:
+    """The request has a few bytes, so its size does not tell."""
     authorizer = Counting()
     lab = BrokerLab(authorizer=authorizer)
     lab.create("bench", COUNT)
@@ -124,7 +124,7 @@ def test_a_small_request_about_a_large_session_is_answered_in_steps() -> None:
     assert (partition.partition_index, partition.high_watermark) == (7, 1)
 
 
-def test_a_large_fetch_waits_and_looks_again_in_steps() -> None:
+def test_large_fetch_waits_and_reads_again_in_steps() -> None:
     authorizer = Counting()
     lab = BrokerLab(authorizer=authorizer)
     lab.create("bench", COUNT)
@@ -145,7 +145,7 @@ def test_a_large_fetch_waits_and_looks_again_in_steps() -> None:
 
 
 class HotRanges:
-    """`FileRangeReader` for which all is hot."""
+    """`FileRangeReader` with everything in the page cache."""
 
     answer_limit_bytes = 1_000
 
@@ -164,7 +164,7 @@ class HotRanges:
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_ranges_are_released_when_the_connection_is_gone_before_the_answer(steps: int) -> None:
+def test_ranges_are_released_when_the_connection_closes_before_the_response(steps: int) -> None:
     disk = LossyDisk(random.Random(1))
     path = PurePath("/data")
     disk.make_directory(path)
