@@ -78,7 +78,7 @@ def test_a_group_is_moved_forward_and_never_back() -> None:
         ({"alias": "a.b"}, "letters, digits, _ and -"),
         ({"delivery": "twice"}, "delivery must be one of"),
         ({"source_settings": {"group.id": "x"}}, "joins no group"),
-        ({"target_settings": {"lingerms": "1"}}, "no setting of this client"),
+        ({"target_settings": {"lingerms": "1"}}, "not a setting of this client"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(
