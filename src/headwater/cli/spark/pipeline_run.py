@@ -1,7 +1,7 @@
-"""A run of a pipeline at a terminal: Spark started, signals heard, progress shown and written down.
+"""Run a pipeline in the foreground: start Spark, handle signals, report progress.
 
-What a reader would get wrong: signals are heard from the beginning. A run that is still starting
-comes to its gentle end when Spark is up.
+Note: signal handlers are installed first. A run that is told to stop while Spark starts ends
+gracefully as soon as Spark is up.
 """
 
 import json
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Whoever looks at a file or a screen does not need it more often.
+# At most one report per second.
 _TELL_EVERY_MS: Final = 1_000
 _CLOCK: Final = SystemClock()
 _COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "error")
 
 
 def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
-    """Until its end; the answer is the exit code."""
+    """Run the pipeline to its end; return the exit code."""
     from headwater.pipelines.run.pipeline_run import exit_code
     from headwater.pipelines.run.run_files import RunFile
     from headwater.process.stop_signals import StopSignals, aside
@@ -55,7 +55,7 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
 def _run(
     spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals"
 ) -> "list[SinkQueryState]":
-    """How the sinks have ended; there are none if somebody had enough before they began."""
+    """Return the final states of the sinks; none if stopped before they started."""
     from headwater.connect.pipeline_connectors import InstalledConnectors
     from headwater.pipelines.run.pipeline_run import supervisor_of
     from headwater.pipelines.run.spark_errors import SparkFailed, in_one_line
@@ -95,7 +95,7 @@ def _how_it_ended(lives: "list[SinkQueryState]") -> str:
 
 
 class Reporter:
-    """Tells the world how a run goes: in its file, and on standard output."""
+    """Report the progress of a run in its run file and on standard output."""
 
     def __init__(self, spec: "PipelineSpec", file: "RunFile", *, as_json: bool) -> None:
         self._spec = spec
@@ -130,8 +130,8 @@ class Reporter:
                 self.tell_state("running")
                 self._print()
             except OSError:
-                # A disk that is full, or a reader who has left, must not stop the data.
-                _log.warning("progress cannot be told", exc_info=True)
+                # A full disk or a closed standard output must not stop the pipeline.
+                _log.warning("Cannot report progress: pipeline=%s", self._spec.name, exc_info=True)
 
     def tell_state(self, state: str) -> None:
         from headwater.pipelines.run.run_files import RunReport
