@@ -46,23 +46,23 @@ ALL_CLIENTS = [
 @pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
 def test_an_address_is_no_mapping_of_settings(make: Callable[[Any], object]) -> None:
     with pytest.raises(
-        InvalidSetting, match=r"such as {'bootstrap.servers': '127.0.0.1:9'}, and not '127.0.0.1:9'"
+        InvalidSetting, match=r"such as {'bootstrap.servers': '127.0.0.1:9'}, not '127.0.0.1:9'"
     ):
         make(NOWHERE)
 
 
 @pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
 def test_a_setting_has_a_name(make: Callable[[Any], object]) -> None:
-    with pytest.raises(InvalidSetting, match="settings are a mapping such as"):
+    with pytest.raises(InvalidSetting, match="settings must be a mapping such as"):
         make({"bootstrap.servers": NOWHERE, 5: 6})
 
 
 @pytest.mark.parametrize(
     ("keywords", "told"),
     [
-        ({"workers": 0}, "workers must be at least 1, and not 0"),
-        ({"max_pending": "10"}, "max_pending must be a whole number, and not '10'"),
-        ({"retry_backoff_ms": None}, "retry_backoff_ms must be a whole number, and not None"),
+        ({"workers": 0}, "workers must be at least 1, not 0"),
+        ({"max_pending": "10"}, "max_pending must be an integer, not '10'"),
+        ({"retry_backoff_ms": None}, "retry_backoff_ms must be an integer, not None"),
     ],
 )
 def test_workers_and_limits_of_a_parallel_consumer_are_whole_numbers(
@@ -147,7 +147,7 @@ def test_a_closed_parallel_consumer_does_not_run() -> None:
 def test_what_is_no_pattern_is_told_by_name() -> None:
     with (
         Consumer(SETTINGS) as consumer,
-        pytest.raises(InvalidRegularExpression, match=r"'tea\(' is no pattern: missing \)"),
+        pytest.raises(InvalidRegularExpression, match=r"'tea\(' is not a valid pattern"),
     ):
         consumer.subscribe(pattern="tea(")
 
@@ -170,10 +170,10 @@ def test_there_is_no_offset_for_a_time_before_time() -> None:
 
     with (
         Consumer(SETTINGS) as consumer,
-        pytest.raises(InvalidArgument, match="a timestamp must be at least 0, and not -1"),
+        pytest.raises(InvalidArgument, match="a timestamp must be at least 0, not -1"),
     ):
         consumer.offsets_for_times({place: -1})
-    with pytest.raises(InvalidArgument, match="a timestamp must be at least 0, and not -1"):
+    with pytest.raises(InvalidArgument, match="a timestamp must be at least 0, not -1"):
         asyncio.run(ask())
 
 
@@ -193,17 +193,17 @@ def test_who_sends_without_a_transaction_is_told_what_to_call() -> None:
 
 def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path: Path) -> None:
     number: Any = 5
-    with pytest.raises(InvalidSetting, match="a header's name or a function, and not 5"):
+    with pytest.raises(InvalidSetting, match="a header name or a function, not 5"):
         Deduplicator(tmp_path / "seen", identity=number)
     of_offset: Any = lambda each: each.offset  # noqa: E731
     with (
         Deduplicator(tmp_path / "seen", identity=of_offset) as seen,
-        pytest.raises(InvalidArgument, match="an identity is bytes or str, and not 7"),
+        pytest.raises(InvalidArgument, match="an identity must be bytes or str, not 7"),
     ):
         seen.is_new(record(None, offset=7))
 
 
 def test_a_memory_in_a_folder_that_is_missing_is_not_called_corrupt(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"there is no folder .*missing") as told:
+    with pytest.raises(StorageError, match=r"directory .*missing does not exist") as told:
         Deduplicator(tmp_path / "missing" / "seen", identity="id")
     assert not isinstance(told.value, CorruptFile)

@@ -121,7 +121,7 @@ def test_what_a_name_needs_is_asked_for_at_once() -> None:
 
 @pytest.mark.parametrize("value", [5, {}, {"kind": 1}, {"kind": "a", "price": 2}, None])
 def test_a_value_that_does_not_fit_is_refused_before_it_is_sent(value: Any) -> None:
-    with pytest.raises(SerializationFailed, match="does not fit its JSON Schema"):
+    with pytest.raises(SerializationFailed, match="does not match its JSON Schema"):
         JsonSerializer(MemoryRegistry(), TEA, topic="tea")(value)
 
 
@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_told_with_its_place() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes", "\ud800"])
 def test_a_value_that_json_has_not_is_refused(value: Any) -> None:
-    with pytest.raises(SerializationFailed, match="cannot be written as JSON"):
+    with pytest.raises(SerializationFailed, match="cannot serialize value as JSON"):
         JsonSerializer(MemoryRegistry(), True, topic="tea")(value)
 
 
@@ -143,7 +143,7 @@ def test_without_validation_all_json_passes_and_a_reader_asks_no_registry() -> N
     asked = registry.asked
     assert JsonDeserializer(registry, validate=False)(raw) == {"price": 2}
     assert registry.asked == asked
-    with pytest.raises(SerializationFailed, match="does not fit schema 1"):
+    with pytest.raises(SerializationFailed, match="does not match schema 1"):
         JsonDeserializer(registry)(raw)
 
 
@@ -177,7 +177,7 @@ def test_what_leads_nowhere_or_is_no_schema_is_named() -> None:
     with pytest.raises(SerializationFailed, match=r"lost\.json"):
         lost({})
     wrong = JsonSerializer(MemoryRegistry(), {"type": "strin"}, topic="tea")
-    with pytest.raises(SerializationFailed, match="no JSON Schema"):
+    with pytest.raises(SerializationFailed, match="invalid JSON Schema"):
         wrong({})
 
 

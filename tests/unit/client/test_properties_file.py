@@ -30,9 +30,9 @@ def test_the_file_of_a_java_client_serves_a_producer_and_a_consumer(tmp_path: Pa
 
 
 def test_a_file_that_cannot_be_read_is_told_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSetting, match="missing cannot be read: No such file"):
+    with pytest.raises(InvalidSetting, match=r"cannot read .*missing: No such file"):
         read_properties(tmp_path / "missing")
     broken = tmp_path / "broken"
     broken.write_text(r"client.id = \u12")
-    with pytest.raises(InvalidSetting, match="broken cannot be read"):
+    with pytest.raises(InvalidSetting, match=r"cannot read .*broken"):
         read_properties(broken)

@@ -43,7 +43,7 @@ def test_what_kafka_has_and_this_client_does_not_use_is_left_aside_with_a_warnin
     with caplog.at_level(logging.WARNING):
         settings = read_settings(ProducerSettings, given, {"enable_metrics_push": False})
     assert settings == read_settings(ProducerSettings, {"bootstrap.servers": "a:1"}, {})
-    assert "group.id is ignored: it is a setting of consumers" in caplog.messages
+    assert "Setting ignored: name=group.id reason=it is a setting of consumers" in caplog.messages
     assert len(caplog.messages) == 3
 
 

@@ -51,7 +51,7 @@ def admin() -> Iterator[AnyAdmin]:
 def test_one_text_or_partition_is_no_list(
     admin: AnyAdmin, call: Callable[[AnyAdmin], object]
 ) -> None:
-    with pytest.raises(InvalidArgument, match="must be a list, and not"):
+    with pytest.raises(InvalidArgument, match="must be a list, not"):
         call(admin)
 
 
@@ -59,16 +59,16 @@ def test_one_text_or_partition_is_no_list(
     ("call", "words"),
     [
         (lambda admin: admin.create_topics(["z"]), "NewTopic.*'z'"),
-        (lambda admin: admin.create_topic("z", partitions="3"), "partitions .*whole number.*'3'"),
-        (lambda admin: admin.create_topic("z", replication_factor=1.5), "whole number.*1.5"),
+        (lambda admin: admin.create_topic("z", partitions="3"), "partitions .*integer.*'3'"),
+        (lambda admin: admin.create_topic("z", replication_factor=1.5), "integer.*1.5"),
         (lambda admin: admin.create_topic("z", configs={"retention.ms": [1]}), "retention.ms"),
         (lambda admin: admin.create_partitions({"q": "3"}), "partitions of q.*'3'"),
         (lambda admin: admin.list_offsets({PLACE: "latest"}), "-1 for the end.*'latest'"),
-        (lambda admin: admin.delete_records({PLACE: -2}), "at least -1, and not -2"),
-        (lambda admin: admin.alter_group_offsets("group", {PLACE: -7}), "at least 0, and not -7"),
+        (lambda admin: admin.delete_records({PLACE: -2}), "at least -1, not -2"),
+        (lambda admin: admin.alter_group_offsets("group", {PLACE: -7}), "at least 0, not -7"),
         (lambda admin: admin.alter_group_offsets("group", [PLACE]), "partition: offset"),
         (lambda admin: admin.list_topics(timeout="5"), "number of seconds.*'5'"),
-        (lambda admin: admin.describe_groups([5]), "request cannot say this"),
+        (lambda admin: admin.describe_groups([5]), "cannot encode"),
     ],
 )
 def test_a_value_of_another_kind_is_told_in_a_sentence(

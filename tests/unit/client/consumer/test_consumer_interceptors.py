@@ -91,8 +91,8 @@ def test_an_interceptor_that_fails_stops_neither_polls_nor_commits_nor_those_beh
         consumer.commit({PLACE: 3})
     assert watching.seen == list(range(10))
     assert watching.committed == [{PLACE: OffsetAndMetadata(3)}]
-    assert caplog.messages[0] == "an interceptor's on_consume failed"
-    assert caplog.messages[-1] == "an interceptor's on_commit failed"
+    assert caplog.messages[0] == "Interceptor failed: method=on_consume"
+    assert caplog.messages[-1] == "Interceptor failed: method=on_commit"
 
 
 def test_the_consumer_of_asyncio_has_interceptors_too(cluster: MockCluster) -> None:

@@ -114,7 +114,7 @@ def test_a_closed_consumer_gives_nothing_that_waited(cluster: MockCluster) -> No
 @pytest.mark.usefixtures("reading")
 def test_a_deserializer_that_asks_its_own_consumer_is_refused(cluster: MockCluster) -> None:
     def deserialize(raw: bytes) -> bytes:
-        with pytest.raises(ClientClosed, match="must not wait for the same client"):
+        with pytest.raises(ClientClosed, match="must not call the same client and wait"):
             consumer.position(PLACE)
         return raw
 

@@ -125,7 +125,7 @@ def test_who_waits_for_work_while_another_thread_ends_it_is_told_so(thread: Loop
         waiting = pool.submit(lambda: thread.run(work()))
         assert started.wait(PATIENCE_S)
         thread.stop(timeout_s=PATIENCE_S)
-        with pytest.raises(ClientClosed, match="meanwhile"):
+        with pytest.raises(ClientClosed, match="during the call"):
             waiting.result(PATIENCE_S)
 
 
@@ -237,7 +237,7 @@ def test_a_visitor_does_not_wait_for_the_loop_it_holds_up(thread: LoopThread) ->
     async def work() -> None: ...
 
     def visit() -> None:
-        with pytest.raises(ClientClosed, match="must not wait for the same client"):
+        with pytest.raises(ClientClosed, match="must not call the same client and wait"):
             thread.run(work(), timeout_s=PATIENCE_S)
 
     thread.visit(visit)

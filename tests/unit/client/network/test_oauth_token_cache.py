@@ -97,7 +97,7 @@ def test_when_there_is_no_new_token_the_old_one_serves_while_it_holds() -> None:
     lab.fail()
     assert lab.got == ["a", "a"]
     (refused,) = lab.refused
-    assert str(refused) == "no token to log in with: the issuer is away"
+    assert str(refused) == "no OAuth token: the issuer is away"
 
 
 def test_after_a_failure_the_next_login_asks_again() -> None:
@@ -114,7 +114,7 @@ def test_what_a_function_of_the_user_s_raises_is_told_by_its_kind_only() -> None
     lab.ask()
     lab.fail(ValueError("password=s3cret"))
     (refused,) = lab.refused
-    assert str(refused) == "no token to log in with: oauth_cb raised ValueError"
+    assert str(refused) == "no OAuth token: oauth_cb raised ValueError"
 
 
 def test_no_repr_shows_a_token(caplog: pytest.LogCaptureFixture) -> None:

@@ -131,5 +131,5 @@ def test_another_run_needs_another_consumer() -> None:
     ):
         consumer.stop()
         consumer.run(print)
-        with pytest.raises(IllegalState, match="another run needs another consumer"):
+        with pytest.raises(IllegalState, match="create another consumer"):
             consumer.run(print)

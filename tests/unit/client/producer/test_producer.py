@@ -148,7 +148,7 @@ def test_a_serializer_that_makes_no_bytes_is_named(
         name = setting.replace("_", ".")
         for wrong in ("green", 5):
             with pytest.raises(
-                SerializationFailed, match=f"{name} must return bytes, and not {wrong!r}"
+                SerializationFailed, match=f"{name} must return bytes, not {wrong!r}"
             ):
                 producer.send("tea", wrong, key=wrong)
         for right in (b"green", bytearray(b"green"), memoryview(b"green")):
@@ -280,7 +280,7 @@ def test_an_interceptor_that_fails_stops_neither_records_nor_other_interceptors(
         producer.close(PATIENCE_S)
         assert values(cluster) == [b"green!"]
     assert acknowledged == [0]
-    assert "on_send returned None, and no record" in caplog.text
+    assert "did not return a record: method=on_send got=None" in caplog.text
     assert caplog.text.count("RuntimeError: mine, with tea") == 2
 
 
@@ -300,7 +300,7 @@ def test_what_is_no_bytes_is_refused_and_costs_no_memory(open_producer: OpenProd
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         before = producer.do("metrics")["buffer-available-bytes"]
         for key, value in ((None, "text"), ("text", b""), (None, 5), (5, b"")):
-            with pytest.raises(InvalidArgument, match=r"is bytes, and not .*; .*.serializer"):
+            with pytest.raises(InvalidArgument, match=r"must be bytes, not .*; .*.serializer"):
                 producer.send("tea", value, key=key)
         with pytest.raises(InvalidTimestamp):
             producer.send("tea", b"", timestamp=-1)
@@ -311,14 +311,14 @@ def test_what_is_no_bytes_is_refused_and_costs_no_memory(open_producer: OpenProd
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"timestamp": 1_763_000_000.5}, "milliseconds .*whole number.*1763000000.5"),
-        ({"timestamp": "now"}, "milliseconds .*whole number.*'now'"),
-        ({"partition": "0"}, "a partition must be a whole number, and not '0'"),
-        ({"partition": 0.0}, "a partition must be a whole number, and not 0.0"),
-        ({"headers": {"a": "b"}}, "the value of header 'a' is bytes, and not 'b'"),
-        ({"headers": [(b"a", b"b")]}, "a pair of a str and bytes"),
-        ({"headers": [("a", b"b", b"c")]}, "a pair of a str and bytes"),
-        ({"headers": 5}, "headers are pairs, and not 5"),
+        ({"timestamp": 1_763_000_000.5}, "milliseconds.*integer.*1763000000.5"),
+        ({"timestamp": "now"}, "milliseconds.*integer.*'now'"),
+        ({"partition": "0"}, "a partition must be an integer, not '0'"),
+        ({"partition": 0.0}, "a partition must be an integer, not 0.0"),
+        ({"headers": {"a": "b"}}, "the value of header 'a' must be bytes, not 'b'"),
+        ({"headers": [(b"a", b"b")]}, "a pair of str and bytes"),
+        ({"headers": [("a", b"b", b"c")]}, "a pair of str and bytes"),
+        ({"headers": 5}, "headers must be pairs, not 5"),
     ],
 )
 def test_what_no_record_can_have_is_told_in_a_sentence(
@@ -340,7 +340,7 @@ def test_a_wrong_header_from_a_generator_is_told_in_a_sentence(
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
-        with pytest.raises(InvalidArgument, match="header 'b' is bytes, and not 'c'") as told:
+        with pytest.raises(InvalidArgument, match="header 'b' must be bytes, not 'c'") as told:
             producer.send("tea", b"green", headers=((name, "c") for name in ("b",)))
         assert told.value.__suppress_context__
 
@@ -353,7 +353,7 @@ def test_what_a_partitioner_cannot_choose_is_told_in_a_sentence(
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers, partitioner_class=lambda *_: chosen
         )
-        with pytest.raises(InvalidPartitions, match=f"chose {chosen!r} of tea, which has 0 to 0"):
+        with pytest.raises(InvalidPartitions, match=f"chose {chosen!r} for tea, which has"):
             producer.send("tea", b"green")
 
 

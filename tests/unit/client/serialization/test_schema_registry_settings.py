@@ -42,11 +42,11 @@ def test_the_brokers_user_is_the_registrys_only_if_that_is_said() -> None:
     ("settings", "reason"),
     [
         ({"basic.auth.user.info": "alice"}, "must be user:password"),
-        ({"basic.auth.credentials.source": "USER_INFO"}, "needs basic.auth.user.info"),
-        ({"basic.auth.credentials.source": "SASL_INHERIT"}, "needs sasl.username"),
+        ({"basic.auth.credentials.source": "USER_INFO"}, "requires basic.auth.user.info"),
+        ({"basic.auth.credentials.source": "SASL_INHERIT"}, "requires sasl.username"),
         ({"basic.auth.credentials.source": "STS"}, "basic.auth.credentials.source"),
         ({"schema.registry.url": "https://h", "ssl.ca.location": "/nowhere"}, "/nowhere"),
-        ({}, "Set schema.registry.url"),
+        ({}, "set schema.registry.url"),
     ],
 )
 def test_a_registry_that_cannot_be_reached_so_is_refused_before_it_is_asked(

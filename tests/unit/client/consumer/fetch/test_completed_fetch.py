@@ -39,7 +39,7 @@ def batch(
 def test_data_that_parts_from_its_answer_gives_the_same_rows() -> None:
     answer = bytearray(batch(0) + batch(2))
     data = CompletedFetch(T0, 1, memoryview(answer), fetch_offset=0, aborted=(), reading=Reading())
-    data.part()
+    data.detach()
     # No longer anybody's, so it can be used for something else.
     answer[:] = bytes(len(answer))
     rows = data.take(10)

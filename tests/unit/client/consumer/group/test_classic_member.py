@@ -52,7 +52,7 @@ class Group:
         self.member.polled(0)
 
     def asks(self) -> Message | None:
-        ask = self.member.next_ask(self.now_ms)
+        ask = self.member.next_request(self.now_ms)
         return None if ask is None else ask.request
 
     def hears(self, response: Message) -> None:
@@ -112,7 +112,7 @@ def assigned_in(request: Message | None) -> dict[str, list[TopicPartition]]:
 def test_nothing_is_asked_before_the_first_poll() -> None:
     member = ClassicMember(MemberSettings(group_id="g"), (RANGE,))
     member.subscribe(["t"])
-    assert member.next_ask(0) is None
+    assert member.next_request(0) is None
 
 
 def test_a_member_that_is_given_an_id_joins_again_with_it() -> None:
@@ -307,7 +307,7 @@ def test_an_application_that_does_not_poll_leaves_and_comes_back_with_its_next_p
     request = group.asks()
     assert isinstance(request, LeaveGroupRequest)
     assert request.members[0].member_id == "me"
-    assert group.member.stage is Stage.ASLEEP
+    assert group.member.stage is Stage.STALE
     assert group.asks() is None
     group.member.failed(NetworkException("gone"), group.now_ms)
     group.now_ms += 1_000
@@ -329,7 +329,7 @@ def test_another_under_the_same_instance_id_ends_a_member_for_good() -> None:
     group.settle(T0)
     group.beats(ErrorCode.FENCED_INSTANCE_ID)
     assert isinstance(group.member.failure, FencedInstanceId)
-    group.member.forgive(group.now_ms)
+    group.member.clear_failure(group.now_ms)
     assert group.member.failure is not None
     assert group.asks() is None
 
@@ -360,7 +360,7 @@ def test_a_refusal_that_cannot_get_better_is_a_failure_until_the_application_has
     group.hears(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     assert group.member.failure is not None
     assert group.asks() is None
-    group.member.forgive(group.now_ms)
+    group.member.clear_failure(group.now_ms)
     group.now_ms += 100
     assert isinstance(group.asks(), JoinGroupRequest)
 

@@ -33,7 +33,7 @@ class Group:
         self.member.polled(0)
 
     def asks(self) -> ConsumerGroupHeartbeatRequest | None:
-        ask = self.member.next_ask(self.now_ms)
+        ask = self.member.next_request(self.now_ms)
         if ask is None:
             return None
         assert isinstance(ask.request, ConsumerGroupHeartbeatRequest)

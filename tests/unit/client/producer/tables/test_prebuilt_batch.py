@@ -96,11 +96,11 @@ def test_a_batch_that_is_too_large_for_the_broker_is_split_and_keeps_its_codec(
 @pytest.mark.parametrize(
     ("batch", "reason"),
     [
-        (bytearray(b"no batch"), "no record batch"),
-        (a_batch() + bytearray(1), "not the"),
-        (a_batch() + a_batch(), "not the"),
-        (bytearray(build_batch([Record()], last_offset=4)), "with holes"),
-        (bytearray(build_batch([Record()], is_control=True)), "markers"),
+        (bytearray(b"no batch"), "not a record batch"),
+        (a_batch() + bytearray(1), "were given"),
+        (a_batch() + a_batch(), "were given"),
+        (bytearray(build_batch([Record()], last_offset=4)), "gaps in its offsets"),
+        (bytearray(build_batch([Record()], is_control=True)), "control batch"),
     ],
 )
 def test_what_is_not_one_whole_batch_is_refused(
