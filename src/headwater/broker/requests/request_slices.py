@@ -4,8 +4,8 @@ A request about many groups, topics or resources is cut into requests about a fe
 answers one after the other; their responses are joined into one. Reading the request and writing
 the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
 
-Only requests whose elements are independent of each other can be cut. Others, as OffsetCommit, are
-only read in steps; `request_limits` allows them fewer elements. Fetch has steps of its own.
+Only requests whose elements are independent of each other can be cut. Others are only read in
+steps; `request_limits` allows them fewer elements. Fetch and OffsetCommit have steps of their own.
 
 Note: some elements are dropped before the request is cut. Kafka answers a group, topic or config
 resource as often as a request repeats it, so that a few bytes each make a response of any size;
