@@ -8,7 +8,7 @@ What a reader would get wrong: followers fetch by the
 same request, and are served elsewhere (`headwater.broker.handlers.data.follower_fetch`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import copy
 from functools import partial
 from typing import Final
@@ -115,7 +115,7 @@ def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId 
 class _Fetch(DelayedFetch):
     """One fetch, from its first look to its answer."""
 
-    __slots__ = ("_deadline_ms", "_limits", "_waits_at")
+    __slots__ = ("_deadline_ms", "_has_news", "_is_looking", "_limits", "_waits_at")
 
     def __init__(
         self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
@@ -133,8 +133,11 @@ class _Fetch(DelayedFetch):
             prefer=_preference(broker, request.rack_id),
         )
         self._waits_at: Sequence[Partition] = ()
-        # Of a fetch in steps.
+        # Of a fetch in steps: until when it may wait, whether it is looking, and whether something
+        # has come meanwhile.
         self._deadline_ms = 0
+        self._is_looking = False
+        self._has_news = False
 
     def begin(self, max_wait_ms: int) -> None:
         if self._is_large:
@@ -145,45 +148,69 @@ class _Fetch(DelayedFetch):
         if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
             self._answer(reads)
             return
-        self._wait_at_partitions(reads.size_bytes, max_wait_ms)
+        self._waits_at = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
+        for hosted in self._waits_at:
+            hosted.readers[self] = None
+        self._wait(reads.size_bytes, max_wait_ms)
 
     @property
     def _is_large(self) -> bool:
         return len(self._fetching.wanted) > _WHOLE_PARTITIONS
-
-    def _wait_at_partitions(self, size_bytes: int, max_wait_ms: int) -> None:
-        self._waits_at = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
-        for hosted in self._waits_at:
-            hosted.readers[self] = None
-        self._wait(size_bytes, max_wait_ms)
 
     def _in_steps(self, deadline_ms: int) -> Iterator[None]:
         """Look at a few partitions at a time, and answer, or wait until the deadline.
 
         The connection is held until the answer, so no other request of it is answered in steps.
         """
-        broker, wanted = self._broker, self._fetching.wanted
         self._deadline_ms = deadline_ms
+        is_over = False
+        while not is_over:
+            is_over = yield from self._look_in_steps()
+
+    def _look_in_steps(self) -> Generator[None, None, bool]:
+        """Whether it has answered, or waits; else something came where it had looked already."""
+        broker, wanted = self._broker, self._fetching.wanted
         response = self._response([])
-        is_left_to_others = False
         size_bytes, is_final = 0, False
+        is_answered = is_waiting = False
+        waits_at: list[Partition] = []
+        self._is_looking, self._has_news = True, False
         try:
             for start in range(0, len(wanted), STEP_PARTITIONS):
                 some = wanted[start : start + STEP_PARTITIONS]
                 reads = read_partitions(some, broker.partitions, self._limits, size_bytes)
                 size_bytes, is_final = reads.size_bytes, is_final or reads.is_final
                 response.add(reads.partitions, broker.ranges)
+                for hosted in [each.hosted for each in some if each.hosted is not None]:
+                    waits_at.append(hosted)
+                    hosted.readers[self] = None
                 yield
-            left_ms = deadline_ms - broker.clock.steady_ms()
+            left_ms = self._deadline_ms - broker.clock.steady_ms()
             is_enough = is_final or size_bytes >= self._min_bytes or self._waits_in_vain()
-            if left_ms > 0 and not is_enough:
-                self._wait_at_partitions(size_bytes, left_ms)
-            elif not self._is_throttled(size_bytes):
-                is_left_to_others = True
-                response.finish()
+            if left_ms <= 0 or is_enough:
+                if not self._is_throttled(size_bytes):
+                    is_answered = True
+                    response.finish()
+                return True
+            if self._has_news:
+                return False
+            is_waiting = True
+            self._waits_at = waits_at
+            self._wait(size_bytes, left_ms)
+            return True
         finally:
-            if not is_left_to_others:
+            self._is_looking = False
+            if not is_waiting:
+                for hosted in waits_at:
+                    hosted.readers.pop(self, None)
+            if not is_answered:
                 response.abandon()
+
+    def more_to_read(self, size_bytes: int) -> None:
+        if self._is_looking:
+            self._has_news = True
+        else:
+            super().more_to_read(size_bytes)
 
     def expire(self) -> None:
         if self._is_large and not self.is_gone:
