@@ -108,4 +108,4 @@ def test_logs_that_nobody_has_taken_over_are_not_orphaned_by_a_first_user(tmp_pa
     (tmp_path / "tea-0" / "00000000000000000000.log").touch()
     result = run("bootstrap", "admin", "--data", str(tmp_path), given="pw\n")
     assert result.exit_code == 1
-    assert "start it once first" in result.output
+    assert "start the broker once" in result.output
