@@ -125,8 +125,8 @@ class Controller:
             timeout_ms=static.settings.controller_socket_timeout_ms,
             image=lambda: self.controller.image,
             held_by=lambda node_id: self._replicas_by_broker.of(node_id, self.controller.image),
-            heard=self._handle_response,
-            deposed=self._deposed,
+            on_response=self._handle_response,
+            on_deposed=self._deposed,
         )
 
     @property

@@ -68,12 +68,12 @@ class ChannelOwner(Protocol):
 
     def held_by(self, node_id: NodeId) -> Iterable[TopicPartition]: ...
 
-    def heard(
+    def on_response(
         self, channel: "ControllerChannel", request: ControlRequest, response: Message
     ) -> None:
         """A broker accepted a request as a whole."""
 
-    def deposed(self) -> None:
+    def on_deposed(self) -> None:
         """A broker has seen a later controller epoch."""
 
 
@@ -290,14 +290,14 @@ class ControllerChannel:
         )
         match response.error_code:
             case ErrorCode.NONE:
-                self._sender.heard(self, request, response)
+                self._sender.on_response(self, request, response)
                 self._send_next()
             case ErrorCode.STALE_BROKER_EPOCH:
                 # The broker registered again; the store reports that, and a new channel is opened.
                 self.close()
             case ErrorCode.STALE_CONTROLLER_EPOCH:
                 self.close()
-                self._sender.deposed()
+                self._sender.on_deposed()
             case _:
                 self._retry()
 
@@ -329,16 +329,16 @@ class ControllerChannelManager:
         timeout_ms: int,
         image: Callable[[], ClusterImage],
         held_by: Callable[[NodeId], Iterable[TopicPartition]],
-        heard: Callable[[ControllerChannel, ControlRequest, Message], None],
-        deposed: Callable[[], None],
+        on_response: Callable[[ControllerChannel, ControlRequest, Message], None],
+        on_deposed: Callable[[], None],
     ) -> None:
         self.node_id = node_id
         self.inter_broker_client = inter_broker_client
         self.later = later
         self.timeout_ms = timeout_ms
         self.held_by = held_by
-        self.heard = heard
-        self.deposed = deposed
+        self.on_response = on_response
+        self.on_deposed = on_deposed
         self._image = image
         self._states = MetadataStates()
         self._by_node: dict[NodeId, ControllerChannel] = {}

@@ -82,15 +82,15 @@ class MetadataCache:
     def __init__(
         self,
         image: ClusterImage,
-        told: ImageListener,
+        on_change: ImageListener,
         *,
         node_id: NodeId,
         trouble: Trouble = _no_trouble,
     ) -> None:
         """Configs, features and ACLs are taken from `image`, the store's.
 
-        `told` is called with every change. `trouble` is then called for each replica that a request
-        names and returns the error that keeps this broker from serving it.
+        `on_change` is called with every change. `trouble` is then called for each replica that a
+        request names and returns the error that keeps this broker from serving it.
         """
         self.image = ClusterImage(
             cluster_id=image.cluster_id,
@@ -100,7 +100,7 @@ class MetadataCache:
             features=image.features,
             acls=image.acls,
         )
-        self._on_change = told
+        self._on_change = on_change
         self._node_id = node_id
         self._trouble = trouble
         self._broker_epoch = NO_EPOCH

@@ -3,8 +3,8 @@
 A follower that fetches at an offset has all records below it (HW-4).
 
 Note: in a fetch session a follower does not name a partition that has nothing new, so an idle
-partition gets no updates here. `pulse` refers to the follower's fetch session instead; when records
-are appended, the time of the session's last fetch is looked up there.
+partition gets no updates here. `session` refers to the follower's fetch session instead; when
+records are appended, the time of its last fetch is looked up there.
 """
 
 from typing import Final, Protocol
@@ -35,7 +35,7 @@ class FollowerReplica:
         "caught_up_ms",
         "end_offset",
         "log_start_offset",
-        "pulse",
+        "session",
     )
 
     def __init__(self, *, is_in_sync: bool, now_ms: int) -> None:
@@ -44,7 +44,7 @@ class FollowerReplica:
         self.log_start_offset = NO_OFFSET
         self._broker_epoch = NO_BROKER_EPOCH
         self.caught_up_ms = now_ms if is_in_sync else _NEVER
-        self.pulse: LastFetch | None = None
+        self.session: LastFetch | None = None
         # Time of the last fetch that named the partition, and the leader's log end offset then.
         self._fetched_ms = _NEVER
         self._fetched_end = NO_OFFSET
@@ -56,9 +56,9 @@ class FollowerReplica:
         A broker whose ZooKeeper session expired registers again and continues to fetch. For a
         partition without new records only the fetch session shows the new epoch.
         """
-        if self.pulse is None:
+        if self.session is None:
             return self._broker_epoch
-        return max(self._broker_epoch, self.pulse.broker_epoch)
+        return max(self._broker_epoch, self.session.broker_epoch)
 
     def fetched(
         self,
@@ -68,7 +68,7 @@ class FollowerReplica:
         broker_epoch: int,
         leader_end: int,
         now_ms: int,
-        pulse: LastFetch | None = None,
+        session: LastFetch | None = None,
     ) -> None:
         """Record a fetch at an offset: the follower has all records below it (ISR-1)."""
         if offset >= leader_end:
@@ -78,18 +78,18 @@ class FollowerReplica:
         self.end_offset = offset
         self.log_start_offset = log_start_offset
         self._broker_epoch = broker_epoch
-        self.pulse = pulse
+        self.session = session
         self._fetched_ms = now_ms
         self._fetched_end = leader_end
 
     def left_behind(self, former_end: int) -> None:
         """After an append: a follower that was at the end was caught up at its last fetch."""
-        if self.end_offset == former_end and self.pulse is not None:
-            fetched_ms = self.pulse.fetched_ms
+        if self.end_offset == former_end and self.session is not None:
+            fetched_ms = self.session.fetched_ms
             self.caught_up_ms = max(self.caught_up_ms, fetched_ms)
             self._fetched_ms = max(self._fetched_ms, fetched_ms)
             self._fetched_end = former_end
 
     def is_fetching(self, *, now_ms: int, lag_max_ms: int) -> bool:
         """Return whether its fetch session is active, even if it does not name the partition."""
-        return self.pulse is not None and now_ms - self.pulse.fetched_ms <= lag_max_ms
+        return self.session is not None and now_ms - self.session.fetched_ms <= lag_max_ms

@@ -35,7 +35,7 @@ class FollowerFetch:
     broker_epoch: int
     offset: int
     log_start_offset: int
-    pulse: LastFetch | None = None
+    session: LastFetch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +116,15 @@ class LeaderState:
             broker_epoch=fetch.broker_epoch,
             leader_end=end_offset,
             now_ms=now_ms,
-            pulse=fetch.pulse,
+            session=fetch.session,
         )
         return True
 
-    def stopped(self, node_id: NodeId, pulse: LastFetch) -> None:
+    def stopped(self, node_id: NodeId, session: LastFetch) -> None:
         """The follower removed the partition from this fetch session."""
         follower = self.followers.get(node_id)
-        if follower is not None and follower.pulse is pulse:
-            follower.pulse = None
+        if follower is not None and follower.session is session:
+            follower.session = None
 
     def appended(self, end_offset: int) -> None:
         former_end, self._end_offset = self._end_offset, end_offset

@@ -59,7 +59,7 @@ class Partition:
         "_is_led",
         "_node_id",
         "_open_log",
-        "_ties",
+        "_services",
         "_unseen_bytes",
         "guard",
         "is_deleted",
@@ -82,9 +82,9 @@ class Partition:
         *,
         node_id: NodeId,
         open_log: OpenLog,
-        ties: ReplicaServices | None = None,
+        services: ReplicaServices | None = None,
     ) -> None:
-        """`ties` is None on a standalone broker."""
+        """`services` is None on a standalone broker."""
         self.topic = topic
         self.name = TopicPartition(topic.name, number)
         self.log: UnifiedLog | None = None
@@ -104,7 +104,7 @@ class Partition:
         self._is_led = state.leader == node_id
         self._node_id = node_id
         self._open_log = open_log
-        self._ties = ties
+        self._services = services
         # Bytes appended since the high watermark last reached the log end.
         self._unseen_bytes = 0
 
@@ -156,16 +156,16 @@ class Partition:
         """The partition was deleted or moved away; waiting requests fail with `code`."""
         self.is_deleted = True
         self._resign(code)
-        if self._ties is not None:
-            self._ties.unfollow(self)
+        if self._services is not None:
+            self._services.unfollow(self)
         self.log = None
         self.notify(0)
 
     def go_offline(self) -> None:
         """The log's disk failed: stop leading and following."""
         self._resign(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self._ties is not None:
-            self._ties.unfollow(self)
+        if self._services is not None:
+            self._services.unfollow(self)
         self.notify(0)
 
     def refuse(
@@ -190,14 +190,14 @@ class Partition:
             return
         if not self._is_led:
             self._resign(_LOST)
-            if self._ties is not None:
+            if self._services is not None:
                 if self.is_followed_here:
-                    self._ties.follow(self)
+                    self._services.follow(self)
                 else:
-                    self._ties.unfollow(self)
+                    self._services.unfollow(self)
             return
-        if self._ties is not None:
-            self._ties.unfollow(self)
+        if self._services is not None:
+            self._services.unfollow(self)
         # EP-1.
         if log.epochs.latest < self.state.leader_epoch:
             log.begin_epoch(self.state.leader_epoch)
@@ -206,21 +206,21 @@ class Partition:
         self.check_isr()
 
     def _lead(self, log: UnifiedLog, *, is_new: bool) -> None:
-        ties, state = self._ties, self.state
-        if ties is None or (len(state.replicas) == 1 and self.leading is None):
+        services, state = self._services, self.state
+        if services is None or (len(state.replicas) == 1 and self.leading is None):
             # Shortcut for the common case of a single replica.
             return
         if self.leading is None or is_new:
             self.leading = LeaderState(
                 self._node_id,
                 state,
-                ties.rules,
+                services.rules,
                 end_offset=log.end_offset,
-                now_ms=ties.steady_ms(),
+                now_ms=services.steady_ms(),
                 waits=DelayedProducePurgatory() if self.leading is None else self.leading.waits,
             )
         else:
-            self.leading.place(state, ties.steady_ms())
+            self.leading.place(state, services.steady_ms())
 
     def _resign(self, code: ErrorCode) -> None:
         leading, self.leading = self.leading, None
@@ -272,14 +272,14 @@ class Partition:
 
         False if the fetch comes from an outdated registration of the broker.
         """
-        leading, log, ties = self.leading, self.log, self._ties
-        if leading is None or log is None or ties is None:
+        leading, log, services = self.leading, self.log, self._services
+        if leading is None or log is None or services is None:
             return False
-        if not leading.fetched(fetch, end_offset=log.end_offset, now_ms=ties.steady_ms()):
+        if not leading.fetched(fetch, end_offset=log.end_offset, now_ms=services.steady_ms()):
             return False
         proposal = leading.expand_isr(fetch.node_id, high_watermark=log.high_watermark)
         if proposal is not None:
-            ties.alter_partition_manager.add(self, proposal)
+            services.alter_partition_manager.add(self, proposal)
         self._raise_high_watermark(log)
         if len(self.start_waits):
             self.start_waits.reached(self.low_watermark, ErrorCode.NONE)
@@ -287,23 +287,23 @@ class Partition:
 
     def may_send(self, follower: NodeId) -> bool:
         """Return whether the leader replication quota allows sending to this follower."""
-        return self._ties is None or self._ties.may_send(self, follower)
+        return self._services is None or self._services.may_send(self, follower)
 
     def record_sent(self, size_bytes: int) -> None:
-        if self._ties is not None:
-            self._ties.record_sent(self, size_bytes)
+        if self._services is not None:
+            self._services.record_sent(self, size_bytes)
 
     def check_isr(self) -> None:
         """Propose to remove lagging followers from the ISR or to add caught-up ones (ISR-1)."""
-        leading, log, ties = self.leading, self.log, self._ties
-        if leading is None or log is None or ties is None:
+        leading, log, services = self.leading, self.log, self._services
+        if leading is None or log is None or services is None:
             return
-        now_ms = ties.steady_ms()
+        now_ms = services.steady_ms()
         proposal = leading.shrink_isr(
             end_offset=log.end_offset, now_ms=now_ms
         ) or leading.expand_isr_with_any(high_watermark=log.high_watermark, now_ms=now_ms)
         if proposal is not None:
-            ties.alter_partition_manager.add(self, proposal)
+            services.alter_partition_manager.add(self, proposal)
         # A follower that was about to join counted for the high watermark; it may not any more.
         self._raise_high_watermark(log)
 
@@ -337,14 +337,14 @@ class Partition:
         return leading is not None and log is not None and leading.epoch_start > log.high_watermark
 
     def _raise_high_watermark(self, log: UnifiedLog) -> None:
-        leading, ties = self.leading, self._ties
+        leading, services = self.leading, self._services
         if leading is None:
             log.raise_high_watermark(log.end_offset)
             return
-        assert ties is not None
+        assert services is not None
         min_in_sync = min(log.settings.min_insync_replicas, len(self.state.replicas))
         committed = leading.committed_end(
-            log.end_offset, min_in_sync=min_in_sync, now_ms=ties.steady_ms()
+            log.end_offset, min_in_sync=min_in_sync, now_ms=services.steady_ms()
         )
         if committed <= log.high_watermark:
             return
@@ -383,8 +383,8 @@ class Partition:
         outcome = self.leading.isr.answered(proposal, answer)
         if outcome is ProposalOutcome.GRANTED:
             assert isinstance(answer, CommittedIsr)
-            assert self._ties is not None
-            self._ties.record_isr_change(len(self.state.isr), len(answer.isr))
+            assert self._services is not None
+            self._services.record_isr_change(len(self.state.isr), len(answer.isr))
             self.state = replace(self.state, isr=answer.isr, partition_epoch=answer.partition_epoch)
             # Other followers may have been waiting for the pending change.
             self.check_isr()

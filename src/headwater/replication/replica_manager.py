@@ -243,7 +243,7 @@ class ReplicaManager:
             state,
             node_id=self._static.node_id,
             open_log=self._open,
-            ties=self.replicas,
+            services=self.replicas,
         )
         hosted[number] = partition
         self._unopened[partition] = None

@@ -1,4 +1,4 @@
-"""A shard that does what a test says, and remembers what it heard."""
+"""A scripted shard that records its events."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ def nothing(_: Event) -> Sequence[Effect]:
 
 @dataclass(slots=True)
 class ScriptedShard:
-    """`CoordinatorShard`; what it is told are texts."""
+    """`CoordinatorShard`; its own events are strings."""
 
     leader_epoch: int = 0
     scripts: deque[Script] = field(default_factory=deque)

@@ -1,4 +1,4 @@
-"""One or more connections on a scripted network, with a service that the test answers for."""
+"""Connections on a scripted network, with a service that the test plays."""
 
 import struct
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def framed(content: bytes) -> bytes:
 
 
 class Range:
-    """A range of a file that consists of one byte only, and counts its releases."""
+    """A range of a file that consists of one byte value, and counts its releases."""
 
     def __init__(self, byte: int, length: int) -> None:
         self._byte = byte
@@ -43,7 +43,7 @@ def keep_waiting(slot: ReplySlot, frame: memoryview) -> None:
 
 
 class ConnectionLab:
-    """Records every frame and slot, then lets `behave` do with them what the test wants."""
+    """Records every frame and slot, then calls `behave`."""
 
     # Whether many connections wait for every turn of the loop.
     is_crowded = False

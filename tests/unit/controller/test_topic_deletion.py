@@ -1,4 +1,4 @@
-"""Topics on their way out."""
+"""Progress of topic deletions."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
@@ -25,7 +25,7 @@ def name(number: int) -> TopicPartition:
     return TopicPartition("t", number)
 
 
-def test_a_topic_is_done_with_the_last_answer_and_not_before() -> None:
+def test_a_deletion_completes_with_the_last_stop_replica_response() -> None:
     deletions = TopicDeletions()
     orders = deletions.begin(TOPIC, [ZERO, ONE])
     assert orders == {ZERO: {name(0): STOP}, ONE: {name(0): STOP, name(1): STOP}}
@@ -39,7 +39,7 @@ def test_a_topic_is_done_with_the_last_answer_and_not_before() -> None:
     assert deletions.answered(ONE, name(1), OK) is None
 
 
-def test_who_is_down_or_could_not_is_ordered_again_when_it_comes() -> None:
+def test_failed_deletions_are_retried_when_the_broker_registers_again() -> None:
     deletions = TopicDeletions()
     assert deletions.begin(TOPIC, [ONE]) == {ONE: {name(0): STOP, name(1): STOP}}
     assert deletions.broker_came(ONE) == {}, "its orders are on their way"
@@ -54,7 +54,7 @@ def test_who_is_down_or_could_not_is_ordered_again_when_it_comes() -> None:
     assert deletions.answered(ONE, name(1), OK) == TOPIC.topic_id
 
 
-def test_a_namesake_is_not_deleted_in_its_place() -> None:
+def test_a_new_topic_of_the_same_name_is_not_deleted() -> None:
     image = after(cluster_of(), TopicCreated(TOPIC))
     assert finish_deletion(image, "t", TOPIC.topic_id) == ControllerResult(
         [TopicDeleted("t")], None

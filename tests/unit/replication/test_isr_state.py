@@ -1,4 +1,4 @@
-"""Changes of the in-sync replicas, as a leader sees them: ISR-4 and ISR-5."""
+"""ISR changes on the leader: ISR-1, ISR-3, ISR-4 and ISR-5."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def granted(*isr: NodeId, leader_epoch: int = 4, partition_epoch: int = 10) -> C
     )
 
 
-def test_who_shall_join_counts_at_once_and_who_shall_leave_counts_still() -> None:
+def test_a_pending_addition_counts_at_once_and_a_pending_removal_still_counts() -> None:
     state = in_sync(ONE, TWO)
     assert joining(state, THREE) == IsrProposal(
         isr=(ONE, TWO, THREE), leader_epoch=4, partition_epoch=9
@@ -49,20 +49,20 @@ def test_who_shall_join_counts_at_once_and_who_shall_leave_counts_still() -> Non
     assert (other.committed, other.maximal) == ((ONE, TWO), (ONE, TWO))
 
 
-def test_there_is_one_change_at_a_time() -> None:
+def test_there_is_one_pending_change_at_a_time() -> None:
     state = in_sync(ONE, TWO)
     joining(state, THREE)
     assert state.propose_shrink((TWO,)) is None
     assert state.propose_expand(THREE) is None
 
 
-def test_what_is_so_already_is_not_proposed() -> None:
+def test_a_change_without_effect_is_not_proposed() -> None:
     state = in_sync(ONE, TWO)
     assert state.propose_expand(TWO) is None
     assert state.propose_shrink((THREE,)) is None
 
 
-def test_a_granted_change_is_what_the_controller_says_and_not_what_was_asked() -> None:
+def test_the_committed_isr_is_that_of_the_response_and_not_the_proposed_one() -> None:
     state = in_sync(ONE)
     proposal = joining(state, THREE)
     assert state.answered(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.GRANTED
@@ -71,7 +71,7 @@ def test_a_granted_change_is_what_the_controller_says_and_not_what_was_asked() -
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_a_refusal_on_the_merits_leads_back(code: ErrorCode) -> None:
+def test_an_ineligible_replica_withdraws_the_proposal(code: ErrorCode) -> None:
     state = in_sync(ONE, TWO)
     assert state.answered(joining(state, THREE), code) is ProposalOutcome.WITHDRAWN
     assert (state.maximal, state.pending) == ((ONE, TWO), None)
@@ -87,8 +87,8 @@ def test_a_refusal_on_the_merits_leads_back(code: ErrorCode) -> None:
         ErrorCode.NEW_LEADER_ELECTED,
     ],
 )
-def test_who_is_behind_the_controller_waits_to_be_told(code: ErrorCode) -> None:
-    """And stays as strict as if the change were granted, since it may have been."""
+def test_a_leader_behind_the_controller_waits_for_metadata(code: ErrorCode) -> None:
+    """The maximal ISR stays, since the change may have been committed."""
     state = in_sync(ONE, TWO)
     assert state.answered(joining(state, THREE), code) is ProposalOutcome.WAIT
     assert (state.maximal, state.pending is not None) == ((ONE, TWO, THREE), True)
@@ -98,14 +98,14 @@ def test_who_is_behind_the_controller_waits_to_be_told(code: ErrorCode) -> None:
     "code",
     [ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT],
 )
-def test_other_errors_are_a_reason_to_ask_again(code: ErrorCode) -> None:
+def test_other_errors_are_retried(code: ErrorCode) -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
     assert state.answered(proposal, code) is ProposalOutcome.AGAIN
     assert state.pending is proposal
 
 
-def test_what_the_controller_tells_meanwhile_settles_the_matter() -> None:
+def test_newer_metadata_replaces_the_pending_proposal() -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
     state.place((ONE,), 9)
@@ -116,7 +116,7 @@ def test_what_the_controller_tells_meanwhile_settles_the_matter() -> None:
     assert state.committed == (ONE,)
 
 
-def test_an_answer_from_another_leader_epoch_is_not_believed() -> None:
+def test_a_response_of_another_leader_epoch_is_ignored() -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
     assert state.answered(proposal, granted(TWO, leader_epoch=5)) is ProposalOutcome.WAIT

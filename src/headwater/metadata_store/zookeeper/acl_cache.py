@@ -20,26 +20,26 @@ from headwater.metadata_store.zookeeper.acl_znodes import (
     read_pattern,
 )
 from headwater.metadata_store.zookeeper.parallel_reads import ParallelReads
-from headwater.metadata_store.zookeeper.znode_watches import Complained, NotificationsWatch
+from headwater.metadata_store.zookeeper.znode_watches import ErrorListener, NotificationsWatch
 from headwater.metadata_store.zookeeper.zookeeper_client import ZooKeeperClient
 from headwater.security.authorization.acl_bindings import NO_ACLS, ResourcePattern
 
-AclsTold = Callable[[Sequence[MetadataChange]], None]
+AclListener = Callable[[Sequence[MetadataChange]], None]
 
 
 class AclCache:
     """Watches from `begin` to `stop`, and again from the next `begin` on."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, *, told: AclsTold, complained: Complained
+        self, zk_client: ZooKeeperClient, *, on_change: AclListener, on_error: ErrorListener
     ) -> None:
-        """`told` is called with changes after the first complete read."""
+        """`on_change` is called with changes after the first complete read."""
         self._zk_client = zk_client
-        self._told = told
-        self._complained = complained
+        self._on_change = on_change
+        self._on_error = on_error
         self._acls: Found = {}
         self._is_known = False
-        self._waiting: list[AclsTold] = []
+        self._waiting: list[AclListener] = []
         self._watches: list[NotificationsWatch] = []
         # Notifications that arrived during the complete read, which may have read older data.
         self._held: list[bytes] | None = None
@@ -50,7 +50,7 @@ class AclCache:
         # Watch before reading: a change in between is read twice instead of never.
         self._watches = [
             NotificationsWatch(
-                self._zk_client, path, told=self._announced, complained=self._complained
+                self._zk_client, path, on_change=self._announced, on_error=self._on_error
             )
             for path in (LITERAL_CHANGES, EXTENDED_CHANGES)
         ]
@@ -63,7 +63,7 @@ class AclCache:
             each.stop()
         self._watches = []
 
-    def all(self, then: AclsTold) -> None:
+    def all(self, then: AclListener) -> None:
         """Call `then` with all ACLs as changes, as soon as they are known."""
         if self._is_known:
             then(self._changes())
@@ -84,7 +84,7 @@ class AclCache:
 
     def _not_read(self, error: HeadwaterError) -> None:
         self._held = None
-        self._complained(error)
+        self._on_error(error)
 
     def _all_read(self, found: Found) -> None:
         held, self._held = self._held or [], None
@@ -92,7 +92,7 @@ class AclCache:
         changes = self._take({**removed, **found})
         was_known, self._is_known = self._is_known, True
         if was_known and changes:
-            self._told(changes)
+            self._on_change(changes)
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then(self._changes())
@@ -110,7 +110,7 @@ class AclCache:
             return
         found: Found = {}
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._changed(found), otherwise=self._complained
+            self._zk_client, then=lambda: self._changed(found), otherwise=self._on_error
         )
         for pattern in self._patterns(notes):
             removed = partial(found.__setitem__, pattern, NO_ACLS)
@@ -123,13 +123,13 @@ class AclCache:
             try:
                 patterns[read_notification(note)] = None
             except CorruptFile as error:
-                self._complained(error)
+                self._on_error(error)
         return list(patterns)
 
     def _changed(self, found: Found) -> None:
         changes = self._take(found)
         if changes:
-            self._told(changes)
+            self._on_change(changes)
 
     def _take(self, found: Found) -> list[MetadataChange]:
         """Store what was read; return what differs from before."""

@@ -17,13 +17,13 @@ from headwater.metadata_store.zookeeper import znode_data, znode_paths
 from headwater.metadata_store.zookeeper.cluster_reader import ClusterContents, read_configs
 from headwater.metadata_store.zookeeper.parallel_reads import ParallelReads
 from headwater.metadata_store.zookeeper.znode_watches import (
-    Complained,
+    ErrorListener,
     NodeWatch,
     NotificationsWatch,
 )
 from headwater.metadata_store.zookeeper.zookeeper_client import Stat, ZooKeeperClient
 
-ConfigsTold = Callable[[Sequence[MetadataChange]], None]
+ConfigListener = Callable[[Sequence[MetadataChange]], None]
 
 _Configs = dict[ConfigResource, dict[str, str]]
 
@@ -32,16 +32,16 @@ class ConfigCache:
     """Watches from `begin` to `stop`, and again from the next `begin` on."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, *, told: ConfigsTold, complained: Complained
+        self, zk_client: ZooKeeperClient, *, on_change: ConfigListener, on_error: ErrorListener
     ) -> None:
-        """`told` is called with changes after the first complete read."""
+        """`on_change` is called with changes after the first complete read."""
         self._zk_client = zk_client
-        self._told = told
-        self._complained = complained
+        self._on_change = on_change
+        self._on_error = on_error
         self._configs: _Configs = {}
         self._features: dict[str, int] = {}
         self._is_known = False
-        self._waiting: list[ConfigsTold] = []
+        self._waiting: list[ConfigListener] = []
         self._notifications: NotificationsWatch | None = None
         self._feature: NodeWatch | None = None
 
@@ -52,11 +52,11 @@ class ConfigCache:
         self._notifications = NotificationsWatch(
             self._zk_client,
             znode_paths.CONFIG_CHANGES,
-            told=self._announced,
-            complained=self._complained,
+            on_change=self._announced,
+            on_error=self._on_error,
         )
         self._notifications.look()
-        read_configs(self._zk_client, then=self._all_read, otherwise=self._complained)
+        read_configs(self._zk_client, then=self._all_read, otherwise=self._on_error)
 
     def stop(self) -> None:
         for each in (self._notifications, self._feature):
@@ -64,7 +64,7 @@ class ConfigCache:
                 each.stop()
         self._notifications = self._feature = None
 
-    def all(self, then: ConfigsTold) -> None:
+    def all(self, then: ConfigListener) -> None:
         """Call `then` with all configs and features as changes, as soon as they are known."""
         if self._is_known:
             then(self._changes())
@@ -78,13 +78,13 @@ class ConfigCache:
         changes = self._take(contents.configs, contents.features, is_all=True)
         was_known, self._is_known = self._is_known, True
         if was_known and changes:
-            self._told(changes)
+            self._on_change(changes)
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then(self._changes())
         if self._feature is None and self._notifications is not None:
             self._feature = NodeWatch(
-                self._zk_client, znode_paths.FEATURES, told=self._features_changed
+                self._zk_client, znode_paths.FEATURES, on_change=self._features_changed
             )
             self._feature.look()
 
@@ -93,8 +93,8 @@ class ConfigCache:
         changed: _Configs = {}
         reads = ParallelReads(
             self._zk_client,
-            then=lambda: self._tell(self._take(changed, self._features, is_all=False)),
-            otherwise=self._complained,
+            then=lambda: self._notify(self._take(changed, self._features, is_all=False)),
+            otherwise=self._on_error,
         )
         for entity in dict.fromkeys(znode_data.read_config_change(note) for note in notes):
             resource = znode_paths.resource_at(entity)
@@ -110,13 +110,13 @@ class ConfigCache:
         try:
             features = {} if data is None else znode_data.read_features(data)
         except HeadwaterError as error:
-            self._complained(error)
+            self._on_error(error)
             return
-        self._tell(self._take({}, features, is_all=False))
+        self._notify(self._take({}, features, is_all=False))
 
-    def _tell(self, changes: list[MetadataChange]) -> None:
+    def _notify(self, changes: list[MetadataChange]) -> None:
         if changes and self._is_known:
-            self._told(changes)
+            self._on_change(changes)
 
     def _take(
         self, configs: _Configs, features: dict[str, int], *, is_all: bool

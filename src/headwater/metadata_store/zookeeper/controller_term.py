@@ -35,7 +35,7 @@ from headwater.metadata_store.zookeeper.stale_registrations import end_registrat
 from headwater.metadata_store.zookeeper.znode_watches import (
     BrokersWatch,
     ChildrenWatch,
-    Complained,
+    ErrorListener,
 )
 from headwater.metadata_store.zookeeper.zookeeper_client import (
     Delete,
@@ -59,27 +59,27 @@ class ControllerTerm:
         cluster_id: str,
         epoch: int,
         epoch_version: int,
-        told: Callable[[Sequence[MetadataChange]], None],
+        on_change: Callable[[Sequence[MetadataChange]], None],
         failed: Callable[[HeadwaterError], None],
-        complained: Complained,
+        on_error: ErrorListener,
     ) -> None:
         self._zk_client = zk_client
         self._node_id = node_id
         self._cluster_id = cluster_id
-        self._told = told
-        self._complained = complained
+        self._on_change = on_change
+        self._on_error = on_error
         self.version = Version(epoch, 0)
         self._writer = FencedChangeWriter(zk_client, epoch_version=epoch_version, failed=failed)
         self._draft: ChangeOperations | None = None
         self._brokers: dict[NodeId, BrokerRegistration] | None = None
         self._when_brokers_known: list[Callable[[], None]] = []
         self._follow_brokers = BrokersWatch(
-            zk_client, told=self._brokers_changed, complained=complained
+            zk_client, on_change=self._brokers_changed, on_error=on_error
         )
         self._is_over = False
         self._reads = 0
         self._follow_directories = ChildrenWatch(
-            zk_client, znode_paths.DIRECTORY_EVENTS, told=self._directories_changed
+            zk_client, znode_paths.DIRECTORY_EVENTS, on_change=self._directories_changed
         )
 
     def begin(self) -> None:
@@ -137,7 +137,7 @@ class ControllerTerm:
 
     def purge_notifications(self, now_ms: int) -> None:
         """Remove change notifications that all brokers have had time to read."""
-        reads = ParallelReads(self._zk_client, then=_pass, otherwise=self._complained)
+        reads = ParallelReads(self._zk_client, then=_pass, otherwise=self._on_error)
         for folder in (
             znode_paths.CONFIG_CHANGES,
             acl_znodes.LITERAL_CHANGES,
@@ -186,7 +186,7 @@ class ControllerTerm:
         if before is not None and self._draft is not None:
             changes = _broker_changes(before, found)
             if changes:
-                self._told(changes)
+                self._on_change(changes)
 
     def _look_for_deletions(self) -> None:
         """Read /admin/delete_topics for topics that a tool wants deleted, now and after changes.
@@ -238,7 +238,7 @@ class ControllerTerm:
                 self._remove(znode_paths.deletion(name))
         self._draft.add_deletions(requested)
         if requested:
-            self._told([TopicDeletionBegun(name) for name in requested])
+            self._on_change([TopicDeletionBegun(name) for name in requested])
         done()
 
     def _directories_changed(self, names: list[str]) -> None:
@@ -246,8 +246,8 @@ class ControllerTerm:
         found: dict[NodeId, None] = {}
         reads = ParallelReads(
             self._zk_client,
-            then=lambda: self._told([LogDirectoryFailed(node_id) for node_id in found]),
-            otherwise=self._complained,
+            then=lambda: self._on_change([LogDirectoryFailed(node_id) for node_id in found]),
+            otherwise=self._on_error,
         )
         for name in names:
             path = f"{znode_paths.DIRECTORY_EVENTS}/{name}"

@@ -20,18 +20,18 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
     ZooKeeperError,
 )
 
-Complained = Callable[[HeadwaterError], None]
+ErrorListener = Callable[[HeadwaterError], None]
 
 
 class NodeWatch:
     """Reports one znode's data, None while it does not exist."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, path: str, *, told: Callable[[bytes | None], None]
+        self, zk_client: ZooKeeperClient, path: str, *, on_change: Callable[[bytes | None], None]
     ) -> None:
         self._zk_client = zk_client
         self._path = path
-        self._told = told
+        self._on_change = on_change
         self._is_over = False
 
     def look(self) -> None:
@@ -46,42 +46,42 @@ class NodeWatch:
 
     def _exists(self, stat: Stat | None) -> None:
         if stat is None:
-            self._tell(None)
+            self._notify(None)
         else:
             # If it is deleted before this arrives, the watch fires.
             self._zk_client.get(
-                self._path, then=lambda data, _: self._tell(data), otherwise=_ignore
+                self._path, then=lambda data, _: self._notify(data), otherwise=_ignore
             )
 
-    def _tell(self, data: bytes | None) -> None:
+    def _notify(self, data: bytes | None) -> None:
         if not self._is_over:
-            self._told(data)
+            self._on_change(data)
 
 
 class ChildrenWatch:
     """Reports the sorted names of a znode's children."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, path: str, *, told: Callable[[list[str]], None]
+        self, zk_client: ZooKeeperClient, path: str, *, on_change: Callable[[list[str]], None]
     ) -> None:
         self._zk_client = zk_client
         self._path = path
-        self._told = told
+        self._on_change = on_change
         self._is_over = False
 
     def look(self) -> None:
         """Read now and after every change."""
         if not self._is_over:
             self._zk_client.children(
-                self._path, then=self._tell, otherwise=_ignore, watch=self.look
+                self._path, then=self._notify, otherwise=_ignore, watch=self.look
             )
 
     def stop(self) -> None:
         self._is_over = True
 
-    def _tell(self, names: list[str]) -> None:
+    def _notify(self, names: list[str]) -> None:
         if not self._is_over:
-            self._told(sorted(names))
+            self._on_change(sorted(names))
 
 
 class BrokersWatch:
@@ -91,13 +91,13 @@ class BrokersWatch:
         self,
         zk_client: ZooKeeperClient,
         *,
-        told: Callable[[dict[NodeId, BrokerRegistration]], None],
-        complained: Complained,
+        on_change: Callable[[dict[NodeId, BrokerRegistration]], None],
+        on_error: ErrorListener,
     ) -> None:
         self._zk_client = zk_client
-        self._told = told
-        self._complained = complained
-        self._ids = ChildrenWatch(zk_client, znode_paths.BROKER_IDS, told=self._read)
+        self._on_change = on_change
+        self._on_error = on_error
+        self._ids = ChildrenWatch(zk_client, znode_paths.BROKER_IDS, on_change=self._read)
         self._is_over = False
 
     def look(self) -> None:
@@ -110,16 +110,16 @@ class BrokersWatch:
     def _read(self, names: list[str]) -> None:
         found: dict[NodeId, BrokerRegistration] = {}
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._tell(found), otherwise=self._complained
+            self._zk_client, then=lambda: self._notify(found), otherwise=self._on_error
         )
         for name in names:
             path = f"{znode_paths.BROKER_IDS}/{name}"
             reads.data(path, partial(_take_broker, found, NodeId(int(name))), missing=_pass)
         reads.seal()
 
-    def _tell(self, found: dict[NodeId, BrokerRegistration]) -> None:
+    def _notify(self, found: dict[NodeId, BrokerRegistration]) -> None:
         if not self._is_over:
-            self._told({node_id: found[node_id] for node_id in sorted(found)})
+            self._on_change({node_id: found[node_id] for node_id in sorted(found)})
 
 
 class NotificationsWatch:
@@ -130,14 +130,14 @@ class NotificationsWatch:
         zk_client: ZooKeeperClient,
         path: str,
         *,
-        told: Callable[[Sequence[bytes]], None],
-        complained: Complained,
+        on_change: Callable[[Sequence[bytes]], None],
+        on_error: ErrorListener,
     ) -> None:
         self._zk_client = zk_client
         self._path = path
-        self._told = told
-        self._complained = complained
-        self._names = ChildrenWatch(zk_client, path, told=self._read)
+        self._on_change = on_change
+        self._on_error = on_error
+        self._names = ChildrenWatch(zk_client, path, on_change=self._read)
         self._known: dict[str, None] | None = None
         self._is_over = False
 
@@ -157,8 +157,8 @@ class NotificationsWatch:
         found: dict[str, bytes] = {}
         reads = ParallelReads(
             self._zk_client,
-            then=lambda: self._tell([found[name] for name in added if name in found]),
-            otherwise=self._complained,
+            then=lambda: self._notify([found[name] for name in added if name in found]),
+            otherwise=self._on_error,
         )
         for name in added:
             reads.data(
@@ -166,9 +166,9 @@ class NotificationsWatch:
             )
         reads.seal()
 
-    def _tell(self, notifications: list[bytes]) -> None:
+    def _notify(self, notifications: list[bytes]) -> None:
         if not self._is_over and notifications:
-            self._told(notifications)
+            self._on_change(notifications)
 
 
 def _take_broker(

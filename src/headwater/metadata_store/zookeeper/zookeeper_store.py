@@ -65,9 +65,9 @@ class ZooKeeperStore:
         self._registering: BrokerRegistering | None = None
         self._registered: NodeWatch | None = None
         self._configs = ConfigCache(
-            zk_client, told=self._configs_changed, complained=self._log_error
+            zk_client, on_change=self._configs_changed, on_error=self._log_error
         )
-        self._acls = AclCache(zk_client, told=self._notify, complained=self._log_error)
+        self._acls = AclCache(zk_client, on_change=self._notify, on_error=self._log_error)
         zk_client.listen(self)
 
     def found(self, proposed_id: str, *, then: Callable[[str], None], otherwise: Failed) -> None:
@@ -120,9 +120,9 @@ class ZooKeeperStore:
                 cluster_id=self._cluster_id,
                 epoch=epoch,
                 epoch_version=epoch_version,
-                told=self._notify,
+                on_change=self._notify,
                 failed=self._term_failed,
-                complained=self._log_error,
+                on_error=self._log_error,
             )
             self._term.begin()
             self._term.purge_notifications(self._clock.now_ms())
@@ -226,14 +226,14 @@ class ZooKeeperStore:
         if self._controller is not None:
             self._controller.stop()
         self._controller = NodeWatch(
-            self._zk_client, znode_paths.CONTROLLER, told=self._controller_changed
+            self._zk_client, znode_paths.CONTROLLER, on_change=self._controller_changed
         )
         self._controller.look()
 
     def _watch_registration(self, node_id: NodeId) -> None:
         self._leave_registration()
         self._registered = NodeWatch(
-            self._zk_client, znode_paths.broker(node_id), told=self._registration_changed
+            self._zk_client, znode_paths.broker(node_id), on_change=self._registration_changed
         )
         self._registered.look()
 

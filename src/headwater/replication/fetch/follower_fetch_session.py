@@ -231,5 +231,5 @@ def _fetch_of(wanted: FollowedPartition) -> FollowerFetch:
         broker_epoch=session.broker_epoch,
         offset=wanted.offset,
         log_start_offset=wanted.log_start_offset,
-        pulse=session,
+        session=session,
     )

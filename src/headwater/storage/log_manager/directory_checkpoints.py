@@ -56,7 +56,7 @@ class DirectoryCheckpoints:
             try:
                 each.load()
             except CorruptFile as error:
-                self.damages.append(f"{each.path} is ignored: {error}")
+                self.damages.append(f"Ignoring corrupt checkpoint: file={each.path} error={error}")
                 if each is self.recovery_points:
                     self.lacks_recovery_points = True
 

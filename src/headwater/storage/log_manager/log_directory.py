@@ -195,7 +195,9 @@ class LogDirectory:
         try:
             return partition_metadata_file.load(self._tools.disk, self.path / live_name(partition))
         except CorruptFile as error:
-            self.notes.append(f"{live_name(partition)}: {error}")
+            self.notes.append(
+                f"Cannot read partition.metadata: partition={live_name(partition)} error={error}"
+            )
             return None
 
     def size_bytes(self, partition: TopicPartition) -> int:

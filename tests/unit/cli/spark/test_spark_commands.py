@@ -195,7 +195,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         (["import", "files", "tea", "--every", "soon"], 2, "'soon' is no time such as"),
         (["import", "files", "a b"], 2, "other characters than letters"),
         (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a positive integer"),
-        (["import", "files", "tea", "-o", "format=parquet"], 1, "is no parquet file: Parquet"),
+        (["import", "files", "tea", "-o", "format=parquet"], 1, "is not a parquet file: Parquet"),
         (["export", "none", "files", "--schema", "a int"], 1, "none: there is no such topic"),
         (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
         (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),

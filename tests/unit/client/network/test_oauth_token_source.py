@@ -189,7 +189,7 @@ def test_extensions_come_from_settings_and_from_jaas() -> None:
     [
         ({}, "OAUTHBEARER needs a token"),
         ({"sasl.oauthbearer.token.endpoint.url": "http://a/"}, "which must be set"),
-        ({"sasl.oauthbearer.token.endpoint.url": "a"}, "must be an https"),
+        ({"sasl.oauthbearer.token.endpoint.url": "a"}, "must be an https, http or file URL"),
         ({"oauth_cb": 7}, "oauth_cb must be a function"),
         ({"oauth_cb": print, "sasl.oauthbearer.token.endpoint.url": "file:/a"}, "and not both"),
         ({"oauth_cb": print, "sasl.oauthbearer.extensions": "auth=x"}, "an extension of"),
