@@ -72,8 +72,8 @@ def test_mirror_prints_its_events_as_lines(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines() == [
         "no topic matches yet",
         "copying tea to source.tea",
-        "1,000 records copied, 9,000 to go",
-        "5,000 records copied, 2,000 records/s, 1.0 MiB/s, 5,000 to go",
+        "1,000 records copied, lag 9,000",
+        "5,000 records copied, 2,000 records/s, 1.0 MiB/s, lag 5,000",
         "x is not copied: it has come from the target cluster",
     ]
 
@@ -192,7 +192,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         (["import", "files", "a b"], 2, "other characters than letters"),
         (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a whole number above 0"),
         (["import", "files", "tea", "-o", "format=parquet"], 1, "is no parquet file: Parquet"),
-        (["export", "none", "files", "--schema", "a int"], 1, "none: there is no such topic"),
+        (["export", "none", "files", "--schema", "a int"], 1, "none: topic or partition"),
         (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
         (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),
         (["export", "tea", "files"], 2, "is required for JSON"),
