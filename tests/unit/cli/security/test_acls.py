@@ -205,5 +205,5 @@ def test_a_broker_without_an_authorizer_names_the_setting() -> None:
         result = Shell(plain.bootstrap_servers).run("acls", "list")
     assert result.exit_code == 1
     assert result.stderr == (
-        "headwater: rights: this broker has no authorizer: set authorizer.class.name\n"
+        "headwater: ACLs: this broker has no authorizer: set authorizer.class.name\n"
     )
