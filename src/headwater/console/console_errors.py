@@ -18,7 +18,7 @@ from headwater.client.errors import (
 from headwater.client.network.retries import said_before
 from headwater.client.schema_registry import RegistryUnreachable, SchemaNotFound
 from headwater.common.exceptions import HeadwaterError
-from headwater.http_server.request_guard import Forbidden
+from headwater.http_server.http_errors import HttpError
 
 _NOT_FOUND = (UnknownTopicOrPartition, GroupIdNotFound, SchemaNotFound)
 _FORBIDDEN = (
@@ -31,13 +31,11 @@ _FORBIDDEN = (
 _UNREACHABLE = (KafkaTimeout, BrokerNotAvailable, NetworkException)
 
 
-class ConsoleError(HeadwaterError):
+class ConsoleError(HttpError):
     """The request failed. `is_unreachable` if no broker answers."""
 
     def __init__(self, status: int, message: str, *, is_unreachable: bool = False) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+        super().__init__(status, message)
         self.is_unreachable = is_unreachable
 
 
@@ -53,8 +51,8 @@ def error_for(error: HeadwaterError) -> ConsoleError:
     """Map an exception to an HTTP error."""
     if isinstance(error, ConsoleError):
         return error
-    if isinstance(error, Forbidden):
-        return ConsoleError(403, str(error))
+    if isinstance(error, HttpError):
+        return ConsoleError(error.status, error.message)
     if isinstance(error, SomeFailed):
         return error_for(next(iter(error.errors.values())))
     if isinstance(error, _NOT_FOUND):

@@ -13,6 +13,7 @@ from headwater.console.views.live_tail import Tails
 from headwater.console.views.paging import PAGE_SIZE
 from headwater.console.views.record_search import RecordSearches
 from headwater.console.views.throughput import MetricsWatch
+from headwater.http_server.http_requests import HttpRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,10 @@ class Console:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleRequest:
-    """One request: path parameters, query, and fields of its form or JSON body."""
+class ConsoleRequest(HttpRequest):
+    """A request with the fields of its form or JSON body."""
 
     console: Console
-    parts: Sequence[str]
-    query: Mapping[str, str]
     fields: Mapping[str, str]
     objects: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Fields of the JSON body that are objects."""

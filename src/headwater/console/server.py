@@ -30,11 +30,11 @@ from headwater.console.pages.frame import Frame, failure_page
 from headwater.console.views.live_tail import TailRequest
 from headwater.console.views.records import RawBytes
 from headwater.http_server.http_requests import (
-    BodyBrokeOff,
-    BodyTooLarge,
-    BodyTooSlow,
     EveryPath,
-    match_path,
+    HttpRoute,
+    RequestLimit,
+    content_type,
+    parse_json,
     path_parts,
     read_body,
 )
@@ -64,10 +64,9 @@ View = Callable[[Any, Frame], Html]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleRoute:
+class ConsoleRoute(HttpRoute):
     """A path: its data, its page, and the change that a POST makes."""
 
-    parts: tuple[str | None, ...]
     about: str
     read: Read | None = None
     view: View | None = None
@@ -92,7 +91,7 @@ class _Server:
         self._paths = paths
         self._assets = assets
         self._guard = Guard(service="console", hosts=console.hosts)
-        self._in_flight = 0
+        self._limit = RequestLimit(REQUESTS_MAX)
 
     async def answer(self, request: Request) -> Response:
         given = path_parts(request)
@@ -118,25 +117,21 @@ class _Server:
         return response
 
     async def _within_bounds(self, request: Request, given: list[str], is_api: bool) -> Response:
-        if self._in_flight >= REQUESTS_MAX:
-            raise ConsoleError(503, "Too many concurrent requests. Try again later.")
-        self._in_flight += 1
         try:
-            async with asyncio.timeout(ANSWER_S_MAX):
-                return await self._answered(request, given, is_api)
+            with self._limit.slot():
+                async with asyncio.timeout(ANSWER_S_MAX):
+                    return await self._answered(request, given, is_api)
         except KafkaError:
             # Includes `KafkaTimeout`, which is also a `TimeoutError` but has a better message.
             raise
         except TimeoutError:
             raise ConsoleError(504, "The cluster did not answer in time. Try again.") from None
-        finally:
-            self._in_flight -= 1
 
     async def _answered(self, request: Request, given: list[str], is_api: bool) -> Response:
         if is_api and not given:
             return _json_response(self._index())
         for path in self._paths:
-            parts = match_path(path.parts, given)
+            parts = path.match(given)
             if parts is None:
                 continue
             if request.method in ("GET", "HEAD") and path.read is not None:
@@ -251,19 +246,11 @@ class _TailResponse(StreamingResponse):
 
 
 async def _body(request: Request, *, is_api: bool) -> bytes:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     wanted = _JSON if is_api else _FORM
-    if kind != wanted:
+    if content_type(request) != wanted:
         # Also CSRF protection: forms of other sites cannot send JSON's content type.
         raise ConsoleError(415, f"The Content-Type must be {wanted}.")
-    try:
-        return await read_body(request, bytes_max=BODY_BYTES_MAX)
-    except BodyTooLarge as error:
-        raise ConsoleError(413, f"{error}.") from None
-    except BodyTooSlow as error:
-        raise ConsoleError(408, f"{error}.") from None
-    except BodyBrokeOff as error:
-        raise ConsoleError(400, f"{error}.") from None
+    return await read_body(request, bytes_max=BODY_BYTES_MAX)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -280,10 +267,7 @@ class _Given(TypedDict):
 
 def _from_json(raw: bytes) -> _Given:
     """Fields of a JSON object as strings, like those of a form."""
-    try:
-        given = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise bad_request("The request body is not JSON.") from None
+    given = parse_json(raw)
     if not isinstance(given, dict):
         raise bad_request("The request body must be a JSON object.")
     fields = {str(name): _text(value) for name, value in given.items() if value is not None}

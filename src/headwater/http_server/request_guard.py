@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from headwater.common.exceptions import HeadwaterError
+from headwater.http_server.http_errors import HttpError
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -37,8 +37,11 @@ HEADERS: Final = {
 ANY_HOST: Final = "*"
 
 
-class Forbidden(HeadwaterError):
+class Forbidden(HttpError):
     """The request comes from another site or uses an unknown host name."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(403, message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

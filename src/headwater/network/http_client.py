@@ -76,25 +76,26 @@ def fetch(
     connect_timeout_s: float | None = None,
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
+    limit_bytes: int = LIMIT_BYTES,
 ) -> bytes:
     """Fetch the document with GET, or POST if there is a body; raises `NotFetched`."""
     if place.is_file:
-        return _read_file(place)
+        return _read_file(place, limit_bytes)
     connection = _connection(place, connect_timeout_s or timeout_s)
     try:
-        return _ask(connection, place, timeout_s, dict(headers or {}), body)
+        return _ask(connection, place, timeout_s, dict(headers or {}), body, limit_bytes)
     finally:
         connection.close()
 
 
-def _read_file(place: HttpLocation) -> bytes:
+def _read_file(place: HttpLocation, limit_bytes: int) -> bytes:
     try:
         with Path(place.path).open("rb") as file:
-            found = file.read(LIMIT_BYTES + 1)
+            found = file.read(limit_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a valid file name"
         raise NotFetched(f"cannot read {place}: {reason}", may_pass=False) from error
-    return _limited(found, place)
+    return _limited(found, place, limit_bytes)
 
 
 def _connection(place: HttpLocation, timeout_s: float) -> "HTTPConnection":
@@ -111,6 +112,7 @@ def _ask(
     timeout_s: float,
     headers: Mapping[str, str],
     body: bytes | None,
+    limit_bytes: int,
 ) -> bytes:
     from http.client import HTTPException
 
@@ -129,7 +131,7 @@ def _ask(
         limit.start()
         connection.request("GET" if body is None else "POST", place.target, body, dict(headers))
         response = connection.getresponse()
-        content = _limited(response.read(LIMIT_BYTES + 1), place)
+        content = _limited(response.read(limit_bytes + 1), place, limit_bytes)
         _check_status(response, place, content)
     except (OSError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -164,7 +166,7 @@ def _oauth_error(content: bytes) -> str:
     return f" ({word})" if word.isascii() and word.replace("_", "").isalpha() else ""
 
 
-def _limited(content: bytes, place: HttpLocation) -> bytes:
-    if len(content) > LIMIT_BYTES:
-        raise NotFetched(f"{place} has more than {LIMIT_BYTES} bytes", may_pass=False)
+def _limited(content: bytes, place: HttpLocation, limit_bytes: int) -> bytes:
+    if len(content) > limit_bytes:
+        raise NotFetched(f"{place} has more than {limit_bytes} bytes", may_pass=False)
     return content

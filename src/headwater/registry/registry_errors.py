@@ -10,7 +10,7 @@ Note: the first three digits of a code are the HTTP status, so the status is der
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.common.exceptions import HeadwaterError
+from headwater.http_server.http_errors import HttpError
 
 SUBJECT_NOT_FOUND: Final = 40401
 VERSION_NOT_FOUND: Final = 40402
@@ -40,17 +40,12 @@ _CONTEXT: Final = ""
 """The default context as Confluent's messages write it; the only one that is supported."""
 
 
-class RestError(HeadwaterError):
+class RestError(HttpError):
     """The request was rejected, with an error code for programs and a message for people."""
 
     def __init__(self, error_code: int, message: str) -> None:
-        super().__init__(message)
+        super().__init__(int(str(error_code)[:3]), message)
         self.error_code = error_code
-        self.message = message
-
-    @property
-    def status(self) -> int:
-        return int(str(self.error_code)[:3])
 
 
 def subject_not_found(subject: str) -> RestError:

@@ -15,15 +15,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headwater.http_server.http_errors import HttpError
 from headwater.http_server.http_requests import (
-    BodyBrokeOff,
-    BodyTooLarge,
-    BodyTooSlow,
-    match_path,
+    HttpRequest,
+    HttpRoute,
+    RequestLimit,
+    content_type,
+    parse_json,
     path_parts,
     read_body,
 )
-from headwater.http_server.request_guard import HEADERS, Forbidden, Guard
+from headwater.http_server.request_guard import HEADERS, Guard
 from headwater.registry.registry_errors import RestError, invalid_version
 from headwater.registry.schema_store import SchemaStore
 
@@ -41,11 +43,10 @@ _GUARD: Final = Guard(service="registry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryRequest:
-    """A request: path parameters, query and body."""
+class RegistryRequest(HttpRequest):
+    """A request with its body."""
 
     store: SchemaStore
-    parts: Sequence[str]
     query: QueryParams
     body: Any
     accepts_more: bool = False
@@ -104,10 +105,9 @@ Handler = Callable[[RegistryRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryRoute:
-    """A path; `None` is a path parameter."""
+class RegistryRoute(HttpRoute):
+    """A path and its handlers by method."""
 
-    parts: tuple[str | None, ...]
     handlers: dict[str, Handler]
 
 
@@ -124,7 +124,7 @@ class _Server:
         self._store = store
         self._guard = guard
         self._paths = paths
-        self._in_flight = 0
+        self._limit = RequestLimit(REQUESTS_MAX)
 
     async def answer(self, request: Request) -> Response:
         accepted = _answer_type(request.headers.get("accept"))
@@ -133,33 +133,27 @@ class _Server:
             self._check_source(request)
             if accepted is None:
                 raise RestError(406, "HTTP 406 Not Acceptable")
-            if self._in_flight >= REQUESTS_MAX:
-                raise RestError(503, "Too many concurrent requests; try again later")
-            self._in_flight += 1
-            try:
+            with self._limit.slot():
                 answer = await self._answered(request)
-            finally:
-                self._in_flight -= 1
             return _response(200, answer, media_type)
-        except RestError as error:
-            body = {"error_code": error.error_code, "message": error.message}
-            return _response(error.status, body, media_type)
+        except HttpError as error:
+            code = error.error_code if isinstance(error, RestError) else error.status
+            return _response(
+                error.status, {"error_code": code, "message": error.message}, media_type
+            )
 
     def _check_source(self, request: Request) -> None:
         """Reject requests from pages of other sites."""
-        try:
-            self._guard.check_host(request.headers.get("host"))
-            self._guard.check_reader(request.headers)
-            if request.method not in ("GET", "HEAD"):
-                self._guard.check_origin(request.headers)
-        except Forbidden as error:
-            raise RestError(403, str(error)) from None
+        self._guard.check_host(request.headers.get("host"))
+        self._guard.check_reader(request.headers)
+        if request.method not in ("GET", "HEAD"):
+            self._guard.check_origin(request.headers)
 
     async def _answered(self, request: Request) -> Any:
         given = path_parts(request)
         method = "GET" if request.method == "HEAD" else request.method
         for path in self._paths:
-            parts = match_path(path.parts, given)
+            parts = path.match(given)
             if parts is None:
                 continue
             handler = path.handlers.get(method)
@@ -190,23 +184,10 @@ def _answer_type(accepted: str | None) -> str | None:
 
 async def _body(request: Request) -> Any:
     # Browsers let other sites' pages send a body without a type, but not with one of these types.
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (*_JSON_TYPES, _GENERIC):
+    if content_type(request) not in (*_JSON_TYPES, _GENERIC):
         raise RestError(415, "HTTP 415 Unsupported Media Type")
-    try:
-        raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
-    except BodyTooLarge as error:
-        raise RestError(413, str(error)) from None
-    except BodyTooSlow:
-        raise RestError(408, "HTTP 408 Request Timeout") from None
-    except BodyBrokeOff as error:
-        raise RestError(400, str(error)) from None
-    if not raw:
-        return None
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        raise RestError(400, "The request body is not JSON") from None
+    raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
+    return parse_json(raw) if raw else None
 
 
 def _response(status: int, answer: Any, media_type: str) -> Response:

@@ -117,7 +117,7 @@ def parse_value(name: str, text: str) -> Value:
 
 
 def why_unknown_for_topics(name: str) -> str:
-    """What to say of a name that is no setting of topics, with the nearest that is one."""
+    """Return an error message for an unknown topic setting, with the nearest name."""
     near = difflib.get_close_matches(name, KINDS, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"unknown topic setting {name}{hint}"

@@ -84,7 +84,7 @@ def _throughput(rates: Rates | None) -> Html:
         )
         return section("Throughput", empty("", hint))
     problems = [
-        tag("p", f"Metrics endpoint {name} does not answer: {why}", class_="notice warn")
+        tag("p", f"No metrics of {name}: {why}", class_="notice warn")
         for name, why in rates.complaints.items()
     ]
     if not rates.points:

@@ -4,16 +4,16 @@ Note: a restarted broker counts from zero, so a counter that is lower than befor
 """
 
 import asyncio
-import http.client
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from headwater.common.exceptions import InvalidSetting
+from headwater.common.exceptions import InvalidSetting, NotFetched
 from headwater.common.ports import Clock
-from headwater.network.endpoint import Endpoint, parse_address
+from headwater.network.endpoint import parse_address
+from headwater.network.http_client import HttpLocation, fetch
 
 SCRAPE_EVERY_S: Final = 5.0
 POINTS_MAX: Final = 60
@@ -59,7 +59,7 @@ class MetricsWatch:
 
     def __init__(self, addresses: Sequence[str], clock: Clock) -> None:
         """`InvalidSetting` if an address is not host:port."""
-        self._addresses = {each: _address(each) for each in addresses}
+        self._addresses = {each: _location(each) for each in addresses}
         self._clock = clock
         self._points: deque[RatePoint] = deque(maxlen=POINTS_MAX)
         self._complaints: dict[str, str] = {}
@@ -85,13 +85,12 @@ class MetricsWatch:
 
     async def _scrape(self) -> None:
         found: dict[str, Counters] = {}
-        for name, address in self._addresses.items():
+        for name, location in self._addresses.items():
             try:
-                found[name] = counters_of(await asyncio.to_thread(_metrics_text, address))
+                found[name] = counters_of(await asyncio.to_thread(_metrics_text, location))
                 self._complaints.pop(name, None)
-            except (OSError, ValueError, http.client.HTTPException) as error:
-                reason = error.strerror if isinstance(error, OSError) else None
-                self._complaints[name] = reason or str(error) or type(error).__name__
+            except (NotFetched, ValueError) as error:
+                self._complaints[name] = str(error)
         now_ms = self._clock.steady_ms()
         if self._before_ms is not None:
             elapsed_s = max(now_ms - self._before_ms, 1) / 1000
@@ -135,22 +134,14 @@ def rate(
     return RatePoint(at_ms=at_ms, records_in=records_in, bytes_in=bytes_in, bytes_out=bytes_out)
 
 
-def _address(text: str) -> Endpoint:
+def _location(text: str) -> HttpLocation:
     address = text.removeprefix("http://").removesuffix("/").removesuffix("/metrics")
     endpoint = parse_address(address, name="METRICS")
     if not endpoint.host or not endpoint.port:
         raise InvalidSetting(f"--metrics {text!r} is not host:port")
-    return endpoint
+    return HttpLocation(scheme="http", host=endpoint.host, port=endpoint.port, target="/metrics")
 
 
-def _metrics_text(address: Endpoint) -> str:
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=_TIMEOUT_S)
-    try:
-        connection.request("GET", "/metrics")
-        response = connection.getresponse()
-        raw = response.read(ANSWER_BYTES_MAX)
-        if response.status != 200:
-            raise http.client.HTTPException(f"HTTP {response.status}")
-    finally:
-        connection.close()
+def _metrics_text(location: HttpLocation) -> str:
+    raw = fetch(location, timeout_s=_TIMEOUT_S, limit_bytes=ANSWER_BYTES_MAX)
     return raw.decode("utf-8", "replace")

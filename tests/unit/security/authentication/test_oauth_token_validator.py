@@ -1,4 +1,4 @@
-"""What claims must say before somebody is believed."""
+"""Validation of token claims."""
 
 import json
 
@@ -24,7 +24,7 @@ def judged(rules: OAuthTokenValidator = RULES, **changed: object) -> OAuthBearer
     return rules.judge(claims, NOW_S * 1_000)
 
 
-def test_good_claims_say_who_somebody_is_and_until_when() -> None:
+def test_valid_claims_give_the_user_and_the_expiry() -> None:
     assert judged() == OAuthBearerToken(user="alice", expires_ms=(NOW_S + 60) * 1_000)
     assert judged(aud=["other", "tea"], scope="read write", exp=NOW_S + 0.5) == OAuthBearerToken(
         user="alice", expires_ms=NOW_S * 1_000 + 500, scopes=("read", "write")
@@ -32,12 +32,12 @@ def test_good_claims_say_who_somebody_is_and_until_when() -> None:
 
 
 @pytest.mark.parametrize("name", [" alice", "alice ", " alice  "])
-def test_a_subject_is_taken_as_it_is(name: str) -> None:
-    """A provider may have both users; what one of them may do is not for the other."""
+def test_subject_is_not_trimmed(name: str) -> None:
+    """A provider may have users whose names differ in spaces only; they stay two principals."""
     assert judged(sub=name).user == name
 
 
-def test_claims_may_have_other_names() -> None:
+def test_claim_names_are_configurable() -> None:
     rules = OAuthTokenValidator(sub_claim="client_id", scope_claim="scp")
     found = judged(rules, client_id="till", scp=["a", "b"])
     assert (found.user, found.scopes) == ("till", ("a", "b"))
@@ -71,22 +71,22 @@ def test_claims_may_have_other_names() -> None:
         ({"scope": [7]}, "scope is not a string"),
     ],
 )
-def test_claims_that_are_not_good_enough_are_refused(changed: dict[str, object], why: str) -> None:
+def test_invalid_claims_are_rejected(changed: dict[str, object], why: str) -> None:
     with pytest.raises(SaslRefused, match=why):
         judged(RULES, **changed)
 
 
-def test_clocks_may_differ_a_little_and_such_a_login_still_ends() -> None:
+def test_clock_skew_is_allowed_and_the_session_still_expires() -> None:
     assert judged(nbf=NOW_S + 30).user == "alice"
-    # An end in the past would tell the client that its login holds for ever.
+    # An expiry in the past would be sent as a session without an end.
     assert judged(exp=NOW_S - 29).expires_ms == (NOW_S + 1) * 1_000
 
 
-def test_who_has_no_rules_of_audience_and_issuer_takes_any() -> None:
+def test_audience_and_issuer_are_not_checked_unless_configured() -> None:
     assert judged(OAuthTokenValidator(), aud=None, iss=None).user == "alice"
 
 
-def test_a_number_in_json_that_is_none_is_refused() -> None:
+def test_nan_and_infinity_are_rejected() -> None:
     claims = json.loads('{"exp": NaN, "iat": 1, "sub": "a"}')
     with pytest.raises(SaslRefused, match="not a valid time"):
         OAuthTokenValidator().judge(claims, 0)
