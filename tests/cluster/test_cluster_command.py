@@ -99,7 +99,10 @@ def test_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -> 
         assert process.stdout.readline().startswith("headwater ready on ")
         described = json.loads((tmp_path / "cluster.json").read_text())
         os.kill(described["zookeeper"]["pid"], signal.SIGKILL)
-        assert process.stderr.readline() == "headwater: ZooKeeper has ended; the brokers serve on\n"
+        assert (
+            process.stderr.readline()
+            == "headwater: ZooKeeper has exited; the brokers keep running\n"
+        )
         logs = [tmp_path / f"broker-{node_id}.log" for node_id in (0, 1)]
         await_true(lambda: all("Lost connection to ZooKeeper" in log.read_text() for log in logs))
         process.send_signal(signal.SIGINT)
@@ -139,8 +142,7 @@ def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown(tmp_path: Pat
         os.kill(first, signal.SIGKILL)
         process.stderr.readline()
         assert process.stderr.readline() == (
-            "headwater: all brokers that were started here have ended; "
-            "ZooKeeper serves on until Ctrl-C\n"
+            "headwater: all brokers have exited; ZooKeeper keeps running until Ctrl-C\n"
         )
         assert is_there(described["zookeeper"]["pid"])
         process.send_signal(signal.SIGINT)

@@ -149,7 +149,7 @@ def test_our_client_reports_why_it_got_no_token(
         chosen["sasl.oauthbearer.token.endpoint.url"] = "http://127.0.0.1:1/token"
     with (
         Producer(chosen) as producer,
-        pytest.raises(SaslAuthenticationFailed, match="no token to log in with") as failure,
+        pytest.raises(SaslAuthenticationFailed, match="no OAuth token") as failure,
     ):
         producer.send(topic, b"tea").result(PATIENCE_S)
     assert ("401 (invalid_client)" in str(failure.value)) is is_refused

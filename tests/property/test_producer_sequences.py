@@ -74,7 +74,7 @@ class Lab:
 
     def back(self, sent: ProducerBatch) -> None:
         """Put it back into the queue, by its sequence."""
-        order = list(self.sequences.unsettled)
+        order = list(self.sequences.incomplete)
         again = sorted([*(b for b in self.waiting if b in order), sent], key=order.index)
         self.waiting = deque([*again, *(b for b in self.waiting if b not in order)])
 

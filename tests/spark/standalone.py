@@ -1,7 +1,7 @@
 """A standalone Spark cluster on this machine: one master and two workers, from pyspark's jars.
 
-Each is a process of its own, in an environment that knows nothing of the tests' Python: what
-executors need must come from the driver's settings.
+Each is a separate process with an environment that does not contain the tests' Python: executors
+must get everything that they need from the driver's settings.
 """
 
 import os
@@ -28,7 +28,7 @@ _SPARK_HOME: Final = Path(pyspark.__file__).parent
 
 @contextmanager
 def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The URL of its master. Work folders and logs are in `folder`."""
+    """The URL of its master. Work directories and logs are in `folder`."""
     with ExitStack() as stack:
         log = folder / "master.log"
         arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
@@ -45,7 +45,7 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
 
 
 def executor_logs(folder: Path) -> str:
-    """What executors have printed, for a failure's report."""
+    """Output of the executors, for failure reports."""
     return "\n".join(each.read_text() for each in sorted(folder.glob("work-*/*/*/stderr")))
 
 

@@ -58,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 
 
 @pytest.mark.timeout(900)
-def test_a_pipeline_runs_on_a_standalone_cluster(
+def test_pipeline_runs_on_a_standalone_cluster(
     cluster: tuple[str, Path], spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     master, folder = cluster

@@ -1,5 +1,5 @@
-"""The `headwater` command: arguments in, tables out. One folder per group of commands.
+"""The `headwater` command line: one folder per group of commands.
 
-Start with `main`; `entry` takes a shortcut for `headwater start`.
-`terminal` is what all commands that talk to brokers share.
+Start with `main`; `entry` runs `headwater start` without loading typer. `terminal` holds the
+options and output helpers that the admin commands share.
 """

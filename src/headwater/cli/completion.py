@@ -1,7 +1,7 @@
-"""Names for the Tab key: of topics, of groups, of transactional ids.
+"""Shell completion of topic names, group ids and transactional ids.
 
-What a reader would get wrong: somebody waits at a prompt. A cluster that does not answer at once,
-or that refuses, is no name at all, and no error.
+Note: the user waits at a prompt. If the cluster does not answer quickly or refuses, completion
+offers no names and prints no error.
 """
 
 import os
@@ -16,18 +16,18 @@ from headwater.cli.terminal import DEFAULT_BOOTSTRAP, client_settings
 if TYPE_CHECKING:
     from headwater.client import Admin
 
-_PATIENCE_S: Final = 2.0
+_TIMEOUT_S: Final = 2.0
 
 
 def topic_names(context: typer.Context, incomplete: str) -> list[str]:
-    return _names(context, incomplete, lambda admin: admin.list_topics(timeout=_PATIENCE_S))
+    return _names(context, incomplete, lambda admin: admin.list_topics(timeout=_TIMEOUT_S))
 
 
 def group_names(context: typer.Context, incomplete: str) -> list[str]:
     return _names(
         context,
         incomplete,
-        lambda admin: [each.group_id for each in admin.list_groups(timeout=_PATIENCE_S)],
+        lambda admin: [each.group_id for each in admin.list_groups(timeout=_TIMEOUT_S)],
     )
 
 
@@ -36,7 +36,7 @@ def transactional_ids(context: typer.Context, incomplete: str) -> list[str]:
         context,
         incomplete,
         lambda admin: [
-            each.transactional_id for each in admin.list_transactions(timeout=_PATIENCE_S)
+            each.transactional_id for each in admin.list_transactions(timeout=_TIMEOUT_S)
         ],
     )
 

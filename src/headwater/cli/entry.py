@@ -1,12 +1,12 @@
-"""Where the `headwater` command begins: `start` takes the short way, all others typer's.
+"""Entry point of the `headwater` command.
 
-The short way spares a broker the 50 ms and the 5 MiB that the terminal's libraries cost.
+`headwater start` skips typer and rich, which would cost a broker 50 ms and 5 MiB.
 """
 
 import sys
 from collections.abc import Sequence
 
-# What a shell says of a command that Ctrl-C has ended.
+# Exit code of a shell for a command that Ctrl-C ended.
 _INTERRUPTED = 130
 
 
@@ -18,7 +18,7 @@ def main() -> None:
 
         app(prog_name="headwater")
     except KeyboardInterrupt:
-        # While modules were still being loaded; later it is typer that sees to it.
+        # Ctrl-C during the imports; later typer handles it.
         sys.exit(_INTERRUPTED)
 
 

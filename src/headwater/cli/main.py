@@ -1,7 +1,7 @@
-"""The `headwater` command: finds the command's file and hands over.
+"""Assemble the `headwater` command from its subcommands.
 
-Command files import what they need inside their functions: `headwater --help` and completion must
-not wait for rooms that they do not use.
+Command modules import what they need inside their functions, so that `headwater --help` and shell
+completion stay fast.
 """
 
 from typing import Annotated
@@ -26,19 +26,18 @@ app = typer.Typer(
 )
 
 
-# Its arguments are read elsewhere, see `headwater.cli.broker.start`; here it is listed and passed
-# on.
+# Listed here for --help; `headwater.cli.broker.start` parses its arguments.
 @app.command(
     "start",
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 def start(context: typer.Context) -> None:
-    """Start a broker, and serve until SIGTERM or Ctrl-C."""
+    """Start a broker and serve until SIGTERM or Ctrl-C."""
     raise typer.Exit(start_broker(context.args))
 
 
-log = typer.Typer(no_args_is_help=True, help="Look at the files of a log.")
+log = typer.Typer(no_args_is_help=True, help="Inspect log files.")
 log.command("dump")(log_dump.dump)
 app.add_typer(log, name="log")
 

@@ -1,8 +1,7 @@
-"""What all commands that talk to brokers share: where these are, and how answers and errors look.
+"""Options, output and errors shared by all commands that talk to brokers.
 
-A command prints rows: as a table for people, or with `--json` as one JSON object per line for
-scripts. An error is one line on standard error, and exit code 1; wrong arguments, and packages that
-are not installed, exit with 2.
+Commands print rows: a table, or with `--json` one JSON object per line. Errors are one line on
+standard error with exit code 1; invalid arguments and missing packages exit with 2.
 """
 
 import json
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
-_ENDLESS: Final = 10_000
-"""The width of a pipe, in columns."""
+_PIPE_WIDTH: Final = 10_000
+"""Columns of a table that does not go to a terminal."""
 
-_UPRIGHT: Final = ("name", "value")
+_VERTICAL: Final = ("name", "value")
 
 _FIRST_ANSWER_S: Final = 5.0
-"""A client goes on trying for a minute or more; nobody at a terminal waits for that in silence."""
+"""A client would retry for a minute or more; too long to wait at a terminal."""
 
 _EXTRAS: Final = {
     "pyspark": "spark",
@@ -41,7 +40,7 @@ _EXTRAS: Final = {
     "adbc_driver_postgresql": "connect",
     "kazoo": "cluster",
 }
-"""What brings a package that is not there."""
+"""The extra of the headwater package that installs a missing module."""
 
 Bootstrap = Annotated[
     str,
@@ -49,7 +48,7 @@ Bootstrap = Annotated[
         "--bootstrap",
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
-        help="Brokers to begin with, as host:port, parted by commas.",
+        help="Comma-separated list of brokers (host:port).",
     ),
 ]
 CommandConfig = Annotated[
@@ -59,10 +58,10 @@ CommandConfig = Annotated[
         envvar="HEADWATER_COMMAND_CONFIG",
         exists=True,
         dir_okay=False,
-        help="A properties file of client settings, such as those of TLS and of a login.",
+        help="Properties file with client settings, such as TLS and SASL.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 Row = Mapping[str, object]
 K = TypeVar("K")
@@ -71,14 +70,14 @@ V = TypeVar("V")
 
 @contextmanager
 def failing_clearly() -> Iterator[None]:
-    """Errors of clients as one line each."""
+    """Print errors of clients as one line and exit."""
     from headwater.client.errors import SomeFailed
     from headwater.common.exceptions import HeadwaterError, InvalidSetting
 
     try:
         yield
     except SomeFailed as error:
-        tell_errors(error.errors.values())
+        exit_with_errors(error.errors.values())
     except InvalidSetting as error:
         typer.echo(f"headwater: {error}", err=True)
         raise typer.Exit(2) from error
@@ -89,11 +88,11 @@ def failing_clearly() -> Iterator[None]:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        line = f"this needs {error.name}, which is not installed: pip install 'headwater[{extra}]'"
+        line = f"{error.name} is not installed: pip install 'headwater[{extra}]'"
         typer.echo(f"headwater: {line}", err=True)
         raise typer.Exit(2) from error
     except BrokenPipeError as error:
-        # Whoever reads has seen enough. What is left in the buffer has nowhere to go.
+        # The reader closed the pipe. Drop what is buffered.
         sys.stdout = None
         raise typer.Exit(0) from error
     except OSError as error:
@@ -104,23 +103,23 @@ def failing_clearly() -> Iterator[None]:
 
 
 def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
-    """What a client of this command begins with. What the file says of brokers gives way."""
+    """Client settings of the command; --bootstrap overrides the brokers in the file."""
     from headwater.client.serialization.schema_registry_settings import is_registrys
 
-    said = settings_in(command_config)
-    found = {name: value for name, value in said.items() if not is_registrys(name)}
+    given = settings_in(command_config)
+    found = {name: value for name, value in given.items() if not is_registrys(name)}
     return {**found, "bootstrap.servers": bootstrap}
 
 
 def registry_settings(command_config: Path | None) -> dict[str, str]:
-    """What a client of a schema registry begins with."""
+    """The settings of the file for schema registry clients."""
     from headwater.client.serialization.schema_registry_settings import registry_part
 
     return registry_part(settings_in(command_config))
 
 
 def settings_in(file: Path | None) -> dict[str, str]:
-    """All that a file of settings says; nothing, if there is none."""
+    """Read a properties file; no file is an empty one."""
     from headwater.common.settings.java_properties import parse_properties
 
     if file is None:
@@ -128,16 +127,16 @@ def settings_in(file: Path | None) -> dict[str, str]:
     try:
         return parse_properties(file.read_bytes())
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error}") from error
+        raise typer.BadParameter(f"cannot read {file}: {error}") from error
 
 
 @contextmanager
 def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Admin"]:
-    """An admin client, whose errors are told clearly."""
+    """An admin client, with errors printed as one line."""
     from headwater.client.admin.admin_calls import AdminSettings
     from headwater.client.settings import useful_settings
 
-    # A file that is shared with a producer has settings that are of no use here.
+    # The file may be shared with producers and consumers and have settings of theirs.
     settings = useful_settings(AdminSettings, client_settings(bootstrap, command_config))
     with admin_with(settings) as admin:
         yield admin
@@ -145,7 +144,7 @@ def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Ad
 
 @contextmanager
 def admin_with(settings: Mapping[str, object]) -> Iterator["Admin"]:
-    """An admin client with these settings, whose errors are told clearly."""
+    """An admin client with these settings, with errors printed as one line."""
     from headwater.client import Admin
 
     with failing_clearly(), Admin({"client.id": "headwater-cli", **settings}) as admin:
@@ -154,7 +153,7 @@ def admin_with(settings: Mapping[str, object]) -> Iterator["Admin"]:
 
 
 def expect_broker(bootstrap: str, command_config: Path | None = None) -> None:
-    """For commands that go on without an admin client: end clearly where no broker answers."""
+    """Fail quickly if no broker answers, for commands without an admin client."""
     with admin_of(bootstrap, command_config):
         pass
 
@@ -168,12 +167,12 @@ def _await_answer(admin: "Admin") -> None:
     except KafkaTimeout as error:
         raise KafkaTimeout(f"no broker answers: {said_before(error) or error}") from error
     except UnsupportedVersion:
-        # An old one, which has answered all the same.
+        # An old broker, but it has answered.
         return
 
 
 def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
-    """Rows as a table, or as JSON. JSON has all fields, the table only its columns."""
+    """Print rows as a table with these columns, or as JSON with all fields."""
     with failing_clearly():
         if as_json:
             for row in rows:
@@ -183,7 +182,7 @@ def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
 
 
 def errors_of(ask: Callable[[], object]) -> "Mapping[Any, KafkaError]":
-    """Ask for several things. What failed while others succeeded; nothing, if all did."""
+    """Call a batched operation and return its errors per item, if only some items failed."""
     from headwater.client.errors import SomeFailed
 
     try:
@@ -196,7 +195,7 @@ def errors_of(ask: Callable[[], object]) -> "Mapping[Any, KafkaError]":
 def outcomes_of(
     ask: Callable[[], Mapping[K, V]],
 ) -> "tuple[Mapping[K, V], Mapping[K, KafkaError]]":
-    """Ask for several things. What was found, and what failed."""
+    """Call a batched operation and return results and errors per item."""
     from headwater.client.errors import SomeFailed
 
     try:
@@ -212,22 +211,22 @@ def show_found(
     as_json: bool,
     columns: Sequence[str],
 ) -> None:
-    """What was found, and then a line for each thing that was not."""
+    """Print the rows, then the errors, and exit with 1 if there are errors."""
     if rows or not errors:
         show(rows, as_json=as_json, columns=columns)
     if errors:
-        tell_errors(errors.values())
+        exit_with_errors(errors.values())
 
 
-def tell_errors(errors: "Iterable[KafkaError]") -> NoReturn:
-    """A line for each, and the end."""
+def exit_with_errors(errors: "Iterable[KafkaError]") -> NoReturn:
+    """Print one line per error and exit with 1."""
     for each in errors:
         typer.echo(f"headwater: {each}", err=True)
     raise typer.Exit(1)
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
-    """Whether somebody looks at it. There is no stream where a shell has closed it."""
+    """Whether the stream is a terminal; None is a stream that the shell has closed."""
     return stream is not None and stream.isatty()
 
 
@@ -248,7 +247,7 @@ def _binary(stream: TextIO | None, name: str) -> IO[bytes]:
 
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Say at a terminal what takes so long; to nobody else."""
+    """Show a status line if standard error is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -259,21 +258,21 @@ def waiting(text: str) -> Iterator[None]:
         yield
 
 
-def tell_done(
+def show_done(
     rows: Sequence[Row], *, as_json: bool, errors: "Mapping[Any, KafkaError] | None" = None
 ) -> None:
-    """What a command has done that prints nothing when all went well, except to scripts.
+    """Report a change: silent on success except with --json.
 
-    When something failed, people too want to know what did not.
+    If some items failed, the successful ones are printed too.
     """
     if as_json or (errors and rows):
         show(rows, as_json=as_json, columns=list(rows[0]) if rows else [])
     if errors:
-        tell_errors(errors.values())
+        exit_with_errors(errors.values())
 
 
 def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> None:
-    """End clearly where a topic or partition does not exist: a client would wait for it."""
+    """Fail if a topic or partition does not exist; a client would wait for it."""
     wanted = sorted(places)
     described = admin.describe_topics(sorted({place.topic for place in wanted}))
     missing = [
@@ -288,10 +287,10 @@ def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> Non
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Nothing is cut off or folded: rows that are too wide for a terminal stand upright."""
+    """Print a table without truncation; rows too wide for the terminal are printed vertically."""
     from rich.console import Console
 
-    console = Console(width=_ENDLESS, highlight=False)
+    console = Console(width=_PIPE_WIDTH, highlight=False)
     table = _table(rows, columns)
     is_wide = is_terminal(sys.stdout) and console.measure(table).maximum > Console().width
     if not is_wide or not rows:
@@ -300,9 +299,9 @@ def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     for index, row in enumerate(rows):
         if index:
             console.print()
-        upright = _table([{"name": each, "value": row.get(each)} for each in columns], _UPRIGHT)
-        upright.show_header = False
-        console.print(upright)
+        vertical = _table([{"name": each, "value": row.get(each)} for each in columns], _VERTICAL)
+        vertical.show_header = False
+        console.print(vertical)
 
 
 def _table(rows: Sequence[Row], columns: Sequence[str]) -> "Table":
@@ -318,13 +317,13 @@ def _table(rows: Sequence[Row], columns: Sequence[str]) -> "Table":
             no_wrap=True,
         )
     for row in rows:
-        # As texts, because what clients name themselves may look like rich's markup.
+        # As Text, because a client id may contain rich markup.
         table.add_row(*(Text(_cell(row.get(column))) for column in columns))
     return table
 
 
 def pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    """Texts of the form name=value."""
+    """Parse name=value arguments."""
     found = {}
     for each in given:
         name, is_pair, value = each.partition("=")
@@ -335,7 +334,7 @@ def pairs(given: Sequence[str], option: str) -> dict[str, str]:
 
 
 def topic_partition(text: str) -> "TopicPartition":
-    """`topic:3` or `topic-3` as a partition."""
+    """Parse `topic:3` or `topic-3`."""
     from headwater.client import TopicPartition
 
     for separator in (":", "-"):

@@ -1,11 +1,11 @@
-"""Kafka clients: `Producer`, `Consumer` and `Admin`, blocking.
+"""Blocking Kafka clients: `Producer`, `Consumer` and `Admin`.
 
     from headwater.client import Admin, Consumer, Producer
 
-`headwater.client.aio` has the same for asyncio, `headwater.client.errors` what they raise.
+`headwater.client.aio` has the same clients for asyncio, `headwater.client.errors` the exceptions.
 
-What a reader would get wrong: the names below are loaded when they are first used. Who lists topics
-at a terminal should not wait for a consumer to be loaded.
+Note: the names below are imported on first use, so that a command that lists topics does not load
+the consumer.
 """
 
 from importlib import import_module
@@ -107,7 +107,7 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = getattr(import_module(home), name)
-    # Kept, so that this function is asked once for each.
+    # Stored, so that this function runs once per name.
     globals()[name] = found
     return found
 

@@ -1,4 +1,4 @@
-"""The clients for asyncio: the same as in `headwater.client`, on the caller's own loop."""
+"""The asyncio clients: as in `headwater.client`, but on the caller's event loop."""
 
 from headwater.client.admin.aio_admin import Admin
 from headwater.client.consumer.aio_consumer import Consumer

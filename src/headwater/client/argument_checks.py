@@ -1,9 +1,9 @@
-"""What callers hand in, looked at where it enters, so that a mistake is told in one sentence.
+"""Check arguments of client calls, so that mistakes raise clear errors.
 
-    partitions must be a whole number, and not '3'
+    partitions must be an integer, not '3'
 
-What a reader would get wrong: none of this is on the path of every record. A topic is looked at
-when it is new, and a record when it could not be taken (`producer/bad_records.py`).
+Note: nothing here runs per record. A topic is checked on first use, and a record only after it
+could not be encoded (`producer/record_validation.py`).
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 def topic_name(given: object) -> str:
-    """The name of a topic, if it can be one."""
+    """A valid topic name."""
     if not isinstance(given, str):
-        raise InvalidTopic(f"a topic is named by a str, and not by {shortened(given)}")
+        raise InvalidTopic(f"a topic name must be a str, not {shortened(given)}")
     why = why_invalid(given)
     if why is not None:
         raise InvalidTopic(why)
@@ -31,14 +31,14 @@ def topic_name(given: object) -> str:
 
 
 def several(given: Iterable[T], what: str) -> list[T]:
-    """Several of something. One text is not taken for the list of its characters."""
+    """A list from any iterable; a str is not taken for a list of characters."""
     if isinstance(given, str | bytes | TopicPartition) or not isinstance(given, Iterable):
-        raise InvalidArgument(f"{what} must be a list, and not {shortened(given)}")
+        raise InvalidArgument(f"{what} must be a list, not {shortened(given)}")
     return list(given)
 
 
 def place(given: object) -> TopicPartition:
-    """A partition, as a `TopicPartition` or as any pair of a topic and a number."""
+    """A partition, from a `TopicPartition` or any pair of topic and number."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidArgument(_no_place(given))
     pair = tuple(given)
@@ -49,28 +49,27 @@ def place(given: object) -> TopicPartition:
 
 
 def places(given: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Several partitions."""
     return [place(each) for each in several(given, "partitions")]
 
 
 def whole_number(given: object, what: str, *, least: int | None = None) -> int:
-    """A whole number of any type that can count."""
+    """An integer of any integer type."""
     if not isinstance(given, SupportsIndex):
-        raise InvalidArgument(f"{what} must be a whole number, and not {shortened(given)}")
+        raise InvalidArgument(f"{what} must be an integer, not {shortened(given)}")
     number = index(given)
     if least is not None and number < least:
-        raise InvalidArgument(f"{what} must be at least {least}, and not {number}")
+        raise InvalidArgument(f"{what} must be at least {least}, not {number}")
     return number
 
 
 def limit_ms(timeout: float | None, default_ms: int) -> int:
-    """How long a call may take, which callers give in seconds."""
+    """Convert a timeout in seconds to milliseconds."""
     if timeout is None:
         return default_ms
     if not isinstance(timeout, int | float | Real) or not isfinite(timeout):
-        raise InvalidArgument(f"a timeout must be a number of seconds, and not {timeout!r}")
+        raise InvalidArgument(f"a timeout must be a number of seconds, not {timeout!r}")
     return int(timeout * 1000)
 
 
 def _no_place(given: object) -> str:
-    return f"a partition is named by TopicPartition(topic, number), and not by {shortened(given)}"
+    return f"a partition must be TopicPartition(topic, partition), not {shortened(given)}"

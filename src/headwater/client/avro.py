@@ -1,4 +1,4 @@
-"""Avro values with their schemas in a registry: Confluent's wire format, for both kinds of clients.
+"""Avro serializers with a schema registry, in Confluent's wire format.
 
     registry = SchemaRegistry("http://localhost:8081")
     producer = Producer(
@@ -9,8 +9,8 @@
         bootstrap_servers="localhost:9092", value_deserializer=AvroDeserializer(registry)
     )
 
-What a reader would get wrong: a serializer of this library is given a value and not its topic, so
-the topic, which most subjects are named after, is said when the serializer is made.
+Note: serializers of this library receive a value but not its topic, so the topic, from which the
+default subject name derives, is an argument of the serializer.
 """
 
 import io
@@ -39,7 +39,7 @@ try:
     from fastavro.schema import SchemaParseException
     from fastavro.validation import ValidationError
 except ImportError as error:
-    raise InvalidSetting("fastavro is missing; pip install 'headwater[avro]' has it") from error
+    raise InvalidSetting("fastavro is not installed: pip install 'headwater[avro]'") from error
 
 __all__ = [
     "AvroDeserializer",
@@ -52,7 +52,7 @@ __all__ = [
 
 Schema = Any
 
-# What fastavro raises for values that do not fit, and for bytes that are none of the schema's.
+# Raised by fastavro for values that do not match the schema and for malformed bytes.
 _MISFITS: Final = (
     ValueError,
     TypeError,
@@ -68,18 +68,18 @@ _MISFITS: Final = (
 
 
 class AvroSerializer(RegisteredSerializer[Schema]):
-    """Values to bytes. A function, as `key_serializer` and `value_serializer` want it."""
+    """Serialize values. A callable for `key_serializer` and `value_serializer`."""
 
     def __call__(self, value: Any) -> bytes:
         prefix, schema = self._prepared()
         data = io.BytesIO()
         data.write(prefix)
         try:
-            # The writer itself would write an int of 40 bits, which others cannot read.
+            # schemaless_writer would write an int of 40 bits, which other readers reject.
             fastavro.validate(value, schema, raise_errors=True)
             fastavro.schemaless_writer(data, schema, value, strict_allow_default=True)
         except _MISFITS as error:
-            raise SerializationFailed(f"the value does not fit its Avro schema: {error}") from error
+            raise SerializationFailed(f"value does not match its Avro schema: {error}") from error
         return data.getvalue()
 
     def _parsed(self, schema: RegisteredSchema) -> Schema:
@@ -90,7 +90,7 @@ class AvroSerializer(RegisteredSerializer[Schema]):
 
 
 class AvroDeserializer(RegisteredDeserializer[Schema]):
-    """Bytes to values, with the writer's schema from the registry."""
+    """Deserialize values with the writer's schema from the registry."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class AvroDeserializer(RegisteredDeserializer[Schema]):
         *,
         cached_max: int = CACHED_MAX,
     ) -> None:
-        """With a reader's schema, values are as that says, whatever version wrote them."""
+        """With a reader schema, values are resolved to it, whatever version wrote them."""
         super().__init__(registry, cached_max=cached_max)
         given = json.loads(reader_schema) if isinstance(reader_schema, str) else reader_schema
         self._reader: Schema = None if given is None else _parsed(given, {})
@@ -113,10 +113,10 @@ class AvroDeserializer(RegisteredDeserializer[Schema]):
             value = fastavro.schemaless_reader(data, writer, self._reader)
         except _MISFITS as error:
             raise SerializationFailed(
-                f"the value cannot be read with schema {schema_id}: {error}"
+                f"cannot deserialize value with schema {schema_id}: {error}"
             ) from error
         if data.tell() != len(raw):
-            raise SerializationFailed(f"the value is longer than schema {schema_id} says")
+            raise SerializationFailed(f"value has bytes left after schema {schema_id}")
         return value
 
     def _parsed(self, schema: RegisteredSchema) -> Schema:
@@ -124,11 +124,11 @@ class AvroDeserializer(RegisteredDeserializer[Schema]):
 
 
 def parsed_schema(registry: SchemaRegistry, schema: RegisteredSchema) -> Schema:
-    """A schema as fastavro wants it, with all that it refers to."""
+    """Parse a schema and its references for fastavro."""
     if schema.schema_type != "AVRO":
-        raise SerializationFailed(f"schema {schema.id} is of the type {schema.schema_type}")
+        raise SerializationFailed(f"schema {schema.id} has type {schema.schema_type}, not AVRO")
     names: dict[str, Any] = {}
-    # Once, also if two names lead to it, or its types would be defined twice.
+    # Each reference once, even under two names, or its types would be defined twice.
     referred = dict.fromkeys(
         each.schema for _, each in referred_schemas(registry, schema.references)
     )
@@ -141,17 +141,17 @@ def _parsed(schema: Any, names: dict[str, Any]) -> Schema:
     try:
         return fastavro.parse_schema(schema, named_schemas=names)
     except (SchemaParseException, *_MISFITS) as error:
-        raise SerializationFailed(f"this is no Avro schema: {error}") from error
+        raise SerializationFailed(f"invalid Avro schema: {error}") from error
 
 
 def _record_name(text: str | None) -> str | None:
-    """The full name of a schema that has one."""
+    """The full name of a named schema."""
     if text is None:
         return None
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise InvalidSetting(f"an Avro schema is JSON: {error}") from error
+        raise InvalidSetting(f"an Avro schema must be JSON: {error}") from error
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         return None
     name: str = given["name"]

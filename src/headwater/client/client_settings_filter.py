@@ -1,7 +1,7 @@
-"""Which settings of a file are for which client: Kafka's tools share one among all.
+"""Select the settings of one client from a properties file that several clients share.
 
-What a reader would get wrong: a name that no client knows is kept, so that whoever is given it
-refuses it. Only what is known to be another client's is left out.
+Note: unknown names are kept, so that the client rejects them. Only settings of other clients are
+removed.
 """
 
 from collections.abc import Mapping
@@ -21,17 +21,17 @@ _ALL = (AdminSettings, ConsumerSettings, ProducerSettings)
 
 
 def consumer_part(shared: Mapping[str, str]) -> dict[str, str]:
-    """What is a consumer's, or an unknown word."""
+    """The settings of consumers, and unknown names."""
     return _part(ConsumerSettings, shared)
 
 
 def producer_part(shared: Mapping[str, str]) -> dict[str, str]:
-    """What is a producer's, or an unknown word."""
+    """The settings of producers, and unknown names."""
     return _part(ProducerSettings, shared)
 
 
 def _part(cls: "type[ClientSettings]", shared: Mapping[str, str]) -> dict[str, str]:
-    # Code cannot stand in a file: Java's names of classes mean nothing here.
+    # A file cannot name Python code, and Java class names mean nothing here.
     own = {kafka_name(each.name) for each in fields(cls) if not is_plugin(each)}
     others = {kafka_name(each.name) for every in _ALL for each in fields(every)} - own
     return {

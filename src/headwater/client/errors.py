@@ -1,11 +1,11 @@
-"""What a client raises, by name: one class per error code, and the few that no broker sends.
+"""Exceptions of the clients: one class per error code, and a few that no broker sends.
 
     except errors.ProducerFenced: ...
     except errors.KafkaError as error:
         if error.is_retriable: ...
 
-What a reader would get wrong: `is_retriable` speaks of the code. A client has already retried such
-an error until its time was over, so who sees one may try again later, but need not at once.
+Note: `is_retriable` refers to the error code. The client has already retried such an error until
+its timeout, so the application may try again later, but need not do so at once.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from headwater.common.exceptions import UnknownSetting as UnknownSetting
 
 
 class KafkaError(HeadwaterError):
-    """Anything that went wrong between a client and its cluster."""
+    """Base class of all errors of the clients."""
 
     @property
     def is_retriable(self) -> bool:
@@ -28,21 +28,21 @@ class KafkaError(HeadwaterError):
 
 
 class KafkaTimeout(KafkaError, TimeoutError):
-    """A limit of time was reached on our side: `max.block.ms`, `delivery.timeout.ms`, `timeout`."""
+    """A client-side timeout: `max.block.ms`, `delivery.timeout.ms` or a `timeout` argument."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class ClientClosed(KafkaError):
-    """The client was closed, or belongs to the process that this one was forked from."""
+    """The client is closed, or was created before this process was forked."""
 
 
 class IllegalState(KafkaError):
-    """A call that makes no sense now, such as a commit without a transaction."""
+    """A call that is not possible now, such as a commit without a transaction."""
 
 
 class InvalidArgument(KafkaError, TypeError, ValueError):
-    """A call was given something of another type, or beyond its limits; nothing was done."""
+    """An argument has the wrong type or is out of range; nothing was done."""
 
 
 class BufferExhausted(KafkaTimeout):
@@ -50,23 +50,23 @@ class BufferExhausted(KafkaTimeout):
 
 
 class SerializationFailed(KafkaError):
-    """A serializer refused a key or a value, or a deserializer could not read one."""
+    """A serializer or deserializer failed for a key or value."""
 
 
 class NoOffsetForPartition(KafkaError):
-    """There is no committed offset, and `auto.offset.reset` is none."""
+    """The partition has no committed offset, and `auto.offset.reset` is none."""
 
 
 class LogTruncated(KafkaError):
-    """The leader no longer has what was read, and `auto.offset.reset` is none (KIP-320)."""
+    """The leader no longer has consumed records, and `auto.offset.reset` is none (KIP-320)."""
 
 
 class CommitFailed(KafkaError):
-    """The group has gone on without this member, and its partitions may be another's already."""
+    """The member is no longer in the group; its partitions may have a new owner."""
 
 
 class SomeFailed(KafkaError):
-    """Of several things that were asked for in one call, some did not succeed."""
+    """Some items of a call about several items failed."""
 
     def __init__(self, results: Mapping[Any, Any], errors: Mapping[Any, KafkaError]) -> None:
         first = next(iter(errors.values()))
@@ -76,11 +76,11 @@ class SomeFailed(KafkaError):
 
 
 class WokenUp(KafkaError):
-    """A call that waited was ended by `wakeup`."""
+    """A waiting call was ended by `wakeup`."""
 
 
 class NetworkException(KafkaError):
-    """The connection broke before the answer came; whether the broker acted is unknown."""
+    """The connection was lost before the response; whether the broker acted is unknown."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -116,7 +116,7 @@ class NotLeaderOrFollower(KafkaError):
 
 
 class RequestTimedOutByBroker(KafkaError):
-    """The broker gave up, for example because too few replicas answered it in time."""
+    """The broker timed out, for example because too few replicas acknowledged in time."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -202,7 +202,7 @@ class UnsupportedSaslMechanism(KafkaError):
 
 
 class SaslAuthenticationFailed(KafkaError):
-    """The broker does not believe who this is, or has not shown that it is the right one."""
+    """The broker rejected the credentials, or failed to prove its own identity (SCRAM)."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
@@ -220,7 +220,7 @@ class UnacceptableCredential(KafkaError):
 
 
 class UnsupportedVersion(KafkaError):
-    """The broker is too old, or too new, for what was asked of it."""
+    """The broker does not support a required version or feature of a request."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
@@ -254,7 +254,7 @@ class PolicyViolation(KafkaError):
 
 
 class OutOfOrderSequenceNumber(KafkaError):
-    """The broker misses batches of ours; what was sent before this one may be lost."""
+    """Earlier batches of this producer are missing on the broker and may be lost."""
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -304,7 +304,7 @@ class GroupSubscribedToTopic(KafkaError):
 
 
 class FencedInstanceId(KafkaError):
-    """Another member has joined the group under this `group.instance.id`."""
+    """Another member has joined the group with this `group.instance.id`."""
 
     code = ErrorCode.FENCED_INSTANCE_ID
 
@@ -318,7 +318,7 @@ class UnstableOffsetCommit(KafkaError):
 
 
 class ProducerFenced(KafkaError):
-    """A newer producer has taken this `transactional.id`; this one is finished."""
+    """A newer producer has the same `transactional.id`; this one must be closed."""
 
     code = ErrorCode.PRODUCER_FENCED
 
@@ -344,7 +344,7 @@ class StaleMemberEpoch(KafkaError):
 
 
 class TransactionAbortable(KafkaError):
-    """The transaction cannot be committed; after an abort the producer goes on."""
+    """The transaction must be aborted; the producer can continue afterwards."""
 
     code = ErrorCode.TRANSACTION_ABORTABLE
 
@@ -354,13 +354,13 @@ class InvalidRegularExpression(KafkaError):
 
 
 class SslAuthenticationFailed(KafkaError):
-    """One end does not trust the other's certificate, or they share no version of TLS.
+    """A certificate is not trusted, or there is no common TLS version.
 
-    As in Java it is told at once, and trying again would be in vain.
+    Raised at once, as in Java's clients, because a retry cannot succeed.
     """
 
 
-# What stands for no answer of a broker, and so is never made from a code.
+# Errors of the client itself, never created from an error code.
 _OWN: Final = (
     KafkaTimeout,
     ClientClosed,
@@ -380,7 +380,7 @@ _BY_CODE: Final[dict[ErrorCode, type[KafkaError]]] = {
 
 
 def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
-    """The exception for what a broker said. A code without a class of its own gets one made."""
+    """The exception for an error code. Creates a class for a code that has none."""
     assert code is not ErrorCode.NONE
     cls = _BY_CODE.get(code)
     if cls is None:
@@ -393,16 +393,16 @@ _LOGIN: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SAS
 
 
 def is_about_login(error: HeadwaterError) -> bool:
-    """Whether nothing can be done before somebody corrects who we say we are."""
+    """Whether the error is about authentication, so that retries are pointless."""
     return error.code in _LOGIN or isinstance(error, TlsRefused | SslAuthenticationFailed)
 
 
 def from_failure(failure: HeadwaterError) -> KafkaError:
-    """The exception for what a lower room raised."""
+    """The client exception for an error of a lower layer."""
     if isinstance(failure, KafkaError):
         return failure
     if isinstance(failure, RequestTimedOut):
-        return NetworkException(f"no answer in time: {failure}")
+        return NetworkException(f"no response before the timeout: {failure}")
     if isinstance(failure, TlsRefused):
         return SslAuthenticationFailed(str(failure))
     return error_for(failure.code, str(failure))

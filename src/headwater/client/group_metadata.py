@@ -1,4 +1,4 @@
-"""What producer and consumer tell each other: a group's member, and offsets to commit."""
+"""Offsets to commit and the group metadata that a consumer passes to a producer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from headwater.common.ids import NO_EPOCH, TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A position to commit: the next record to read, and a note."""
+    """An offset to commit: the next record to consume, and optional metadata."""
 
     offset: int
     metadata: str = ""
@@ -19,7 +19,7 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMetadata:
-    """Who commits. With only the group's id nobody is fenced off."""
+    """The committing member. With the group id only, no fencing takes place."""
 
     group_id: str
     generation_id: int = -1
@@ -31,14 +31,14 @@ OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 def offsets_to_commit(given: OffsetsToCommit) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Positions as callers write them, made whole: a bare number is an offset without a note."""
+    """Normalize offsets to commit: a number is an offset without metadata."""
     if not isinstance(given, Mapping):
-        raise InvalidArgument(f"offsets are given as {{partition: offset}}, and not as {given!r}")
+        raise InvalidArgument(f"offsets must be {{partition: offset}}, not {given!r}")
     return {place(each): _position(each, what) for each, what in given.items()}
 
 
 def _position(partition: TopicPartition, given: OffsetAndMetadata | int) -> OffsetAndMetadata:
     position = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-    # A broker keeps what is below zero too, and no consumer could go on from there.
+    # A broker accepts a negative offset, but no consumer could start from it.
     offset = whole_number(position.offset, f"the offset of {partition}", least=0)
     return position._replace(offset=offset)

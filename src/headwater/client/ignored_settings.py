@@ -1,14 +1,14 @@
-"""Settings of Kafka's clients that are none of ours: a file that has them is taken over as it is.
+"""Settings of Kafka's clients that have no effect here, so that existing files can be used as is.
 
-What a reader would get wrong: only what does no harm is left aside. A setting that would change
-who is trusted, or how a value is to be read (`config.providers`), is refused like a misspelt one.
+Note: only harmless settings are ignored. A setting that changes what is trusted, or how values are
+read (`config.providers`), is rejected like a misspelt one.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-_WHYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "metrics() has the figures, and nobody is sent them": (
+_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "metrics() returns the metrics, and there are no reporters": (
         "auto.include.jmx.reporter",
         "enable.metrics.push",
         "metric.reporters",
@@ -16,14 +16,14 @@ _WHYS: Final[Mapping[str, tuple[str, ...]]] = {
         "metrics.recording.level",
         "metrics.sample.window.ms",
     ),
-    "it is about Java": (
+    "it only concerns Java": (
         "security.providers",
         "ssl.keymanager.algorithm",
         "ssl.provider",
         "ssl.secure.random.implementation",
         "ssl.trustmanager.algorithm",
     ),
-    "it is about logins that this client does not have": (
+    "it concerns SASL mechanisms that this client does not support": (
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.service.name",
@@ -34,13 +34,13 @@ _WHYS: Final[Mapping[str, tuple[str, ...]]] = {
         "sasl.login.refresh.window.factor",
         "sasl.login.refresh.window.jitter",
     ),
-    "every attempt to connect may take socket.connection.setup.timeout.ms": (
+    "every connection attempt may take socket.connection.setup.timeout.ms": (
         "socket.connection.setup.timeout.max.ms",
     ),
-    "the first brokers are asked again as soon as all others are gone": (
+    "the bootstrap servers are used as soon as all other brokers are gone": (
         "metadata.recovery.rebootstrap.trigger.ms",
     ),
-    "queues that do not get shorter are avoided anyway": ("partitioner.availability.timeout.ms",),
+    "slow partitions are avoided by queue length": ("partitioner.availability.timeout.ms",),
     "it is a setting of producers": (
         "acks",
         "batch.size",
@@ -93,6 +93,6 @@ _WHYS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 UNUSED_SETTINGS: Final[Mapping[str, str]] = {
-    name: why for why, names in _WHYS.items() for name in names
+    name: reason for reason, names in _REASONS.items() for name in names
 }
-"""Their names, and why each is of no use to a client that does not have it."""
+"""Names of ignored settings, with the reason."""

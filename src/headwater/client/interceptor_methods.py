@@ -1,4 +1,4 @@
-"""What interceptors of producers and of consumers can do: the methods that they have."""
+"""Find the methods that the interceptors of producers and consumers implement."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,13 +7,13 @@ from headwater.common.exceptions import InvalidSetting
 
 
 def interceptors_of(given: object) -> Sequence[object]:
-    """What `interceptor.classes` was given, if it can be that."""
+    """Check the value of `interceptor.classes`."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise InvalidSetting("interceptor.classes must be a list of objects")
     return given
 
 
 def methods_of(interceptors: Sequence[object], name: str) -> list[Callable[[Any], Any]]:
-    """Those that have a method of that name, in their order."""
+    """The bound methods with this name, in order."""
     found = [getattr(each, name, None) for each in interceptors]
     return [each for each in found if callable(each)]

@@ -1,4 +1,4 @@
-"""JSON values with their JSON Schemas in a registry: Confluent's wire format.
+"""JSON Schema serializers with a schema registry, in Confluent's wire format.
 
     registry = SchemaRegistry("http://localhost:8081")
     producer = Producer(
@@ -9,9 +9,9 @@
         bootstrap_servers="localhost:9092", value_deserializer=JsonDeserializer(registry)
     )
 
-What a reader would get wrong: the value is JSON, which can be read without its schema. The schema
-says whether it fits, in both directions unless `validate` is False; then jsonschema is not needed,
-and a deserializer asks no registry.
+Note: values are JSON and can be read without their schema. The schema is used for validation, in
+both directions unless `validate` is False; then jsonschema is not needed, and a deserializer does
+not use the registry.
 """
 
 import json
@@ -52,15 +52,15 @@ __all__ = [
 
 Schema = str | Mapping[str, Any] | bool
 Check = Any
-"""A validator of jsonschema; None where nothing is checked."""
+"""A validator of jsonschema; None without validation."""
 
 _TYPE: Final = "JSON"
 
 
 class JsonSerializer(RegisteredSerializer[Check]):
-    """Values to bytes. A function, as `key_serializer` and `value_serializer` want it.
+    """Serialize values. A callable for `key_serializer` and `value_serializer`.
 
-    Subjects that are named after records have the schema's `title`.
+    With record name strategies, the subject uses the schema's `title`.
     """
 
     schema_type = _TYPE
@@ -73,7 +73,7 @@ class JsonSerializer(RegisteredSerializer[Check]):
         validate: bool = True,
         **options: Unpack[SerializerOptions],
     ) -> None:
-        """`options` are those of the serializer for Avro: topic, is_key, subject, and others."""
+        """`options` are those of `AvroSerializer`: topic, is_key, subject and others."""
         self._validate = validate
         if validate:
             _jsonschema()
@@ -87,7 +87,7 @@ class JsonSerializer(RegisteredSerializer[Check]):
             text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             return prefix + text.encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise SerializationFailed(f"the value cannot be written as JSON: {error}") from error
+            raise SerializationFailed(f"cannot serialize value as JSON: {error}") from error
 
     def _parsed(self, schema: RegisteredSchema) -> Check:
         _expect_json(schema)
@@ -99,13 +99,13 @@ class JsonSerializer(RegisteredSerializer[Check]):
         try:
             given = json.loads(text)
         except ValueError as error:
-            raise InvalidSetting(f"a JSON Schema is JSON: {error}") from error
+            raise InvalidSetting(f"a JSON Schema must be JSON: {error}") from error
         title = given.get("title") if isinstance(given, dict) else None
         return title if isinstance(title, str) else None
 
 
 class JsonDeserializer(RegisteredDeserializer[Check]):
-    """Bytes to values, which must fit the schema that they were written with."""
+    """Deserialize values and validate them against the writer's schema."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class JsonDeserializer(RegisteredDeserializer[Check]):
         validate: bool = True,
         cached_max: int = CACHED_MAX,
     ) -> None:
-        """With a reader's schema, values must fit that, whatever schema they were written with."""
+        """With a reader schema, values are validated against it instead of the writer's."""
         super().__init__(registry, cached_max=cached_max)
         self._validate = validate
         if validate:
@@ -132,7 +132,7 @@ class JsonDeserializer(RegisteredDeserializer[Check]):
         try:
             value = json.loads(raw[PREFIX_BYTES:], parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise SerializationFailed(f"the value is no JSON: {error}") from error
+            raise SerializationFailed(f"value is not JSON: {error}") from error
         if self._reader is not None:
             _validate(self._reader, value, "the reader's schema")
         elif self._validate:
@@ -145,12 +145,12 @@ class JsonDeserializer(RegisteredDeserializer[Check]):
 
 
 def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _expect_json(schema: RegisteredSchema) -> None:
     if schema.schema_type != _TYPE:
-        raise SerializationFailed(f"schema {schema.id} is of the type {schema.schema_type}")
+        raise SerializationFailed(f"schema {schema.id} has type {schema.schema_type}, not JSON")
 
 
 def _jsonschema() -> Any:
@@ -158,14 +158,13 @@ def _jsonschema() -> Any:
         import jsonschema
     except ImportError as error:
         raise InvalidSetting(
-            "jsonschema is missing; pip install 'headwater[json]' has it, and validate=False "
-            "does without it"
+            "jsonschema is not installed: pip install 'headwater[json]', or use validate=False"
         ) from error
     return jsonschema
 
 
 def _validator(registry: SchemaRegistry, schema: RegisteredSchema) -> Check:
-    """What holds values against a schema, with all that it refers to."""
+    """Create a validator for a schema with its references."""
     jsonschema = _jsonschema()
     import referencing
     from referencing.jsonschema import DRAFT7
@@ -177,7 +176,7 @@ def _validator(registry: SchemaRegistry, schema: RegisteredSchema) -> Check:
         try:
             address = urljoin(str(base), name)
         except ValueError as error:
-            raise SerializationFailed(f"{base} is no address of a schema") from error
+            raise SerializationFailed(f"{base!r} is not a valid $id") from error
         content = _document(each)
         resource = (
             referencing.Resource.from_contents(content, default_specification=DRAFT7)
@@ -189,7 +188,7 @@ def _validator(registry: SchemaRegistry, schema: RegisteredSchema) -> Check:
     try:
         kind.check_schema(document)
     except jsonschema.SchemaError as error:
-        raise SerializationFailed(f"this is no JSON Schema: {error.message}") from error
+        raise SerializationFailed(f"invalid JSON Schema: {error.message}") from error
     return kind(document, registry=others)
 
 
@@ -197,7 +196,7 @@ def _document(schema: RegisteredSchema) -> Any:
     try:
         return json.loads(schema.schema)
     except ValueError as error:
-        raise SerializationFailed(f"this is no JSON Schema: {error}") from error
+        raise SerializationFailed(f"invalid JSON Schema: {error}") from error
 
 
 def _validate(check: Check, value: Any, what: str) -> None:
@@ -207,8 +206,8 @@ def _validate(check: Check, value: Any, what: str) -> None:
     try:
         error = best_match(check.iter_errors(value))
     except (Unresolvable, RecursionError, re.error) as failure:
-        raise SerializationFailed(f"{what} cannot be followed: {failure}") from failure
+        raise SerializationFailed(f"cannot resolve {what}: {failure}") from failure
     if error is not None:
         raise SerializationFailed(
-            f"the value does not fit {what}: {error.json_path}: {error.message}"
+            f"value does not match {what}: {error.json_path}: {error.message}"
         )

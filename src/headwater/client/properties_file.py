@@ -1,4 +1,4 @@
-"""A properties file of Java as the settings of a client."""
+"""Read client settings from a Java properties file."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ from headwater.common.settings.java_properties import parse_properties
 
 
 def read_properties(path: Path | str) -> dict[str, str]:
-    """What a `.properties` file says. `InvalidSetting` for one that cannot be read."""
+    """Read a `.properties` file; `InvalidSetting` if it cannot be read."""
     try:
         return parse_properties(Path(path).read_bytes())
     except OSError as error:
-        raise InvalidSetting(f"{path} cannot be read: {error.strerror}") from error
+        raise InvalidSetting(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise InvalidSetting(f"{path} cannot be read: {error}") from error
+        raise InvalidSetting(f"cannot read {path}: {error}") from error

@@ -1,10 +1,10 @@
-"""A client of a schema registry, ours or Confluent's, that blocks. Standard library only.
+"""A blocking client for schema registries, Headwater's or Confluent's. Standard library only.
 
     with SchemaRegistry("http://localhost:8081") as registry:
         schema_id = registry.register("tea-value", '"string"')
 
-What a reader would get wrong: it is safe to share between threads, but they wait for each other:
-there is one connection. Serializers ask once for each schema, and then remember.
+Note: thread-safe, but with a single connection, so that threads wait for each other. Serializers
+request each schema once and cache it.
 """
 
 import base64
@@ -32,19 +32,19 @@ _ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class RegistryError(KafkaError):
-    """Anything that went wrong between a client and a schema registry."""
+    """Base class of errors of the schema registry client."""
 
 
 class RegistryUnreachable(RegistryError):
-    """No registry answers at any of the addresses."""
+    """No registry answers at any of the URLs."""
 
 
 class RegistryTimeout(RegistryUnreachable, KafkaTimeout):
-    """The registry did not answer in time."""
+    """The registry did not answer before the timeout."""
 
 
 class RegistryRefused(RegistryError):
-    """The registry has said no; `error_code` is Confluent's."""
+    """The registry rejected the request; `error_code` is Confluent's."""
 
     def __init__(self, message: str, *, status: int, error_code: int) -> None:
         super().__init__(f"{message} (error code {error_code})")
@@ -53,20 +53,20 @@ class RegistryRefused(RegistryError):
 
 
 class SchemaNotFound(RegistryRefused):
-    """There is no such subject, version or schema."""
+    """The subject, version or schema does not exist."""
 
 
 class SchemaIncompatible(RegistryRefused):
-    """The schema may not follow those that the subject has."""
+    """The schema is incompatible with earlier versions of the subject."""
 
 
 class SchemaInvalid(RegistryRefused):
-    """What was sent is no schema, or of a type that the registry does not serve."""
+    """The schema is invalid, or the registry does not support its type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaReference:
-    """A name that a schema uses, and where it is defined."""
+    """A reference in a schema: a name, and the subject and version that define it."""
 
     name: str
     subject: str
@@ -78,7 +78,7 @@ class SchemaReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredSchema:
-    """A schema as the registry has it. Who asked by id is not told subject and version."""
+    """A registered schema. Subject and version are None if it was requested by id."""
 
     id: int
     schema: str
@@ -99,7 +99,7 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """The registry at one address, or at the first of several that answers."""
+    """Client for a registry with one URL, or with several, tried in order."""
 
     def __init__(
         self,
@@ -108,16 +108,16 @@ class SchemaRegistry:
         *,
         timeout: float = 30.0,
     ) -> None:
-        """URLs as `http://user:password@host:port/path`, or `schema.registry.url` in the settings.
+        """URLs such as `http://user:password@host:port/path`, or `schema.registry.url` in settings.
 
-        These have Confluent's names: `basic.auth.user.info` is user:password, `ssl.ca.location` the
-        authority of the registry. `timeout`, in seconds, is of one try.
+        Settings have Confluent's names: `basic.auth.user.info` is user:password,
+        `ssl.ca.location` the CA file. `timeout` in seconds applies to each attempt.
         """
         chosen = read_registry_settings(settings or {})
         given = url.split(",") if isinstance(url, str) else list(url or chosen.schema_registry_url)
         if not given:
-            raise InvalidSetting(f"where is the schema registry? Set {URL}")
-        self._places = _places([each.strip() for each in given], chosen, timeout)
+            raise InvalidSetting(f"no schema registry; set {URL}")
+        self._servers = _servers([each.strip() for each in given], chosen, timeout)
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -133,27 +133,27 @@ class SchemaRegistry:
 
     def close(self) -> None:
         with self._lock:
-            for place in self._places:
-                place.connection.close()
+            for server in self._servers:
+                server.connection.close()
 
-    # Asking.
+    # Queries.
 
     def subjects(self, *, prefix: str = "", deleted: bool = False) -> list[str]:
         query = {"deleted": deleted, **({"subjectPrefix": prefix} if prefix else {})}
-        return list(self._ask("GET", ["subjects"], query))
+        return list(self._call("GET", ["subjects"], query))
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
-        return list(self._ask("GET", ["subjects", subject, "versions"], {"deleted": deleted}))
+        return list(self._call("GET", ["subjects", subject, "versions"], {"deleted": deleted}))
 
     def version(
         self, subject: str, version: int | str = "latest", *, deleted: bool = False
     ) -> RegisteredSchema:
         path = ["subjects", subject, "versions", str(version)]
-        return _registered(self._ask("GET", path, {"deleted": deleted}))
+        return _registered(self._call("GET", path, {"deleted": deleted}))
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """The schema with an id."""
-        answer = self._ask("GET", ["schemas", "ids", str(schema_id)])
+        """A schema by id."""
+        answer = self._call("GET", ["schemas", "ids", str(schema_id)])
         return _registered({**answer, "id": schema_id})
 
     def look_up(
@@ -165,9 +165,11 @@ class SchemaRegistry:
         schema_type: str = "AVRO",
         normalize: bool = False,
     ) -> RegisteredSchema:
-        """The version of a subject that has this schema. Raises `SchemaNotFound`."""
+        """The version of the subject with this schema. Raises `SchemaNotFound`."""
         body = _body(schema, references, schema_type)
-        return _registered(self._ask("POST", ["subjects", subject], {"normalize": normalize}, body))
+        return _registered(
+            self._call("POST", ["subjects", subject], {"normalize": normalize}, body)
+        )
 
     def complaints(
         self,
@@ -178,21 +180,21 @@ class SchemaRegistry:
         references: Sequence[SchemaReference] = (),
         schema_type: str = "AVRO",
     ) -> list[str]:
-        """What speaks against a schema as the next version; nothing if it is compatible."""
+        """Why the schema is incompatible as the next version; empty if it is compatible."""
         path = ["compatibility", "subjects", subject, "versions"]
         if version is not None:
             path.append(str(version))
-        answer = self._ask("POST", path, {"verbose": True}, _body(schema, references, schema_type))
+        answer = self._call("POST", path, {"verbose": True}, _body(schema, references, schema_type))
         if answer.get("is_compatible"):
             return []
         return list(answer.get("messages") or ["the schema is incompatible"])
 
     def compatibility(self, subject: str | None = None) -> str:
-        """The compatibility level in force."""
+        """The compatibility level of a subject, or the global one."""
         path = ["config"] if subject is None else ["config", subject]
-        return str(self._ask("GET", path, {"defaultToGlobal": True})["compatibilityLevel"])
+        return str(self._call("GET", path, {"defaultToGlobal": True})["compatibilityLevel"])
 
-    # Changing.
+    # Changes.
 
     def register(
         self,
@@ -203,28 +205,28 @@ class SchemaRegistry:
         schema_type: str = "AVRO",
         normalize: bool = False,
     ) -> int:
-        """The id of a schema, which is the next version of the subject if it was none."""
+        """Register a schema, unless it is registered already, and return its id."""
         path = ["subjects", subject, "versions"]
         body = _body(schema, references, schema_type)
-        return int(self._ask("POST", path, {"normalize": normalize}, body)["id"])
+        return int(self._call("POST", path, {"normalize": normalize}, body)["id"])
 
     def delete(
         self, subject: str, version: int | str | None = None, *, permanent: bool = False
     ) -> list[int]:
-        """Delete a subject or one version; the versions that are gone."""
+        """Delete a subject or one version; return the deleted versions."""
         path = ["subjects", subject]
         if version is not None:
             path += ["versions", str(version)]
-        answer = self._ask("DELETE", path, {"permanent": permanent})
+        answer = self._call("DELETE", path, {"permanent": permanent})
         return list(answer) if isinstance(answer, list) else [int(answer)]
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
         path = ["config"] if subject is None else ["config", subject]
-        self._ask("PUT", path, body={"compatibility": level})
+        self._call("PUT", path, body={"compatibility": level})
 
-    # The way there.
+    # Transport.
 
-    def _ask(
+    def _call(
         self,
         method: str,
         path: Sequence[str],
@@ -232,27 +234,27 @@ class SchemaRegistry:
         body: Any = None,
     ) -> Any:
         target = "/" + "/".join(quote(each, safe="") for each in path)
-        chosen = {key: _said(value) for key, value in (query or {}).items() if value is not False}
+        chosen = {key: _text(value) for key, value in (query or {}).items() if value is not False}
         if chosen:
             target += f"?{urlencode(chosen)}"
         raw = None if body is None else json.dumps(body).encode()
         with self._lock:
             failures = []
-            for place in self._places:
+            for server in self._servers:
                 try:
-                    return place.ask(method, target, raw)
+                    return server.call(method, target, raw)
                 except RegistryUnreachable as error:
                     failures.append(error)
         raise failures[0]
 
 
-def _places(urls: Sequence[str], settings: RegistrySettings, timeout: float) -> "list[_Place]":
-    """A way to each of several addresses. `InvalidSetting` says what is wrong."""
+def _servers(urls: Sequence[str], settings: RegistrySettings, timeout: float) -> "list[_Server]":
+    """A connection for each URL; `InvalidSetting` for a malformed one."""
     found = [_parts(each) for each in urls]
     login = settings.login()
-    # Stores are read only where somebody needs them.
+    # Trust stores are read only if needed.
     context = client_context(settings) if any(each.scheme == "https" for each in found) else None
-    places = []
+    servers = []
     for parts in found:
         host, port = parts.hostname or "", parts.port
         connection = (
@@ -264,8 +266,8 @@ def _places(urls: Sequence[str], settings: RegistrySettings, timeout: float) -> 
         pair = login if login is not None else _pair_in(parts)
         if pair is not None:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        places.append(_Place(connection, parts.path.rstrip("/"), headers))
-    return places
+        servers.append(_Server(connection, parts.path.rstrip("/"), headers))
+    return servers
 
 
 def _parts(url: str) -> SplitResult:
@@ -273,14 +275,14 @@ def _parts(url: str) -> SplitResult:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise InvalidSetting(f"{_shown(url)} is no URL of a schema registry: {error}") from None
+        raise InvalidSetting(f"{_shown(url)} is not a schema registry URL: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise InvalidSetting(f"{_shown(url)} is no URL of a schema registry, like http://host:8081")
+        raise InvalidSetting(f"{_shown(url)} is not a schema registry URL such as http://host:8081")
     return parts
 
 
 def _shown(url: str) -> str:
-    """A URL for an error: whoever reads it need not know the password."""
+    """A URL for error messages, without the password."""
     before, at, rest = url.rpartition("@")
     return repr(f"...@{rest}" if at and before else url)
 
@@ -291,8 +293,8 @@ def _pair_in(parts: SplitResult) -> str | None:
     return f"{unquote(parts.username)}:{unquote(parts.password or '')}"
 
 
-class _Place:
-    """One address, with its connection."""
+class _Server:
+    """One registry URL with its connection."""
 
     def __init__(
         self, connection: http.client.HTTPConnection, prefix: str, headers: dict[str, str]
@@ -301,8 +303,8 @@ class _Place:
         self._prefix = prefix
         self._headers = headers
 
-    def ask(self, method: str, target: str, body: bytes | None) -> Any:
-        # A connection that the other side has closed meanwhile is noticed when it is used.
+    def call(self, method: str, target: str, body: bytes | None) -> Any:
+        # A connection that the server has closed is detected only when it is used.
         is_fresh = self.connection.sock is None
         try:
             status, raw = self._exchange(method, target, body)
@@ -310,10 +312,10 @@ class _Place:
             self.connection.close()
             if is_fresh:
                 raise self._unreachable(error) from error
-            return self.ask(method, target, body)
+            return self.call(method, target, body)
         except TimeoutError as error:
             self.connection.close()
-            raise RegistryTimeout(f"{self._name} does not answer in time") from error
+            raise RegistryTimeout(f"{self._name} does not answer before the timeout") from error
         except (http.client.HTTPException, OSError) as error:
             self.connection.close()
             raise self._unreachable(error) from error
@@ -324,7 +326,7 @@ class _Place:
         response = self.connection.getresponse()
         raw = response.read(_ANSWER_BYTES_MAX + 1)
         if len(raw) > _ANSWER_BYTES_MAX:
-            raise http.client.HTTPException("the answer is too large")
+            raise http.client.HTTPException("the response is too large")
         return response.status, raw
 
     def _answer(self, status: int, raw: bytes) -> Any:
@@ -334,9 +336,9 @@ class _Place:
             answer = None
         if status < 300 and answer is not None:
             return answer
-        told = answer if isinstance(answer, dict) else {}
-        message = str(told.get("message") or f"{self._name} answers with HTTP {status}")
-        code = told.get("error_code")
+        details = answer if isinstance(answer, dict) else {}
+        message = str(details.get("message") or f"{self._name} answers with HTTP {status}")
+        code = details.get("error_code")
         kind = {404: SchemaNotFound, 409: SchemaIncompatible, 422: SchemaInvalid}.get(
             status, RegistryRefused
         )
@@ -352,13 +354,13 @@ class _Place:
         return RegistryUnreachable(f"{self._name} does not answer: {reason}")
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     return "true" if value is True else str(value)
 
 
 def _body(schema: str, references: Sequence[SchemaReference], schema_type: str) -> dict[str, Any]:
     named = {"references": [each.as_json() for each in references]} if references else {}
-    # Registries of old know Avro only, and no such field.
+    # Old registries support only Avro and reject the field.
     typed = {} if schema_type == "AVRO" else {"schemaType": schema_type}
     return {"schema": schema, **typed, **named}
 

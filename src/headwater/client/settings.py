@@ -1,13 +1,12 @@
-"""Settings of clients: Kafka's names, as a mapping or as keywords, typed and checked.
+"""Client settings: Kafka's names, as a mapping or as keywords, typed and checked.
 
     read_settings(ProducerSettings, {"bootstrap.servers": "a:9092", "linger.ms": 5}, {})
     read_settings(ProducerSettings, None, {"bootstrap_servers": "a:9092", "linger_ms": 5})
 
-A class of settings is a dataclass whose fields were made by `setting` or `plugin`. What a reader
-would get wrong: values may be given as Kafka's texts ("5", "true") or as Python's own (5, True);
-both go through the same check. A name that nobody knows is refused together with the nearest one
-that is known, because a misspelt setting that is silently ignored costs somebody a night. Settings
-that Kafka has and this client has no use for are left aside with a warning, as Kafka's clients do.
+A settings class is a dataclass whose fields are made by `setting` or `plugin`. Values may be
+Kafka's texts ("5", "true") or Python values (5, True); both are checked in the same way. An unknown
+name is rejected with the nearest known one, because a misspelt setting must not be ignored.
+Settings of Kafka without effect here are ignored with a warning, as Kafka's clients do.
 """
 
 import logging
@@ -52,12 +51,12 @@ S = TypeVar("S", bound="ClientSettings")
 
 
 def setting(kind: SettingType[T], default: T) -> T:
-    """A field that is read from a text, or from a value that could be written as one."""
+    """A field that is parsed from a text or a simple value."""
     return field(default=default, metadata={_KIND: kind})
 
 
 def plugin(default: T) -> T:
-    """A field that holds code: a function, or an object. It is taken as it is."""
+    """A field that holds a function or an object, taken as it is."""
     return field(default=default, metadata={_KIND: None})
 
 
@@ -67,7 +66,7 @@ def is_plugin(declared: Field[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ClientOAuthSettings):
-    """What all clients share."""
+    """The settings that all clients share."""
 
     bootstrap_servers: tuple[str, ...] = setting(names(), ())
     client_id: str = setting(text(), "headwater")
@@ -77,12 +76,12 @@ class ClientSettings(ClientOAuthSettings):
     )
     security_protocol: str = setting(upper_word(*SecurityProtocol), "PLAINTEXT")
     sasl_mechanism: str | None = setting(optional(text()), None)
-    # librdkafka's other name of it.
+    # librdkafka's name for it.
     sasl_mechanisms: str | None = setting(optional(text()), None)
     sasl_jaas_config: Password | None = setting(optional(password()), None)
     sasl_username: str | None = setting(optional(text()), None)
     sasl_password: Password | None = setting(optional(password()), None)
-    # Gives a token of OAUTHBEARER, as confluent-kafka calls it.
+    # Returns an OAUTHBEARER token; confluent-kafka's name.
     oauth_cb: Callable[[str], Sequence[object]] | None = plugin(None)
     metadata_max_age_ms: int = setting(long(0), 300_000)
     metadata_recovery_strategy: str = setting(one_of("none", "rebootstrap"), "rebootstrap")
@@ -93,30 +92,30 @@ class ClientSettings(ClientOAuthSettings):
     reconnect_backoff_max_ms: int = setting(long(0), 1_000)
     socket_connection_setup_timeout_ms: int = setting(long(1), 10_000)
     connections_max_idle_ms: int = setting(long(-1), 540_000)
-    # Left to the system, unlike Kafka's 128 and 64 KiB: with those a request of a megabyte takes a
-    # turn of the loop for every eighth of it.
+    # The system's default, unlike Kafka's 128 and 64 KiB, with which a request of a megabyte needs
+    # eight iterations of the loop.
     send_buffer_bytes: int = setting(integer(-1), -1)
     receive_buffer_bytes: int = setting(integer(-1), -1)
-    # Consumers and admin clients have no such setting in Kafka, but this very limit inside.
+    # Kafka has this setting only for producers, and this limit inside the other clients.
     max_in_flight_requests_per_connection: int = setting(integer(1), 100)
-    # The largest answer that is taken from a broker.
+    # The maximum size of a response.
     headwater_answer_max_bytes: int = setting(integer(1), INT_MAX)
 
 
 def kafka_name(field_name: str) -> str:
-    """`linger_ms` as Kafka writes it."""
+    """`linger_ms` as `linger.ms`."""
     return field_name.replace("_", ".")
 
 
 def read_settings(
     cls: type[S], given: Mapping[str, object] | None, keywords: Mapping[str, object]
 ) -> S:
-    """The settings of a client. `InvalidSetting` names the one that is wrong."""
+    """Read the settings of a client; `InvalidSetting` names an invalid one."""
     settings = read_values(cls, given, keywords)
     if not settings.bootstrap_servers:
         raise InvalidSetting("bootstrap.servers must name at least one broker as host:port")
     login_of(settings)
-    # A store that cannot be read is told to whoever makes a client, not to who first uses it.
+    # Report an unreadable trust store when the client is created, not on first use.
     tls_of(settings)
     return settings
 
@@ -124,9 +123,9 @@ def read_settings(
 def read_values(
     cls: type[D], given: Mapping[str, object] | None, keywords: Mapping[str, object]
 ) -> D:
-    """A class of settings, each of them checked for itself.
+    """Read and check the settings of a class.
 
-    None stands for an empty text: other clients are told so that they have no group.
+    None counts as an empty text: in other clients it means no group.
     """
     values: dict[str, object] = {}
     for name, value in mapping(given or {}).items():
@@ -135,10 +134,10 @@ def read_values(
         _put(values, name, value)
     known = {each.name: each for each in fields(cls)}
     for name in [name for name in values if name not in known]:
-        why = UNUSED_SETTINGS.get(kafka_name(name))
-        if why is None:
+        reason = UNUSED_SETTINGS.get(kafka_name(name))
+        if reason is None:
             raise UnknownSetting(_unknown(name, sorted(known)))
-        _LOG.warning("%s is ignored: %s", kafka_name(name), why)
+        _LOG.warning("Setting ignored: name=%s reason=%s", kafka_name(name), reason)
         del values[name]
     checked: dict[str, Any] = {
         name: _checked(name, known[name].metadata[_KIND], value)
@@ -149,21 +148,21 @@ def read_values(
 
 
 def shared_settings(given: Mapping[str, T]) -> dict[str, T]:
-    """What all clients have of settings that were written for one of them."""
+    """The settings that all clients share, from settings of any client."""
     known = {kafka_name(each.name) for each in fields(ClientSettings)}
     return {name: value for name, value in given.items() if name in known}
 
 
 def tls_of(settings: ClientSettings) -> ClientTls | None:
-    """With what a client speaks TLS; None where it does not. `InvalidSetting` if it cannot."""
+    """The TLS configuration of a client; None without TLS. `InvalidSetting` if it is invalid."""
     return ClientTls(settings) if SecurityProtocol(settings.security_protocol).is_tls else None
 
 
 def login_of(settings: ClientSettings) -> "Credentials | TokenSource | None":
-    """With what a client logs in; None where brokers do not ask. `InvalidSetting` if it cannot."""
+    """The credentials of a client; None without SASL. `InvalidSetting` if they are incomplete."""
     if not SecurityProtocol(settings.security_protocol).is_sasl:
         return None
-    # Loaded by those who log in: the others start sooner.
+    # Imported here so that clients without SASL start faster.
     from headwater.security.authentication.sasl_credentials import credentials
 
     if (settings.sasl_mechanism or settings.sasl_mechanisms) == _BEARER:
@@ -180,17 +179,17 @@ def login_of(settings: ClientSettings) -> "Credentials | TokenSource | None":
 
 
 def mapping(given: object) -> Mapping[str, object]:
-    """Settings as callers hand them in, if they are that; an address alone is the usual mistake."""
+    """Check that settings are a mapping; a common mistake is to pass just an address."""
     if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
         return given
     server = given if isinstance(given, str) else "localhost:9092"
     raise InvalidSetting(
-        f"settings are a mapping such as {{'bootstrap.servers': {server!r}}}, and not {given!r}"
+        f"settings must be a mapping such as {{'bootstrap.servers': {server!r}}}, not {given!r}"
     )
 
 
 def useful_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, object]:
-    """Without what such a client would leave aside: for a file that several kinds share."""
+    """Drop settings without effect for this client, from a file that several clients share."""
     known = {kafka_name(each.name) for each in fields(cls)}
     return {
         name: value for name, value in given.items() if name in known or name not in UNUSED_SETTINGS
@@ -198,7 +197,7 @@ def useful_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, obje
 
 
 def is_set(given: Mapping[str, object] | None, keywords: Mapping[str, object], field: str) -> bool:
-    """Whether somebody asked for it, in either way of writing; defaults give way, wishes do not."""
+    """Whether a setting was given explicitly, in either form."""
     return field in keywords or kafka_name(field) in (given or {})
 
 
@@ -211,7 +210,7 @@ def _put(values: dict[str, object], name: str, value: object) -> None:
 def _unknown(name: str, known: Sequence[str]) -> str:
     near = get_close_matches(name, known, n=1)
     hint = f"; did you mean {kafka_name(near[0])}?" if near else ""
-    return f"{kafka_name(name)} is no setting of this client{hint}"
+    return f"{kafka_name(name)} is not a setting of this client{hint}"
 
 
 def _checked(name: str, kind: SettingType[object] | None, value: object) -> object:
@@ -220,9 +219,9 @@ def _checked(name: str, kind: SettingType[object] | None, value: object) -> obje
     if isinstance(value, list | tuple):
         value = tuple(map(str, value))
     if not isinstance(value, str | int | float | bool | tuple):
-        raise InvalidSetting(f"{kafka_name(name)} cannot be {value!r}")
+        raise InvalidSetting(f"{kafka_name(name)} has the unsupported value {value!r}")
     try:
         return kind.parse(format_value(value) or "")
     except ValueError as error:
-        shown = "what was given" if kind.is_secret else repr(value)
-        raise InvalidSetting(f"{kafka_name(name)} {error}, and not {shown}") from None
+        shown = "the given value" if kind.is_secret else repr(value)
+        raise InvalidSetting(f"{kafka_name(name)} {error}, not {shown}") from None

@@ -1,10 +1,9 @@
-"""What users' tests import: an embedded broker or cluster, and a pytest plugin with a fixture.
+"""Embedded brokers and clusters for tests, and a pytest plugin with a fixture.
 
     from headwater.testing import EmbeddedBroker
 
-What a reader would get wrong: the names below are loaded when they are first used. Every run of
-pytest loads this package with its plugin, and every embedded broker with its child's module, and
-neither should pay for what it does not use.
+Note: the names below are imported on first use. Every run of pytest loads this package with its
+plugin, and every embedded broker with its child module; neither should pay for the rest.
 """
 
 from typing import TYPE_CHECKING

@@ -1,13 +1,12 @@
 """The process of an embedded broker: `python -m headwater.testing.child PARENT FOLDER ARGUMENT...`
 
-It is the `headwater` command with these arguments, and besides a thread that waits for the parent
-to be gone, however it went, and then ends the process and removes the folder (none with `-`).
+Runs the `headwater` command with these arguments, and a thread that waits until the parent has
+exited for any reason, and then ends the process and removes the folder (none with `-`).
 
-What a reader would get wrong: asking the kernel for a signal at the parent's death would not do.
-Linux sends it when the *thread* that started us ends, and tests start brokers in threads. So we
-wait for the process itself, by a descriptor that stands for it, and where there is none for the end
-of standard input, which the parent holds open. The latter alone would not do either: whatever the
-parent forks holds it open too.
+Note: PR_SET_PDEATHSIG would not work: Linux sends the signal when the *thread* that started us
+ends, and tests start brokers in threads. So we wait for a pidfd of the parent, and where there is
+none for the end of standard input, which the parent holds open. The latter alone would not work
+either: processes forked by the parent hold it open, too.
 """
 
 import os
@@ -35,14 +34,14 @@ def main() -> None:
 
 def _poll_for(parent_pid: int) -> select.poll:
     poll = select.poll()
-    # No event is asked for: that the other end was closed is told in any case.
+    # No events requested: a hangup is always reported.
     poll.register(_STANDARD_INPUT, 0)
     if hasattr(os, "pidfd_open"):
-        # It fails where there is no such process, which is seen below, or no such call.
+        # Fails if the process is gone, which is checked below, or without this system call.
         with suppress(OSError):
             poll.register(os.pidfd_open(parent_pid), select.POLLIN)
     if os.getppid() != parent_pid:
-        # It has ended meanwhile, and its number may be another's.
+        # The parent has exited, and its pid may have been reused.
         sys.exit(ORPHANED)
     return poll
 
@@ -55,7 +54,7 @@ def _leave_with_parent(poll: select.poll, folder: Path | None) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The broker still runs: under another name it cannot put anything back."""
+    """Rename the folder first, so that the broker, which still runs, cannot write to it."""
     condemned = folder.with_name(f"{folder.name}.gone")
     try:
         folder.rename(condemned)

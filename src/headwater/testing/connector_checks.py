@@ -1,15 +1,14 @@
-"""What every connector must do, as tests: a class to inherit from, and a few things to fill in.
+"""Tests that every connector must pass: base classes with a few methods to implement.
 
     class TestWeather(SourceChecks):
         def source(self) -> Source:
             return WeatherSource({"station": "Greenwich"})
 
         def add(self, count: int) -> None:
-            ...  # so many more rows, outside
+            ...  # add this many rows to the external system
 
-What a reader would get wrong: these are the promises that exactly once rests on. A source that
-brings other rows when it is asked again, or a sink that keeps what was written twice, works well
-until the first machine fails.
+Note: exactly-once delivery depends on these properties. A source that returns different rows for
+the same positions, or a sink that stores repeated writes twice, works until the first failure.
 """
 
 import json
@@ -26,15 +25,15 @@ _QUERY = "00000000-0000-0000-0000-000000000001"
 
 
 class SourceChecks(ABC):
-    """Inherit from it, and pytest finds the tests."""
+    """Tests for a source. Inherit from it; pytest collects the tests."""
 
     @abstractmethod
     def source(self) -> Source:
-        """A source, made anew with each call, of the same place within a test."""
+        """A new source with each call, for the same external data within a test."""
 
     @abstractmethod
     def add(self, count: int) -> None:
-        """Have so many more rows outside."""
+        """Add this many rows to the external data."""
 
     def test_rows_have_the_columns_of_the_schema(self) -> None:
         self.add(3)
@@ -77,18 +76,18 @@ class SourceChecks(ABC):
 
 
 class SinkChecks(ABC):
-    """Inherit from it, and pytest finds the tests."""
+    """Tests for a sink. Inherit from it; pytest collects the tests."""
 
     @abstractmethod
     def sink(self) -> Sink:
-        """A sink, made anew with each call, to the same place within a test."""
+        """A new sink with each call, for the same external target within a test."""
 
     @abstractmethod
     def written(self) -> int:
-        """How many rows are there, outside."""
+        """The number of rows in the external target."""
 
     def rows(self, first: int, count: int) -> pa.RecordBatch:
-        """Rows that the sink takes. Their numbers, in `id`, are different from each other."""
+        """Rows for the sink, with distinct numbers in `id`."""
         numbers = range(first, first + count)
         return pa.RecordBatch.from_pydict(
             {
@@ -150,7 +149,7 @@ class SinkChecks(ABC):
 
 
 class _Broken(Exception):
-    """What is read breaks off."""
+    """Raised in the middle of the input."""
 
 
 def _part(batch_id: int, partition: int = 0) -> Part:
@@ -163,7 +162,7 @@ def _between(source: Source, start: Position, end: Position) -> Iterator[pa.Reco
 
 
 def _read_on(source: Source, start: Position) -> tuple[Position, list[object]]:
-    """All that is there, in as many steps as the source wants."""
+    """Read all available rows, in as many steps as the source uses."""
     found: list[object] = []
     while (end := source.latest(start)) != start:
         found += _rows(_between(source, start, end))

@@ -1,11 +1,10 @@
-"""A real broker for a test: a child process on a free port, with a folder of its own.
+"""A real broker for a test: a child process on a free port, with its own directory.
 
     with EmbeddedBroker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-What a reader would get wrong: it is not a fake, and not in this process. So it can be killed and
-started again on the same port and folder, and it is gone when this process is, however that ends:
-see `headwater.testing.child`.
+Note: it is not a fake and not in this process. It can be killed and restarted on the same port and
+data, and it ends when this process ends for any reason: see `headwater.testing.child`.
 """
 
 import re
@@ -18,12 +17,12 @@ from headwater.testing.embedded_process import EmbeddedProcess
 
 _READY = re.compile(r"headwater ready on ([^ ,]+)")
 
-# What is of no use in a test: a new group waits three seconds for more members.
+# Saves the three seconds that a new group waits for more members.
 _FOR_TESTS: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
 
 
 class EmbeddedBroker(EmbeddedProcess):
-    """Started by `with` or `start`, gone after `close` or with this process."""
+    """A broker process. Start it with `with` or `start`; `close` ends it and removes its data."""
 
     def __init__(
         self,
@@ -32,9 +31,9 @@ class EmbeddedBroker(EmbeddedProcess):
         data_directory: Path | str | None = None,
         patience_s: float = 30,
     ) -> None:
-        """Settings have Kafka's names. A data directory that is given is kept, else it is removed.
+        """Settings have Kafka's names. A given data directory is kept, the default one is removed.
 
-        `patience_s` bounds how long a start and a clean stop may take.
+        `patience_s` is the timeout of a start and of a clean stop.
         """
         super().__init__(
             name="the broker",
@@ -48,7 +47,7 @@ class EmbeddedBroker(EmbeddedProcess):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients find it, as host:port. The same after a restart."""
+        """The address for clients, host:port. Stays the same after a restart."""
         assert self._address is not None, "the broker was never started"
         return self._address
 
@@ -64,7 +63,7 @@ class EmbeddedBroker(EmbeddedProcess):
         return self._folder / "data"
 
     def _arguments(self, folder: Path) -> list[str]:
-        # A misspelled setting fails the test instead of being a warning in a log.
+        # With --strict a misspelt setting fails the test instead of logging a warning.
         arguments = ["start", "--strict"]
         if "log.dirs" not in self._settings:
             arguments += ["--data", str(self._given_directory or folder / "data")]
@@ -82,6 +81,6 @@ class EmbeddedBroker(EmbeddedProcess):
 def _address_in(line: str) -> str:
     match = _READY.match(line)
     if match is None:
-        raise BrokerDidNotStart(f"the broker does not say where it listens, but {line!r}")
-    # A star stands for all interfaces.
+        raise BrokerDidNotStart(f"unexpected first line of the broker: {line!r}")
+    # A star means all interfaces.
     return match[1].replace("*", "127.0.0.1")

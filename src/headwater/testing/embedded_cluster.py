@@ -1,11 +1,11 @@
-"""A real cluster for a test: a ZooKeeper and brokers, each a child process.
+"""A real cluster for a test: ZooKeeper and brokers, each a child process.
 
     with EmbeddedCluster(brokers=3) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         cluster.brokers[0].kill()
 
-What a reader would get wrong: nothing comes back by itself. A broker that was killed or stopped is
-started again by its `start`, on the same port and folder.
+Note: brokers do not restart by themselves. Call `start` of a killed or stopped broker to restart it
+on the same port and data.
 """
 
 import re
@@ -21,7 +21,7 @@ from headwater.testing.embedded_process import EmbeddedProcess
 
 
 class EmbeddedCluster:
-    """Started by `with` or `start`, gone after `close` or with this process."""
+    """A cluster of processes. Start it with `with` or `start`; `close` ends it."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class EmbeddedCluster:
         *,
         patience_s: float = 60,
     ) -> None:
-        """Settings have Kafka's names, and are those of all brokers. Ids begin with 0."""
+        """Settings have Kafka's names and apply to all brokers. Node ids start at 0."""
         self._settings = dict(settings or {})
         self._patience_s = patience_s
         self._count = brokers
@@ -39,11 +39,11 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients find it, as host:port,host:port. The same after restarts."""
+        """The addresses for clients, host:port,host:port. Stay the same after restarts."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers)
 
     def start(self) -> Self:
-        """Return when all brokers serve. `BrokerDidNotStart` has the log of one that does not."""
+        """Return when all brokers serve. `BrokerDidNotStart` has the log of a failed one."""
         self.zookeeper.start()
         self.brokers = [self._new_broker(node_id) for node_id in range(self._count)]
         with ThreadPoolExecutor(self._count) as together:
@@ -51,7 +51,7 @@ class EmbeddedCluster:
         return self
 
     def close(self) -> None:
-        """End all and remove their folders. May be called again."""
+        """End all processes and remove their directories. Idempotent."""
         for broker in self.brokers:
             broker.close()
         self.zookeeper.close()
@@ -79,12 +79,10 @@ class EmbeddedCluster:
 _READY = re.compile(r"headwater zookeeper ready on ([^ ]+) \(pid (\d+)")
 
 
-# A real ZooKeeper for a test: a child process on a free port, with a folder of its own.
-#
-# What a reader would get wrong: after a restart it has the same port and the same data, and
-# sessions outlive it, since ZooKeeper writes them down.
+# A real ZooKeeper for a test: a child process on a free port, with its own directory. A restart
+# keeps port, data and sessions.
 class EmbeddedZooKeeper(EmbeddedProcess):
-    """Started by `with` or `start`, gone after `close` or with this process."""
+    """A ZooKeeper process. Start it with `with` or `start`; `close` ends it."""
 
     def __init__(self, *, tick_ms: int = 500, patience_s: float = 60) -> None:
         super().__init__(
@@ -99,13 +97,13 @@ class EmbeddedZooKeeper(EmbeddedProcess):
 
     @property
     def connect(self) -> str:
-        """For zookeeper.connect. The same after a restart."""
+        """The value for zookeeper.connect. Stays the same after a restart."""
         assert self._address is not None, "ZooKeeper was never started"
         return self._address
 
     @property
     def server_pid(self) -> int:
-        """The process of the server itself."""
+        """The pid of the Java process."""
         return self._server_pid
 
     def _arguments(self, folder: Path) -> list[str]:

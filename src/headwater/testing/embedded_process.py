@@ -1,8 +1,8 @@
-"""A process of a test's own, with a folder of its own: what brokers and ZooKeepers have in common.
+"""A child process with its own directory: the base of embedded brokers, ZooKeepers and registries.
 
-What a reader would get wrong: the folder outlives the process. After `stop` or `kill` it is started
-again on what it left there; only `close` removes the folder, or the end of the process that we are
-in, however that comes: see `headwater.testing.child`.
+Note: the directory outlives the process. After `stop` or `kill`, `start` continues with its
+contents; only `close` removes it, or the end of this process for any reason: see
+`headwater.testing.child`.
 """
 
 import os
@@ -24,7 +24,7 @@ from headwater.common.exceptions import BrokerDidNotStart
 
 
 class EmbeddedProcess(ABC):
-    """Started by `with` or `start`, gone after `close` or with this process."""
+    """A child process. Start it with `with` or `start`; `close` ends it."""
 
     def __init__(self, *, name: str, folder_prefix: str, log_name: str, patience_s: float) -> None:
         self._name = name
@@ -46,14 +46,14 @@ class EmbeddedProcess(ABC):
 
     @property
     def log_text(self) -> str:
-        """What it has logged since the first start, and complained of."""
+        """The log since the first start, with standard error."""
         if self._folder is None:
             return ""
         log_file = self._folder / self._log_name
         return log_file.read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> Self:
-        """Return when it serves. `BrokerDidNotStart` has its log if it does not."""
+        """Return when it serves. `BrokerDidNotStart` has its log if it fails."""
         assert not self.is_running, f"{self._name} is running"
         folder = self._folder or self._make_folder()
         self._child = Child(self._arguments(folder), folder, folder / self._log_name)
@@ -62,27 +62,27 @@ class EmbeddedProcess(ABC):
             line = self._child.ready_line(self._patience_s)
         except BrokerDidNotStart as failure:
             self._child.kill()
-            raise BrokerDidNotStart(f"{self._name} {failure}; it says:\n{self.log_text}") from None
+            raise BrokerDidNotStart(f"{self._name} {failure}; log:\n{self.log_text}") from None
         self._serves(line)
         return self
 
     def stop(self) -> None:
-        """Stop it as SIGTERM does: everything is on disk. Its folder stays."""
+        """Stop with SIGTERM, after a flush to disk. The directory stays."""
         if self._child is not None:
             self._child.stop(self._patience_s)
 
     def kill(self) -> None:
-        """Let it die as by a crash. Its folder stays."""
+        """Kill the process, as in a crash. The directory stays."""
         if self._child is not None:
             self._child.kill()
 
     def restart(self) -> None:
-        """Start it again, on the same port and folder; stop it first if it runs."""
+        """Stop it if it runs, and start it on the same port and directory."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """End it and remove its folder. May be called again."""
+        """End the process and remove its directory. Idempotent."""
         self.kill()
         if self._remove_folder is not None:
             self._remove_folder()
@@ -101,11 +101,11 @@ class EmbeddedProcess(ABC):
 
     @abstractmethod
     def _arguments(self, folder: Path) -> list[str]:
-        """Of the `headwater` command."""
+        """The arguments of the `headwater` command."""
 
     @abstractmethod
     def _serves(self, line: str) -> None:
-        """It has said this on its standard output, and so it is ready."""
+        """Read the ready line."""
 
     def _make_folder(self) -> Path:
         self._folder = Path(tempfile.mkdtemp(prefix=self._folder_prefix))
@@ -122,12 +122,12 @@ class Child:
         with log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(os.getpid()), str(folder), *arguments],
-                # Held open for as long as we live.
+                # Held open for the lifetime of this process.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                # Ctrl-C is for the tests, which then end the process.
+                # Ctrl-C goes to the test process, which then ends the child.
                 process_group=0,
             )
         assert self._process.stdout is not None
@@ -149,10 +149,10 @@ class Child:
         try:
             line = self._lines.get(timeout=patience_s)
         except queue.Empty:
-            raise BrokerDidNotStart(f"is not ready after {patience_s} s") from None
+            raise BrokerDidNotStart(f"was not ready within {patience_s} s") from None
         if not line:
             code = self._process.wait()
-            raise BrokerDidNotStart(f"ended with exit code {code}")
+            raise BrokerDidNotStart(f"exited with code {code}")
         return line
 
     def stop(self, patience_s: float) -> None:
@@ -166,8 +166,8 @@ class Child:
         self._tidy()
 
     def kill(self) -> None:
-        # A process that was forked from the owner has a copy of this object, but not the child; and
-        # the copy of the pipe is locked for ever, by a reader that was not forked along.
+        # A forked process has a copy of this object, but not the child; and the copied pipe is
+        # locked forever by a reader thread that was not forked.
         if os.getpid() != self._owner_pid:
             return
         if self.is_running:
@@ -183,13 +183,13 @@ class Child:
 
 
 def _pass_on(output: IO[str], lines: queue.SimpleQueue[str]) -> None:
-    """Hand over what comes, and an empty text at the end, so that the child never waits for us."""
+    """Queue all lines, and an empty one at the end, so that the child never blocks on output."""
     for line in output:
         lines.put(line)
     lines.put("")
 
 
 def _remove_tree(folder: Path, owner_pid: int) -> None:
-    # A process that was forked from the owner has a copy of the object, but not of the folder.
+    # A forked process has a copy of the object, but must not remove the directory.
     if os.getpid() == owner_pid:
         shutil.rmtree(folder, ignore_errors=True)

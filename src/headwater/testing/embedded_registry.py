@@ -1,10 +1,10 @@
-"""A real schema registry for a test: a child process on a free port, beside a broker.
+"""A real schema registry for a test: a child process on a free port, next to a broker.
 
     with EmbeddedBroker() as broker, EmbeddedRegistry(broker.bootstrap_servers) as registry:
         client = SchemaRegistryClient({"url": registry.url})
 
-What a reader would get wrong: its schemas are not in its folder. They are in the broker's topic
-`_schemas`, and so another registry beside the same broker has the same ones.
+Note: schemas are not in its directory but in the topic `_schemas` of the broker, so that another
+registry of the same broker has the same schemas.
 """
 
 import re
@@ -20,7 +20,7 @@ _READY = re.compile(r"headwater registry ready on (https?://[^ ]+)")
 
 
 class EmbeddedRegistry(EmbeddedProcess):
-    """Started by `with` or `start`, gone after `close` or with this process."""
+    """A schema registry process. Start it with `with` or `start`; `close` ends it."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class EmbeddedRegistry(EmbeddedProcess):
         write_timeout_s: float = 10,
         patience_s: float = 60,
     ) -> None:
-        """`settings` are those of its port, such as a key store; `client_settings` are for brokers.
+        """`settings` are for its HTTP port (TLS, users); `client_settings` for its Kafka clients.
 
-        `patience_s` bounds how long a start and a clean stop may take.
+        `patience_s` is the timeout of a start and of a clean stop.
         """
         super().__init__(
             name="the schema registry",
@@ -49,7 +49,7 @@ class EmbeddedRegistry(EmbeddedProcess):
 
     @property
     def url(self) -> str:
-        """Where clients find it. The same after a restart."""
+        """The URL for clients. Stays the same after a restart."""
         assert self._url is not None, "the schema registry was never started"
         return self._url
 
@@ -61,7 +61,7 @@ class EmbeddedRegistry(EmbeddedProcess):
             ("--command-config", self._client_settings),
         ):
             if settings:
-                # In files, because everybody on this machine sees the arguments of a process.
+                # In files, because all users of a machine can see process arguments.
                 file = folder / f"{option.strip('-')}.properties"
                 file.touch(mode=0o600)
                 texts = {name: format_value(value) or "" for name, value in settings.items()}
@@ -72,5 +72,5 @@ class EmbeddedRegistry(EmbeddedProcess):
     def _serves(self, line: str) -> None:
         match = _READY.match(line)
         if match is None:
-            raise BrokerDidNotStart(f"the registry does not say where it listens, but {line!r}")
+            raise BrokerDidNotStart(f"unexpected first line of the registry: {line!r}")
         self._url = match[1]

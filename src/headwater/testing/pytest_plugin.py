@@ -1,12 +1,12 @@
-"""Fixtures for whoever has Headwater installed: pytest finds them by itself.
+"""Pytest fixtures, available wherever Headwater is installed.
 
     def test_a_message_arrives(kafka_broker: EmbeddedBroker, kafka_topic: str) -> None:
         producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
 
-`headwater_broker` is the same broker as `kafka_broker`, for those who want to say whose it is.
+`headwater_broker` is another name for `kafka_broker`.
 
-What a reader would get wrong: every pytest run on this machine loads this module, so it imports
-nothing until a test asks for a broker.
+Note: every pytest run on this machine loads this module, so it imports nothing until a test uses a
+fixture.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 
 _MARKER = "kafka_topic"
-# Kafka allows 249; what is left is for a number, and for whoever builds names from this one.
+# Kafka allows 249; the rest is for the number, and for names derived from this one.
 _NAME_MAX = 200
 _COUNT = pytest.StashKey[int]()
 
 
 class _Shape(TypedDict, total=False):
-    """What a marker can say of a topic."""
+    """The arguments of the marker."""
 
     partitions: int
     configs: dict[str, str]
@@ -37,25 +37,25 @@ class _Shape(TypedDict, total=False):
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(partitions=1, configs={{}}): how the topic of the fixture {_MARKER} is made",
+        f"{_MARKER}(partitions=1, configs={{}}): shape of the topic of the fixture {_MARKER}",
     )
 
 
 @pytest.fixture(scope="session")
 def headwater_settings() -> Mapping[str, Value]:
-    """The settings of the broker; define a fixture of this name to have others."""
+    """Settings of the broker; override this fixture to change them."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def headwater_client_settings() -> Mapping[str, Value]:
-    """How the other fixtures reach the broker; define it where that asks for TLS or a login."""
+    """Client settings of the other fixtures; override them for a broker with TLS or SASL."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def headwater_broker(headwater_settings: Mapping[str, Value]) -> Iterator[EmbeddedBroker]:
-    """A broker for all tests of a session."""
+    """A broker for all tests of the session."""
     from headwater.testing import BrokerDidNotStart, EmbeddedBroker
 
     broker = EmbeddedBroker(headwater_settings)
@@ -63,7 +63,7 @@ def headwater_broker(headwater_settings: Mapping[str, Value]) -> Iterator[Embedd
         broker.start()
     except BrokerDidNotStart as failure:
         broker.close()
-        # What the broker says is the message; our own stack would only hide it.
+        # The broker's log is the message; a traceback would only hide it.
         pytest.fail(str(failure), pytrace=False)
     with broker:
         yield broker
@@ -71,7 +71,7 @@ def headwater_broker(headwater_settings: Mapping[str, Value]) -> Iterator[Embedd
 
 @pytest.fixture(scope="session")
 def kafka_broker(headwater_broker: EmbeddedBroker) -> EmbeddedBroker:
-    """A broker for all tests of a session; any Kafka client finds it at `bootstrap_servers`."""
+    """A broker for all tests of the session; use `bootstrap_servers` in any Kafka client."""
     return headwater_broker
 
 
@@ -79,7 +79,7 @@ def kafka_broker(headwater_broker: EmbeddedBroker) -> EmbeddedBroker:
 def schema_registry(
     kafka_broker: EmbeddedBroker, headwater_client_settings: Mapping[str, Value]
 ) -> Iterator[EmbeddedRegistry]:
-    """A schema registry on that broker, for all tests of a session; clients find it at `url`."""
+    """A schema registry for all tests of the session, on the same broker; use its `url`."""
     from headwater.testing import BrokerDidNotStart, EmbeddedRegistry
 
     registry = EmbeddedRegistry(
@@ -100,23 +100,23 @@ def kafka_topic(
     headwater_client_settings: Mapping[str, Value],
     request: pytest.FixtureRequest,
 ) -> Iterator[str]:
-    """The name of a topic of this test's own: there and empty before it, gone after it.
+    """The name of a new, empty topic for this test, deleted afterwards.
 
     `@pytest.mark.kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})` shapes it.
     """
     if not kafka_broker.is_running:
-        # A test before this one has stopped it, and not started it again.
+        # An earlier test has stopped it and not restarted it.
         kafka_broker.start()
     from headwater.client import Admin
     from headwater.client.errors import UnknownTopicOrPartition
 
     name = _topic_name(request)
-    reached = {**headwater_client_settings, "bootstrap.servers": kafka_broker.bootstrap_servers}
-    with Admin(reached) as admin:
+    client = {**headwater_client_settings, "bootstrap.servers": kafka_broker.bootstrap_servers}
+    with Admin(client) as admin:
         admin.create_topic(name, **_shape(request.node.get_closest_marker(_MARKER)))
     yield name
     if kafka_broker.is_running:
-        with Admin(reached) as admin:
+        with Admin(client) as admin:
             try:
                 admin.delete_topics([name])
             except UnknownTopicOrPartition:
@@ -125,7 +125,7 @@ def kafka_topic(
 
 
 def _topic_name(request: pytest.FixtureRequest) -> str:
-    """Readable in a log, and never used twice, so that no test meets another one's records."""
+    """Readable in logs and unique, so that tests do not see each other's records."""
     readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", str(request.node.name)).strip("-.")
     made = request.session.stash.get(_COUNT, 0) + 1
     request.session.stash[_COUNT] = made
@@ -139,7 +139,7 @@ def _shape(marker: pytest.Mark | None) -> _Shape:
     if marker.args or unknown:
         pytest.fail(
             f"@pytest.mark.{_MARKER} takes partitions= and configs=, "
-            f"and not {unknown or list(marker.args)}",
+            f"not {unknown or list(marker.args)}",
             pytrace=False,
         )
     configs = {name: str(value) for name, value in marker.kwargs.get("configs", {}).items()}

@@ -1,4 +1,4 @@
-"""What groups and their coordinator answer when something is wrong, missing or refused."""
+"""Error responses of group coordinators."""
 
 import re
 from dataclasses import replace
@@ -42,7 +42,7 @@ UNKNOWN_TOPIC = TopicId(b"\x77" * 16)
 
 
 def await_coordinator(lab: Lab, group: str) -> str:
-    """A group's name, once somebody coordinates it."""
+    """A group name, once it has a coordinator."""
     lab.until(
         FindCoordinatorRequest(coordinator_keys=(group,)),
         FindCoordinatorResponse,
@@ -196,7 +196,7 @@ def deleted_offsets(lab: Lab) -> None:
 
 
 def subscription_by_names_and_pattern(lab: Lab) -> None:
-    """Which topics a member of the new protocol gets first, and in the end."""
+    """Topics that a member of the new protocol gets first, and finally."""
     names = {lab.topic_id(topic): topic for topic in (lab.topic("named"), lab.topic("found"))}
     beat = ConsumerGroupHeartbeatRequest(
         group_id=await_coordinator(lab, lab.named()),
@@ -226,7 +226,7 @@ def subscription_by_names_and_pattern(lab: Lab) -> None:
 
 
 def refused_heartbeats(lab: Lab) -> None:
-    """Of the new protocol; what is refused leaves no group behind."""
+    """Rejected ConsumerGroupHeartbeats leave no group behind."""
     group = await_coordinator(lab, lab.named())
     good = ConsumerGroupHeartbeatRequest(
         group_id=group,

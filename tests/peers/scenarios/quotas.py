@@ -1,6 +1,6 @@
 """AlterClientQuotas and DescribeClientQuotas (KIP-546).
 
-Whatever is set is far above what any scenario needs, and taken away in the end.
+The quotas are far above what any scenario needs, and removed at the end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ def _filter(
 
 
 def _await_entries(lab: Lab, count: int) -> None:
-    """Every broker hears of a change a little later than it is answered."""
+    """Wait until every broker knows the change."""
     lab.until(
         _filter(),
         describe.DescribeClientQuotasResponse,

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, and what moves partitions about."""
+"""CreateTopics, DeleteTopics, CreatePartitions and partition reassignments."""
 
 from collections.abc import Sequence
 
@@ -67,7 +67,7 @@ def _create(*topics: CreatableTopic, validate_only: bool = False) -> CreateTopic
 
 
 def _show_created(lab: Lab, label: str, request: CreateTopicsRequest, version: int = 7) -> None:
-    """Like `show`, but by name: Kafka answers in a hash map's order, and one may know more."""
+    """Like `show`, but by name: Kafka's response has the order of a hash map."""
     answer = lab.get(request, CreateTopicsResponse, version)
     shown: dict[str, Plain] = {}
     for topic in answer.topics:

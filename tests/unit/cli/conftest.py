@@ -1,4 +1,4 @@
-"""Commands set up the logging of their process; a test gives it back as it was."""
+"""Restore logging after each test: commands configure the logging of their process."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""`headwater` commands at a broker, run in this process."""
+"""Run `headwater` commands against a broker, in this process."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The commands that talk to brokers, at a real one: what they print, and how they end."""
+"""Commands against a real broker: output and exit codes."""
 
 import inspect
 import json
@@ -16,7 +16,7 @@ from headwater.cli.terminal import show
 from headwater.testing import EmbeddedBroker
 from tests.unit.cli.shell import Shell
 
-# Nobody listens there: a broker, a client of another test would take one of the higher ports.
+# No broker listens on such a low port; a test's client could take a higher one.
 NOWHERE = "127.0.0.1:1"
 
 
@@ -37,7 +37,7 @@ def shell(broker: EmbeddedBroker) -> Shell:
     return Shell(broker.bootstrap_servers)
 
 
-def test_topics_are_made_listed_described_altered_and_deleted(shell: Shell, topic: str) -> None:
+def test_topics_are_created_listed_described_altered_and_deleted(shell: Shell, topic: str) -> None:
     made = shell.tells("topics", "create", topic, "--partitions", "2", "-c", "retention.ms=1000")
     assert made[0]["topic"] == topic
     assert topic in shell.does("topics", "list").splitlines()
@@ -54,7 +54,7 @@ def test_topics_are_made_listed_described_altered_and_deleted(shell: Shell, topi
     assert topic not in shell.does("topics", "list").splitlines()
 
 
-def test_an_error_is_one_clear_line_and_an_exit_code(shell: Shell, topic: str) -> None:
+def test_an_error_is_one_line_and_an_exit_code(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     again = shell.run("topics", "create", topic)
     assert again.exit_code == 1
@@ -65,7 +65,7 @@ def test_an_error_is_one_clear_line_and_an_exit_code(shell: Shell, topic: str) -
     assert shell.run("topics", "alter", topic).exit_code == 2
 
 
-def test_lines_go_in_and_come_out(shell: Shell, topic: str, tmp_path: Path) -> None:
+def test_lines_are_produced_and_consumed(shell: Shell, topic: str, tmp_path: Path) -> None:
     shell.does("topics", "create", topic)
     shell.does("produce", topic, "-K", ":", "-H", "from=test", given="a:green\nb:NULL\n:black\n")
     file = tmp_path / "lines"
@@ -90,7 +90,7 @@ def test_lines_go_in_and_come_out(shell: Shell, topic: str, tmp_path: Path) -> N
     assert len(shell.tells("consume", topic, "--from-time", "0", "-e")) == 5
 
 
-def test_what_cannot_be_sent_is_told(shell: Shell, topic: str) -> None:
+def test_records_that_cannot_be_sent_are_reported(shell: Shell, topic: str) -> None:
     result = shell.run(
         "produce", topic, "-p", "7", "-s", "max.block.ms=500", "-s", "delivery.timeout.ms=500",
         "-s", "request.timeout.ms=400", given="x\n",
@@ -99,7 +99,7 @@ def test_what_cannot_be_sent_is_told(shell: Shell, topic: str) -> None:
     assert result.stderr.startswith("headwater: ")
 
 
-def test_groups_tell_their_lag_and_can_be_sent_elsewhere(shell: Shell, topic: str) -> None:
+def test_groups_show_their_lag_and_offsets_can_be_reset(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="1\n2\n3\n4\n")
     group = f"g-{topic}"
@@ -126,7 +126,7 @@ def test_groups_tell_their_lag_and_can_be_sent_elsewhere(shell: Shell, topic: st
     assert shell.run("groups", "describe", group).exit_code == 1
 
 
-def test_what_a_broker_logs_is_read_and_changed(shell: Shell) -> None:
+def test_broker_log_levels_are_described_and_altered(shell: Shell) -> None:
     shell.does("configs", "alter", "headwater.network=WARN", "--loggers", "0")
     rows = shell.tells("configs", "describe", "--loggers", "0")
     levels = {row["config"]: row["value"] for row in rows}
@@ -141,7 +141,7 @@ def test_what_a_broker_logs_is_read_and_changed(shell: Shell) -> None:
     )
 
 
-def test_configs_are_read_and_changed(shell: Shell, topic: str) -> None:
+def test_configs_are_described_and_altered(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     shell.does("configs", "alter", "retention.ms=5000", "--topic", topic)
     assert shell.tells("configs", "describe", "--topic", topic)[0]["value"] == "5000"
@@ -153,7 +153,7 @@ def test_configs_are_read_and_changed(shell: Shell, topic: str) -> None:
     assert shell.tells("configs", "describe", "--broker", "0", "--all")
 
 
-def test_quotas_are_set_listed_and_taken_away(shell: Shell) -> None:
+def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
     alice = ["--user", "alice", "--default-client-id"]
     shell.does("quotas", "set", "producer_byte_rate=1048576", "request_percentage=12.5", *alice)
     shell.does("quotas", "set", "connection_creation_rate=50", "--ip", "10.0.0.1")
@@ -168,7 +168,7 @@ def test_quotas_are_set_listed_and_taken_away(shell: Shell) -> None:
     shell.does("quotas", "unset", "producer_byte_rate", *alice)
     again = shell.run("quotas", "unset", "producer_byte_rate", *alice)
     assert again.exit_code == 1
-    assert "no quota producer_byte_rate" in again.output
+    assert "quota producer_byte_rate is not set" in again.output
     shell.does("quotas", "unset", "--all", *alice)
     shell.does("quotas", "unset", "--all", "--ip", "10.0.0.1")
     assert shell.tells("quotas", "list") == []
@@ -185,11 +185,11 @@ def test_quotas_are_set_listed_and_taken_away(shell: Shell) -> None:
         "unset producer_byte_rate --all --user a",
     ],
 )
-def test_a_quota_that_makes_no_sense_is_a_wrong_argument(shell: Shell, words: str) -> None:
+def test_contradictory_quota_options_are_usage_errors(shell: Shell, words: str) -> None:
     assert shell.run("quotas", *words.split()).exit_code == 2
 
 
-def test_a_quota_that_the_broker_refuses_is_told_with_whose_it_is(shell: Shell) -> None:
+def test_a_rejected_quota_is_reported_with_its_entity(shell: Shell) -> None:
     refused = shell.run("quotas", "set", "producer_byte_rate=1.5", "--user", "alice")
     assert refused.exit_code == 1
     assert "user alice: producer_byte_rate must be a whole number" in refused.output
@@ -203,7 +203,7 @@ def test_records_are_deleted(shell: Shell, topic: str) -> None:
     ]
 
 
-def test_the_cluster_and_its_partitions_tell_of_themselves(shell: Shell, topic: str) -> None:
+def test_the_cluster_and_its_partitions_are_described(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     (row,) = shell.tells("cluster", "describe")
     assert (row["broker"], row["controller"]) == (0, True)
@@ -216,7 +216,7 @@ def test_the_cluster_and_its_partitions_tell_of_themselves(shell: Shell, topic: 
     shell.does("partitions", "reassign", f"{topic}-0", "--to", "0")
 
 
-def test_speeds_are_told_in_kafkas_figures(shell: Shell, topic: str) -> None:
+def test_perf_prints_the_figures_of_kafkas_tools(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     (sent,) = shell.tells("perf", "produce", topic, "-n", "2000", "--throughput", "100000")
     assert sent["records"] == 2000
@@ -228,8 +228,8 @@ def test_speeds_are_told_in_kafkas_figures(shell: Shell, topic: str) -> None:
     assert both["records"] == 5
 
 
-def test_where_no_broker_answers_that_is_said_soon(topic: str) -> None:
-    """Neither a minute of silence nor a traceback, whatever the command."""
+def test_commands_fail_quickly_without_a_broker(topic: str) -> None:
+    """Neither a long silence nor a traceback, whatever the command."""
     shell = Shell(NOWHERE)
     for words in (
         ("topics", "list"),
@@ -239,18 +239,16 @@ def test_where_no_broker_answers_that_is_said_soon(topic: str) -> None:
     ):
         result = shell.run(*words)
         assert result.exit_code == 1
-        # As a rule why, but a machine that is busy may not have tried to connect by then.
+        # Usually with the reason; on a busy machine no connection may have been tried by then.
         assert result.stderr.startswith("headwater: no broker answers: ")
         assert result.stderr.count("\n") == 1
 
 
-def test_a_topic_or_partition_that_does_not_exist_is_not_waited_for(
-    shell: Shell, topic: str
-) -> None:
+def test_a_missing_topic_or_partition_fails_without_waiting(shell: Shell, topic: str) -> None:
     unknown = shell.run("consume", topic, "-f", "-e")
     assert (unknown.exit_code, unknown.stderr) == (
         1,
-        f"headwater: {topic}: there is no such topic or partition (UNKNOWN_TOPIC_OR_PARTITION)\n",
+        f"headwater: {topic}: topic or partition does not exist (UNKNOWN_TOPIC_OR_PARTITION)\n",
     )
     assert topic not in shell.does("topics", "list").splitlines()
     shell.does("topics", "create", topic)
@@ -263,13 +261,13 @@ def test_a_topic_or_partition_that_does_not_exist_is_not_waited_for(
         assert (beyond.exit_code, beyond.stderr) == (1, f"headwater: {topic} has no partition 9\n")
 
 
-def test_a_speed_of_reading_makes_no_topic(shell: Shell, topic: str) -> None:
+def test_perf_consume_does_not_create_a_topic(shell: Shell, topic: str) -> None:
     assert shell.run("perf", "consume", topic).exit_code == 1
     assert topic not in shell.does("topics", "list").splitlines()
 
 
-def test_every_command_about_a_cluster_speaks_json() -> None:
-    """Those that start something, or print the files of a log, have a form of their own."""
+def test_every_command_about_a_cluster_has_json_output() -> None:
+    """Commands that start a process or print log files have other formats."""
     commands = {
         f"{group.name} {command.name or command.callback.__name__}": command.callback
         for group in app.registered_groups
@@ -296,7 +294,7 @@ def test_every_command_about_a_cluster_speaks_json() -> None:
     ]
 
 
-def test_what_was_done_is_told_to_scripts_only(shell: Shell, topic: str) -> None:
+def test_changes_are_printed_only_with_json(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     assert shell.does("topics", "alter", topic, "-p", "2") == ""
     assert shell.tells("topics", "alter", topic, "-c", "retention.ms=1") == [
@@ -314,10 +312,10 @@ def test_what_was_done_is_told_to_scripts_only(shell: Shell, topic: str) -> None
     assert shell.tells("topics", "delete", topic) == [{"topic": topic}]
 
 
-def test_a_cell_that_looks_like_markup_is_shown_as_it_is(
+def test_markup_in_a_cell_is_printed_literally(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What a client calls itself is in the tables of groups."""
+    """Client ids appear in the tables of groups."""
     show([{"client": "[/red]"}, {"client": "[bold]x"}], as_json=False, columns=["client"])
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
         "CLIENT",
@@ -326,7 +324,7 @@ def test_a_cell_that_looks_like_markup_is_shown_as_it_is(
     ]
 
 
-def test_output_that_cannot_be_written_is_told_in_one_line(shell: Shell, topic: str) -> None:
+def test_unwritable_output_is_reported_with_one_line(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="x\n" * 10_000)
     words = ["consume", topic, "-f", "-e", "-b", shell.bootstrap]
@@ -338,8 +336,8 @@ def test_output_that_cannot_be_written_is_told_in_one_line(shell: Shell, topic: 
     assert (run.returncode, run.stderr) == (1, "headwater: No space left on device\n")
 
 
-def test_a_group_goes_on_behind_the_last_record_that_was_printed(shell: Shell, topic: str) -> None:
-    """Though more were polled at once."""
+def test_a_group_continues_after_the_last_printed_record(shell: Shell, topic: str) -> None:
+    """Although more were polled at once."""
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="".join(f"{number}\n" for number in range(20)))
     read = ("consume", topic, "-g", f"g-{topic}", "-f", "-n", "7")
@@ -349,10 +347,8 @@ def test_a_group_goes_on_behind_the_last_record_that_was_printed(shell: Shell, t
     assert [row["value"] for row in shell.tells(*read)] == [str(each) for each in range(7, 14)]
 
 
-def test_an_offset_beyond_the_end_means_the_end_and_not_the_beginning(
-    shell: Shell, topic: str
-) -> None:
-    """As in Kafka's console consumer, but with a word about it."""
+def test_an_offset_beyond_the_end_starts_at_the_end(shell: Shell, topic: str) -> None:
+    """As in Kafka's console consumer, but with a warning."""
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="1\n2\n3\n")
     for at_end in (("--exit",), ("--timeout", "0.5")):
@@ -360,12 +356,12 @@ def test_an_offset_beyond_the_end_means_the_end_and_not_the_beginning(
         assert (result.exit_code, result.stdout, result.stderr) == (
             0,
             "",
-            f"headwater: {topic}-0 has no offset 99, only 0 to 2; reading from 3 on\n",
+            f"headwater: {topic}-0 has no offset 99, it has offsets 0 to 2; starting at 3\n",
         )
         assert shell.run("consume", topic, "--offset", "3", *at_end).output == ""
 
 
-def test_an_offset_that_was_deleted_means_the_first_that_is_left(shell: Shell, topic: str) -> None:
+def test_a_deleted_offset_starts_at_the_log_start_offset(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="1\n2\n3\n")
     shell.does("records", "delete", f"{topic}:0", "--before", "2")
@@ -373,11 +369,11 @@ def test_an_offset_that_was_deleted_means_the_first_that_is_left(shell: Shell, t
     assert (result.exit_code, result.stdout, result.stderr) == (
         0,
         "3\n",
-        f"headwater: {topic}-0 has no offset 0, only 2 to 2; reading from 2 on\n",
+        f"headwater: {topic}-0 has no offset 0, it has offsets 2 to 2; starting at 2\n",
     )
 
 
-def test_what_was_done_is_told_though_something_else_failed(shell: Shell, topic: str) -> None:
+def test_successful_changes_are_printed_when_others_fail(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     made = shell.run("topics", "create", f"{topic}-1", topic, f"{topic}-2")
     assert made.exit_code == 1
@@ -397,9 +393,7 @@ def test_what_was_done_is_told_though_something_else_failed(shell: Shell, topic:
     assert "nosuch" in gone.stderr
 
 
-def test_what_is_known_is_shown_though_something_else_does_not_exist(
-    shell: Shell, topic: str
-) -> None:
+def test_results_are_printed_when_other_items_are_missing(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     found = shell.run("topics", "describe", "nosuch", topic)
     assert found.exit_code == 1
@@ -417,7 +411,7 @@ def test_what_is_known_is_shown_though_something_else_does_not_exist(
     assert found.stderr == f"headwater: partition {topic}-7 does not exist\n"
 
 
-def test_records_are_deleted_where_they_can_be_and_none_if_a_partition_is_missing(
+def test_records_are_deleted_where_possible_and_none_if_a_partition_is_missing(
     shell: Shell, topic: str
 ) -> None:
     shell.does("topics", "create", topic, "-p", "2")
@@ -428,14 +422,14 @@ def test_records_are_deleted_where_they_can_be_and_none_if_a_partition_is_missin
         f"headwater: {topic} has no partition 7",
         f"headwater: {topic} has no partition 8",
     ]
-    # The second partition has no record that could be deleted.
+    # The second partition has no records to delete.
     found = shell.run("records", "delete", f"{topic}:0", f"{topic}:1", "--before=1", "--json")
     assert found.exit_code == 1
     assert json.loads(found.stdout) == {"topic": topic, "partition": 0, "start": 1}
     assert found.stderr.startswith(f"headwater: {topic}-1: ")
 
 
-def test_a_group_is_deleted_though_another_does_not_exist(shell: Shell, topic: str) -> None:
+def test_a_group_is_deleted_when_another_does_not_exist(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     group = f"g-{topic}"
     shell.does("groups", "reset-offsets", group, "-t", topic, "--to-latest", "--execute")
@@ -445,25 +439,25 @@ def test_a_group_is_deleted_though_another_does_not_exist(shell: Shell, topic: s
     assert result.stderr.startswith("headwater: nosuch: ")
 
 
-def test_a_line_without_a_key_is_refused_where_keys_are_expected(shell: Shell, topic: str) -> None:
+def test_a_line_without_the_key_separator_is_rejected(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     result = shell.run("produce", topic, "-K", ":", given="a:1\nnokey\nb:2\n")
     assert (result.exit_code, result.stderr) == (
         1,
-        "headwater: line 2: there is no ':' behind a key\n",
+        "headwater: line 2: no separator ':' after the key\n",
     )
     assert [row["key"] for row in shell.tells("consume", topic, "-f", "-e")] == ["a"]
     assert shell.run("produce", topic, "-K", "", given="a\n").exit_code == 2
 
 
-def test_nothing_is_sent_to_a_partition_that_cannot_be(shell: Shell, topic: str) -> None:
+def test_an_invalid_partition_is_rejected_before_sending(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     beyond = shell.run("produce", topic, "-p", "9", given="1\n")
     assert (beyond.exit_code, beyond.stderr) == (1, f"headwater: {topic} has no partition 9\n")
     assert shell.run("produce", topic, "-p", "-1", given="1\n").exit_code == 2
 
 
-def test_a_group_that_shall_end_at_the_end_is_told_what_is_meant(shell: Shell, topic: str) -> None:
+def test_group_and_exit_are_mutually_exclusive(shell: Shell, topic: str) -> None:
     result = shell.run("consume", topic, "--group", "g", "--exit")
     assert result.exit_code == 2
     assert "--max or --timeout" in " ".join(result.stderr.replace("│", " ").split())
@@ -477,7 +471,7 @@ def test_a_group_that_shall_end_at_the_end_is_told_what_is_meant(shell: Shell, t
         (("produce", "closed"), "<&-", 1, "headwater: standard input is closed\n"),
     ],
 )
-def test_a_stream_that_the_shell_has_closed_is_no_accident(
+def test_closed_standard_streams_are_reported(
     shell: Shell, words: tuple[str, ...], closed: str, code: int, said: str
 ) -> None:
     shell.does("topics", "create", "closed", "--if-not-exists")
@@ -489,48 +483,44 @@ def test_a_stream_that_the_shell_has_closed_is_no_accident(
     assert (run.returncode, run.stderr) == (code, said)
 
 
-def test_the_wait_for_records_that_do_not_come_is_no_part_of_the_rate(
-    shell: Shell, topic: str
-) -> None:
+def test_the_final_timeout_does_not_count_in_the_rate(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     empty = shell.run("perf", "consume", topic, "--timeout", "0.1", "--json")
     assert (json.loads(empty.stdout)["seconds"], empty.exit_code) == (0, 0)
     shell.does("produce", topic, given="1\n2\n")
     fewer = shell.run("perf", "consume", topic, "-n", "5", "--timeout", "1", "--json")
     assert (fewer.exit_code, json.loads(fewer.stdout)["records"]) == (0, 2)
-    assert fewer.stderr == "headwater: 2 of 5 records came, and no more in 1 s\n"
+    assert fewer.stderr == "headwater: received 2 of 5 records; no more within 1 s\n"
 
 
-def test_offsets_that_are_not_there_are_not_shifted(shell: Shell, topic: str) -> None:
-    """Kafka's tool refuses it too."""
+def test_shift_by_requires_committed_offsets(shell: Shell, topic: str) -> None:
+    """kafka-consumer-groups rejects it, too."""
     shell.does("topics", "create", topic)
     reset = ("groups", "reset-offsets", f"g-{topic}", "--topic", topic)
     result = shell.run(*reset, "--shift-by", "3")
     assert (result.exit_code, result.stdout, result.stderr) == (
         1,
         "",
-        f"headwater: {topic}-0: the group has no offset there to shift\n",
+        f"headwater: {topic}-0: no committed offset to shift\n",
     )
 
 
-def test_an_offset_outside_of_the_log_is_told_before_it_becomes_another(
-    shell: Shell, topic: str
-) -> None:
+def test_an_offset_outside_the_log_is_limited_with_a_warning(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
     shell.does("produce", topic, given="1\n2\n")
     reset = ("groups", "reset-offsets", f"g-{topic}", "--topic", topic, "--execute", "--json")
     for wanted, became, said in (
-        ("99", 2, f"headwater: {topic}-0 ends at 2, before 99\n"),
-        ("-5", 0, f"headwater: {topic}-0 begins at 0, not at -5\n"),
+        ("99", 2, f"headwater: {topic}-0: offset 99 is beyond the end; using 2\n"),
+        ("-5", 0, f"headwater: {topic}-0: offset -5 is before the log start offset; using 0\n"),
         ("1", 1, ""),
     ):
         result = shell.run(*reset, "--to-offset", wanted)
         assert (json.loads(result.stdout)["after"], result.stderr) == (became, said)
 
 
-def test_a_config_that_does_not_exist_cannot_be_deleted(shell: Shell, topic: str) -> None:
+def test_an_unknown_config_cannot_be_deleted(shell: Shell, topic: str) -> None:
     shell.does("topics", "create", topic)
-    said = f"headwater: {topic}: there is no config foo\n"
+    said = f"headwater: {topic}: unknown config foo\n"
     for words in (
         ("configs", "alter", "--topic", topic, "--delete", "foo"),
         ("topics", "alter", topic, "--delete-config", "foo"),
@@ -542,7 +532,7 @@ def test_a_config_that_does_not_exist_cannot_be_deleted(shell: Shell, topic: str
     shell.does("configs", "alter", "--group", "g", "--delete", "consumer.session.timeout.ms")
 
 
-def test_what_cannot_be_is_refused_in_whole_sentences(shell: Shell, topic: str) -> None:
+def test_invalid_arguments_are_rejected_with_clear_messages(shell: Shell, topic: str) -> None:
     nameless = shell.run("topics", "create", "")
     assert (nameless.exit_code, "a topic name must not be empty" in nameless.stderr) == (2, True)
     shell.does("topics", "create", topic, "-p", "1")
@@ -556,8 +546,8 @@ def test_what_cannot_be_is_refused_in_whole_sentences(shell: Shell, topic: str) 
     )
 
 
-def test_whose_config_it_is_is_said_in_words(shell: Shell) -> None:
-    """The name of a broker is a number, and that of all brokers is empty."""
+def test_config_errors_name_the_resource(shell: Shell) -> None:
+    """A broker's name is a number, and that of all brokers is empty."""
     for words, whose in (
         (("--broker", "0", "listeners=foo"), "broker 0"),
         (("--all-brokers", "listeners=foo"), "all brokers"),

@@ -1,4 +1,4 @@
-"""A reader of the output that goes away, as `head` does."""
+"""A reader that closes the pipe early, as `head` does."""
 
 import subprocess
 import sys
@@ -10,10 +10,10 @@ from headwater.records.record import Record
 COMMAND = "from headwater.cli.main import app; app()"
 
 
-def test_a_reader_that_has_seen_enough_is_no_complaint(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     segment = tmp_path / "00000000000000000000.log"
     record = Record(value=b"v", timestamp=1)
-    # More lines than a pipe holds, so that the writer notices.
+    # More lines than the pipe buffers, so that the writer notices.
     segment.write_bytes(
         b"".join(build_batch([record], base_offset=offset) for offset in range(5000))
     )

@@ -1,4 +1,4 @@
-"""The Tab key: names of what there is, and nothing where nobody answers."""
+"""Shell completion: names from the cluster, and nothing if it does not answer."""
 
 import os
 import subprocess
@@ -65,11 +65,11 @@ def test_names_are_completed(servers: str, line: str, names: list[str]) -> None:
     assert completed(line, servers) == names
 
 
-def test_the_cluster_that_the_line_names_is_asked(servers: str) -> None:
+def test_completion_uses_the_bootstrap_option_of_the_line(servers: str) -> None:
     assert completed(f"headwater topics describe -b {servers} c", NOWHERE) == ["cups"]
 
 
-def test_where_nobody_answers_or_a_file_is_wrong_there_is_no_name_and_no_error(
+def test_completion_without_a_broker_or_with_a_bad_file_offers_nothing(
     servers: str,
 ) -> None:
     assert completed("headwater topics describe t", NOWHERE) == []

@@ -1,4 +1,4 @@
-"""Commands as a person meets them, in a terminal: hints, progress, wide tables, Ctrl-C."""
+"""Commands in a terminal: hints, progress, wide tables, Ctrl-C."""
 
 import fcntl
 import os
@@ -38,12 +38,12 @@ def topic(broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
 
 
 def _without_sizes(environment: Mapping[str, str]) -> dict[str, str]:
-    """What runs tests side by side sets the size of terminals, and it would win over this one's."""
+    """Test runners set the terminal size in the environment, which would override this one."""
     return {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
 
 
 class Terminal:
-    """One command on a pseudo terminal of its own."""
+    """A command on a pseudo terminal."""
 
     def __init__(self, broker: EmbeddedBroker, *words: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -57,12 +57,12 @@ class Terminal:
             start_new_session=True,
             env={**_without_sizes(os.environ), "TERM": "xterm"},
         )
-        # A test that fails leaves nothing running.
+        # A failing test leaves nothing running.
         weakref.finalize(self, self._process.kill)
         os.close(theirs)
 
     def shows(self, text: str) -> None:
-        """Wait until the screen has a text."""
+        """Wait until the screen shows a text."""
         limit_s = time.monotonic() + PATIENCE_S
         while text not in self.screen:
             assert time.monotonic() < limit_s, f"{text!r} is not in {self.screen!r}"
@@ -75,7 +75,7 @@ class Terminal:
         self._process.send_signal(signal.SIGINT)
 
     def ends(self) -> int:
-        """Its exit code; the screen is whole then."""
+        """The exit code, after all output has been read."""
         limit_s = time.monotonic() + PATIENCE_S
         while self._read():
             assert time.monotonic() < limit_s, self.screen
@@ -83,30 +83,30 @@ class Terminal:
         return self._process.wait(PATIENCE_S)
 
     def _read(self) -> bool:
-        """Take what has come; false at the end."""
+        """Read available output; False at the end."""
         ready, _, _ = select.select([self._ours], [], [], 1)
         if not ready:
             return True
         try:
             got = os.read(self._ours, 65536)
         except OSError:
-            # How Linux tells that nobody has the other side open any more.
+            # Linux reports a closed other side with EIO.
             return False
         self.screen += got.decode(errors="replace")
         return bool(got)
 
 
-def test_producing_by_hand_says_how_it_ends_and_what_it_did(
+def test_interactive_produce_prints_a_hint_and_a_summary(
     broker: EmbeddedBroker, topic: str
 ) -> None:
     terminal = Terminal(broker, "produce", topic)
-    terminal.shows("Ctrl-D ends.")
+    terminal.shows("Press Ctrl-D to finish.")
     terminal.types("green\nblack\n\x04")
     terminal.shows("2 records sent")
     assert terminal.ends() == 0
 
 
-def test_a_file_has_a_progress_bar_in_a_terminal_and_none_in_a_pipe(
+def test_a_progress_bar_is_shown_only_in_a_terminal(
     broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "lines"
@@ -123,7 +123,7 @@ def test_a_file_has_a_progress_bar_in_a_terminal_and_none_in_a_pipe(
     assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
 
 
-def test_figures_that_are_too_wide_for_the_terminal_stand_upright(
+def test_a_row_too_wide_for_the_terminal_is_printed_vertically(
     broker: EmbeddedBroker, topic: str
 ) -> None:
     terminal = Terminal(broker, "perf", "produce", topic, "-n", "100")
@@ -132,7 +132,7 @@ def test_figures_that_are_too_wide_for_the_terminal_stand_upright(
     assert "…" not in terminal.screen
 
 
-def test_rows_that_are_too_wide_for_the_terminal_stand_upright_each_for_itself(
+def test_rows_too_wide_for_the_terminal_are_printed_one_by_one(
     broker: EmbeddedBroker,
 ) -> None:
     name = "a-topic-with-a-name-of-many-letters"
@@ -146,15 +146,15 @@ def test_rows_that_are_too_wide_for_the_terminal_stand_upright_each_for_itself(
     assert max(map(len, lines)) <= NARROW
 
 
-def test_ctrl_c_ends_consuming_well_and_the_group_goes_on_behind_what_was_shown(
+def test_ctrl_c_ends_consume_and_the_group_continues_after_the_printed_records(
     broker: EmbeddedBroker, topic: str
 ) -> None:
     producing = Terminal(broker, "produce", topic)
-    producing.shows("Ctrl-D ends.")
+    producing.shows("Press Ctrl-D to finish.")
     producing.types("green\nblack\n\x04")
     assert producing.ends() == 0
     terminal = Terminal(broker, "consume", topic, "-g", "drinkers", "-f")
-    terminal.shows("Waiting for records. Ctrl-C ends.")
+    terminal.shows("Waiting for records. Press Ctrl-C to exit.")
     terminal.shows("black")
     terminal.presses_ctrl_c()
     assert terminal.ends() == 0
@@ -164,11 +164,11 @@ def test_ctrl_c_ends_consuming_well_and_the_group_goes_on_behind_what_was_shown(
     assert [each.offset for each in committed.values()] == [2]
 
 
-def test_ctrl_c_ends_producing_without_a_traceback_and_what_was_typed_is_sent(
+def test_ctrl_c_ends_produce_without_a_traceback_and_sends_the_typed_lines(
     broker: EmbeddedBroker, topic: str
 ) -> None:
     terminal = Terminal(broker, "produce", topic)
-    terminal.shows("Ctrl-D ends.")
+    terminal.shows("Press Ctrl-D to finish.")
     terminal.types("green\n")
     reading = Terminal(broker, "consume", topic, "-f", "-n", "1")
     reading.shows("green")

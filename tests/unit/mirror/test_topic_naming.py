@@ -78,7 +78,7 @@ def test_group_offsets_only_move_forward() -> None:
         ({"alias": "a.b"}, "letters, digits, _ and -"),
         ({"delivery": "twice"}, "delivery must be one of"),
         ({"source_settings": {"group.id": "x"}}, "does not join a group"),
-        ({"target_settings": {"lingerms": "1"}}, "no setting of this client"),
+        ({"target_settings": {"lingerms": "1"}}, "not a setting of this client"),
     ],
 )
 def test_invalid_options_are_rejected_before_spark_starts(

@@ -1,4 +1,4 @@
-"""The embedded broker: real processes, and what becomes of them."""
+"""The embedded broker: real processes and their cleanup."""
 
 import gc
 import os
@@ -41,7 +41,7 @@ def connects(broker: EmbeddedBroker) -> bool:
 
 
 def wait_for_end(pid: int) -> None:
-    """Of a process that is not our child; one that has ended already is fine."""
+    """Wait for a process that is not our child; it may have ended already."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -54,7 +54,7 @@ def wait_for_end(pid: int) -> None:
 
 
 def owner(code: str) -> tuple[subprocess.Popen[str], int, Path]:
-    """A process that has started a broker, with the broker's id and folder."""
+    """A process that has started a broker, with the broker's pid and folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER + code],
         stdin=subprocess.PIPE,
@@ -70,19 +70,19 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate(timeout=PATIENCE_S)
 
 
-def test_it_serves_on_a_free_port_of_this_machine(broker: EmbeddedBroker) -> None:
+def test_it_serves_on_a_free_local_port(broker: EmbeddedBroker) -> None:
     assert re.fullmatch(r"127\.0\.0\.1:[0-9]+", broker.bootstrap_servers)
     assert connects(broker)
     assert broker.is_running
 
 
-def test_two_of_them_do_not_meet(broker: EmbeddedBroker) -> None:
+def test_two_brokers_are_independent(broker: EmbeddedBroker) -> None:
     with EmbeddedBroker() as other:
         assert other.port != broker.port
         assert other.data_directory != broker.data_directory
 
 
-def test_at_the_end_it_is_gone_with_its_folder() -> None:
+def test_close_ends_the_process_and_removes_its_folder() -> None:
     with EmbeddedBroker() as broker:
         folder = broker.data_directory.parent
         pid = broker.pid
@@ -93,7 +93,7 @@ def test_at_the_end_it_is_gone_with_its_folder() -> None:
     broker.close()
 
 
-def test_a_broker_that_nobody_closed_goes_with_the_object() -> None:
+def test_a_garbage_collected_broker_is_ended() -> None:
     broker = EmbeddedBroker().start()
     pid, folder = broker.pid, broker.data_directory.parent
     del broker
@@ -102,7 +102,7 @@ def test_a_broker_that_nobody_closed_goes_with_the_object() -> None:
     assert not folder.exists()
 
 
-def test_a_directory_that_was_given_is_kept_and_found_again(tmp_path: Path) -> None:
+def test_a_given_data_directory_is_kept(tmp_path: Path) -> None:
     with EmbeddedBroker(data_directory=tmp_path / "kept") as broker:
         broker.stop()
         first = (tmp_path / "kept/meta.properties").read_bytes()
@@ -111,7 +111,7 @@ def test_a_directory_that_was_given_is_kept_and_found_again(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_it_comes_back_on_the_same_port_and_folder(ending: str) -> None:
+def test_a_restart_keeps_port_and_folder(ending: str) -> None:
     with EmbeddedBroker() as broker:
         address, folder, pid = broker.bootstrap_servers, broker.data_directory, broker.pid
         getattr(broker, ending)()
@@ -123,7 +123,7 @@ def test_it_comes_back_on_the_same_port_and_folder(ending: str) -> None:
         assert broker.pid != pid
 
 
-def test_a_clean_stop_says_so_in_the_log_and_a_kill_cannot() -> None:
+def test_stop_shuts_down_cleanly_and_kill_does_not() -> None:
     with EmbeddedBroker() as broker:
         broker.kill()
         assert "Stopping" not in broker.log_text
@@ -132,14 +132,14 @@ def test_a_clean_stop_says_so_in_the_log_and_a_kill_cannot() -> None:
         assert "Stopping" in broker.log_text
 
 
-def test_settings_reach_it() -> None:
+def test_settings_are_passed_to_the_broker() -> None:
     with pytest.raises(BrokerDidNotStart, match=r"num\.partitions=0: must be between 1"):
         EmbeddedBroker({"num.partitions": 0}).start()
     with EmbeddedBroker({"metric.reporters": "x", "auto.create.topics.enable": False}) as broker:
         assert "Setting has no effect: name=metric.reporters" in broker.log_text
 
 
-def test_listeners_of_ones_own_are_found(tmp_path: Path) -> None:
+def test_custom_listeners_give_the_bootstrap_address(tmp_path: Path) -> None:
     listeners = "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0"
     protocols = "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"
     with EmbeddedBroker(
@@ -149,10 +149,10 @@ def test_listeners_of_ones_own_are_found(tmp_path: Path) -> None:
         assert connects(broker)
 
 
-def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_start_raises_the_log_and_leaves_nothing(tmp_path: Path) -> None:
     with EmbeddedBroker(data_directory=tmp_path) as broker:
         other = EmbeddedBroker(data_directory=tmp_path)
-        with pytest.raises(BrokerDidNotStart, match=r"exit code 2(.|\n)*is in use"):
+        with pytest.raises(BrokerDidNotStart, match=r"exited with code 2(.|\n)*is in use"):
             other.start()
         assert not other.is_running
         other.close()
@@ -165,13 +165,13 @@ def test_a_broker_outlives_the_thread_that_started_it() -> None:
     thread.start()
     thread.join()
     with started[0] as broker:
-        # Long enough for a signal at the thread's end to have come: a whole conversation.
+        # A whole request and response, long enough for a signal at the end of the thread.
         broker.restart()
         assert connects(broker)
         assert broker.is_running
 
 
-def test_the_broker_of_a_killed_process_is_gone_with_its_folder() -> None:
+def test_the_broker_of_a_killed_process_ends_and_its_folder_is_removed() -> None:
     process, pid, folder = owner("sys.stdin.read()")
     assert folder.exists()
     process.send_signal(signal.SIGKILL)
@@ -181,7 +181,7 @@ def test_the_broker_of_a_killed_process_is_gone_with_its_folder() -> None:
     assert not folder.with_name(f"{folder.name}.gone").exists()
 
 
-def test_so_is_that_of_a_process_that_ends_without_closing_it() -> None:
+def test_the_broker_of_a_process_that_exits_without_close_ends() -> None:
     for code in ("1 / 0", "import os; os._exit(1)"):
         process, pid, folder = owner(f"sys.stderr.close()\n{code}")
         end(process)
@@ -189,7 +189,7 @@ def test_so_is_that_of_a_process_that_ends_without_closing_it() -> None:
         assert not folder.exists(), code
 
 
-def test_a_forked_process_neither_ends_the_broker_nor_keeps_it() -> None:
+def test_a_forked_process_neither_ends_nor_keeps_the_broker() -> None:
     """The fork has a copy of the object and of the pipe, and outlives its parent."""
     code = """
 import os, signal
@@ -214,7 +214,7 @@ sys.stdin.read()
         end(process)
 
 
-def test_where_processes_have_no_descriptors_the_pipe_tells(tmp_path: Path) -> None:
+def test_without_pidfd_the_pipe_detects_the_end_of_the_parent(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     code = "import os; del os.pidfd_open\nfrom headwater.testing.child import main\nmain()\n"
@@ -232,7 +232,7 @@ def test_where_processes_have_no_descriptors_the_pipe_tells(tmp_path: Path) -> N
     assert not folder.exists()
 
 
-def test_a_child_whose_parent_is_gone_already_does_not_start() -> None:
+def test_a_child_whose_parent_has_exited_does_not_start() -> None:
     child = subprocess.run(
         [sys.executable, "-m", "headwater.testing.child", "1", "-", "start"],
         stdin=subprocess.DEVNULL,

@@ -1,10 +1,10 @@
-"""The schema registry that tests of others get: by a fixture, and with its own start and end."""
+"""The embedded schema registry, as a fixture and standalone."""
 
 from headwater.client.schema_registry import SchemaRegistry
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 
 
-def test_the_fixture_is_a_registry_beside_the_broker_of_the_session(
+def test_the_fixture_is_a_registry_on_the_session_broker(
     schema_registry: EmbeddedRegistry, kafka_broker: EmbeddedBroker
 ) -> None:
     with SchemaRegistry(schema_registry.url) as client:

@@ -1,4 +1,4 @@
-"""The pytest plugin, in a pytest run of its own."""
+"""The pytest plugin, tested in a nested pytest run."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ def pytest_on(folder: Path, code: str, *options: str) -> subprocess.CompletedPro
     )
 
 
-def test_the_fixture_is_there_without_being_asked_for(tmp_path: Path) -> None:
+def test_the_fixtures_need_no_import(tmp_path: Path) -> None:
     run = pytest_on(
         tmp_path,
         "import pathlib\n"
@@ -29,7 +29,7 @@ def test_the_fixture_is_there_without_being_asked_for(tmp_path: Path) -> None:
     assert "2 passed" in run.stdout, run.stdout
 
 
-def test_a_project_can_have_its_own_settings_and_hears_why_they_are_wrong(tmp_path: Path) -> None:
+def test_settings_can_be_overridden_and_invalid_ones_are_reported(tmp_path: Path) -> None:
     run = pytest_on(
         tmp_path,
         "import pytest\n"
@@ -44,7 +44,7 @@ def test_a_project_can_have_its_own_settings_and_hears_why_they_are_wrong(tmp_pa
     assert "Traceback" not in run.stdout
 
 
-def test_a_run_without_brokers_pays_for_none(tmp_path: Path) -> None:
+def test_a_run_without_the_fixtures_starts_no_broker(tmp_path: Path) -> None:
     run = pytest_on(
         tmp_path,
         "import sys\n"
@@ -55,7 +55,7 @@ def test_a_run_without_brokers_pays_for_none(tmp_path: Path) -> None:
     assert "1 passed" in run.stdout, run.stdout
 
 
-def test_any_kafka_client_meets_a_topic_of_its_own(tmp_path: Path) -> None:
+def test_each_test_gets_its_own_topic(tmp_path: Path) -> None:
     run = pytest_on(
         tmp_path,
         "import confluent_kafka\n"
@@ -86,7 +86,7 @@ def test_any_kafka_client_meets_a_topic_of_its_own(tmp_path: Path) -> None:
     assert "2 passed" in run.stdout, run.stdout
 
 
-def test_a_topic_is_made_as_its_marker_says(tmp_path: Path) -> None:
+def test_the_marker_shapes_the_topic(tmp_path: Path) -> None:
     run = pytest_on(
         tmp_path,
         "import pytest\n"
@@ -105,10 +105,10 @@ def test_a_topic_is_made_as_its_marker_says(tmp_path: Path) -> None:
         "--strict-markers",
     )
     assert "1 passed, 1 error" in run.stdout, run.stdout
-    assert "takes partitions= and configs=, and not ['partitons']" in run.stdout
+    assert "takes partitions= and configs=, not ['partitons']" in run.stdout
 
 
-def test_a_test_that_stops_the_broker_does_not_take_it_from_the_next(tmp_path: Path) -> None:
+def test_a_broker_stopped_by_a_test_is_restarted_for_the_next(tmp_path: Path) -> None:
     run = pytest_on(
         tmp_path,
         "def test_one(kafka_broker, kafka_topic):\n"
@@ -119,7 +119,7 @@ def test_a_test_that_stops_the_broker_does_not_take_it_from_the_next(tmp_path: P
     assert "2 passed" in run.stdout, run.stdout
 
 
-def test_a_broker_that_asks_for_a_login_gets_it_from_the_other_fixtures(tmp_path: Path) -> None:
+def test_fixtures_use_the_client_settings_for_a_secured_broker(tmp_path: Path) -> None:
     run = pytest_on(
         tmp_path,
         "import pytest\n"

@@ -1,1 +1,1 @@
-"""`headwater start`, `cluster`, `zookeeper`: processes on this machine."""
+"""`headwater start`, `cluster` and `zookeeper`: run processes on this machine."""

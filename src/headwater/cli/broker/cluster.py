@@ -1,4 +1,4 @@
-"""`headwater cluster describe`: the brokers, and how much they hold."""
+"""`headwater cluster describe`: list the brokers and the size of their log directories."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from headwater.client import Admin
     from headwater.client.admin.descriptions import LogDir
 
-# A broker may be known to the cluster for as long as its session, and not answer.
+# A dead broker stays in the metadata until its ZooKeeper session expires.
 _ONE_ANSWER_S: Final = 5.0
 
-app = typer.Typer(no_args_is_help=True, help="The cluster as a whole.")
+app = typer.Typer(no_args_is_help=True, help="Start or describe a cluster.")
 
 
 @app.callback()
 def cluster() -> None:
-    """The cluster as a whole."""
+    """Start or describe a cluster."""
 
 
 @app.command()
@@ -34,7 +34,7 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """The brokers, which of them is the controller, and how much they hold."""
+    """Show the brokers, the controller, and the partitions and bytes on each broker."""
     with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_cluster()
         log_dirs = {each.node_id: _log_dirs(admin, each.node_id) for each in found.brokers}
@@ -56,7 +56,7 @@ def describe(
 
 
 def _log_dirs(admin: "Admin", node_id: int) -> "list[LogDir] | None":
-    """None for a broker that does not answer, though the others know of it."""
+    """Describe the log directories of one broker; None if it does not answer."""
     from headwater.client.errors import BrokerNotAvailable, KafkaTimeout, NetworkException
 
     try:
@@ -70,6 +70,6 @@ def _replicas_by_broker(log_dirs: "list[LogDir] | None") -> dict[str, object]:
         return {"partitions": None, "bytes": None, "state": "unreachable"}
     replicas = [each for one in log_dirs for each in one.replicas.values()]
     size_bytes = sum(each.size_bytes for each in replicas)
-    # One that moves to another directory lies in two, and is one all the same.
+    # A replica that is being moved to another log directory is listed twice.
     count = sum(not each.is_future for each in replicas)
     return {"partitions": count, "bytes": size_bytes, "state": "up"}

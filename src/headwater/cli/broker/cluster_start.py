@@ -1,8 +1,8 @@
-"""`headwater cluster start`: a whole cluster on one machine, until Ctrl-C.
+"""`headwater cluster start`: run ZooKeeper and several brokers on one machine until Ctrl-C.
 
-What a reader would get wrong: this starts processes and watches them, and no more. A broker that
-ends is not started again: whoever tries out what a cluster survives wants to see it gone. And
-ZooKeeper outlives them all, since a broker may have been started again by hand.
+Note: a broker that exits is reported but not restarted, so that broker failures can be tried out.
+ZooKeeper keeps running after the last broker has exited, because brokers may have been restarted
+by hand.
 """
 
 from __future__ import annotations
@@ -26,32 +26,38 @@ CANNOT_START = 2
 ALL_ENDED = 1
 
 _READY = b"headwater ready"
-_LOOK_S = 0.3
+_WATCH_INTERVAL_S = 0.3
 
 
 def start(
-    brokers: Annotated[int, typer.Option(metavar="N", min=1, help="How many brokers.")] = 3,
+    brokers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of brokers.")] = 3,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where everything is kept.")
+        Path,
+        typer.Option("--dir", metavar="DIR", help="Directory for all data, logs and cluster.json."),
     ] = Path("./cluster"),
     base_port: Annotated[
-        int, typer.Option(metavar="P", help="The first broker's port; the others' follow it.")
+        int,
+        typer.Option(
+            metavar="P", help="Port of the first broker; the others use the following ports."
+        ),
     ] = 9092,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     zookeeper: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="A ZooKeeper that runs already, to start none."),
+        typer.Option(
+            metavar="HOST:PORT", help="Use this ZooKeeper instead of starting one (host:port)."
+        ),
     ] = None,
-    first_id: Annotated[int, typer.Option(metavar="N", help="The first broker's id.")] = 0,
+    first_id: Annotated[int, typer.Option(metavar="N", help="Node id of the first broker.")] = 0,
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", metavar="KEY=VALUE", help="A setting of all brokers; may be repeated."),
+        typer.Option("-o", metavar="KEY=VALUE", help="Setting for all brokers; repeatable."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse to start with unknown settings.")
+        bool, typer.Option("--strict", help="Fail to start on unknown settings.")
     ] = False,
 ) -> None:
-    """Start a ZooKeeper and brokers as child processes, and serve until Ctrl-C."""
+    """Start ZooKeeper and brokers as child processes and serve until Ctrl-C."""
     from headwater.common.exceptions import HeadwaterError
 
     plan = _Plan(
@@ -72,7 +78,7 @@ def start(
 
 
 class _Plan:
-    """What was asked for."""
+    """The arguments of the command."""
 
     def __init__(
         self,
@@ -106,7 +112,7 @@ class _Plan:
         command += ["--zookeeper", connect, "--node-id", str(node_id)]
         command += ["--listen", f"{self.host}:{self.ports[place]}"]
         command += ["--data", str(self.directory / f"broker-{node_id}")]
-        # Brokers of one machine fail together, so replicas shall be on others.
+        # Brokers on one machine fail together, so replicas should go to other machines.
         if not any(each.startswith("broker.rack=") for each in self.options):
             command += ["-o", f"broker.rack={own_host_name()}"]
         for each in self.options:
@@ -117,13 +123,13 @@ class _Plan:
 
 
 class _Broker:
-    """One broker's process."""
+    """The process of one broker."""
 
     def __init__(self, node_id: int, port: int, process: asyncio.subprocess.Process) -> None:
         self.node_id = node_id
         self.port = port
         self._process = process
-        self._is_missed = False
+        self._is_exit_reported = False
 
     @property
     def pid(self) -> int:
@@ -134,14 +140,14 @@ class _Broker:
         return self._process.returncode is None
 
     async def is_ready(self) -> bool:
-        """Wait for its word; False if it ends instead."""
+        """Wait for the ready line; return False if the process exits first."""
         assert self._process.stdout is not None
         return (await self._process.stdout.readline()).startswith(_READY)
 
-    def miss(self) -> None:
-        """Say once that it has ended."""
-        if not self.is_running and not self._is_missed:
-            self._is_missed = True
+    def report_exit(self) -> None:
+        """Print that the process has exited, once."""
+        if not self.is_running and not self._is_exit_reported:
+            self._is_exit_reported = True
             code = self._process.returncode
             typer.echo(f"headwater: broker {self.node_id} ended with exit code {code}", err=True)
 
@@ -209,7 +215,7 @@ async def _start_broker(plan: _Plan, place: int, connect: str) -> _Broker:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
-            # Ctrl-C is for us; we then end them one after the other.
+            # Ctrl-C goes to this process, which then stops the brokers one by one.
             process_group=0,
         )
     return _Broker(node_id, plan.ports[place], process)
@@ -236,26 +242,26 @@ def _announce(plan: _Plan, server: Server | None, connect: str, brokers: Sequenc
 
 
 async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: asyncio.Event) -> int:
-    """Until Ctrl-C, or until nothing is left that runs."""
-    are_missed = False
+    """Report processes that exit, until Ctrl-C or until nothing is left running."""
+    is_reported = False
     while not ended.is_set():
         for broker in brokers:
-            broker.miss()
-        if not are_missed and not any(broker.is_running for broker in brokers):
-            are_missed = True
-            on = "" if server is None else "; ZooKeeper serves on until Ctrl-C"
-            typer.echo(f"headwater: all brokers that were started here have ended{on}", err=True)
-        if are_missed and server is None:
+            broker.report_exit()
+        if not is_reported and not any(broker.is_running for broker in brokers):
+            is_reported = True
+            rest = "" if server is None else "; ZooKeeper keeps running until Ctrl-C"
+            typer.echo(f"headwater: all brokers have exited{rest}", err=True)
+        if is_reported and server is None:
             return ALL_ENDED
         if server is not None and not server.is_running:
-            typer.echo("headwater: ZooKeeper has ended; the brokers serve on", err=True)
+            typer.echo("headwater: ZooKeeper has exited; the brokers keep running", err=True)
             server = None
-        await _first_of(asyncio.sleep(_LOOK_S), ended.wait())
+        await _first_of(asyncio.sleep(_WATCH_INTERVAL_S), ended.wait())
     return 0
 
 
 async def _stop(server: Server | None, brokers: Sequence[_Broker], killed: asyncio.Event) -> None:
-    """One after the other, so that each hands over what it leads; at once if asked again."""
+    """Shut down one broker after the other, so that leadership moves; kill on a second signal."""
 
     async def stop_all() -> None:
         for broker in brokers:
@@ -270,7 +276,7 @@ async def _stop(server: Server | None, brokers: Sequence[_Broker], killed: async
 
 
 async def _first_of(one: Awaitable[object], other: Awaitable[object]) -> None:
-    """Wait until one of them is done; what the other one waits for goes on."""
+    """Wait until one of the two is done, and cancel only the wait for the other."""
 
     async def wait_for(each: Awaitable[object]) -> None:
         await each

@@ -1,9 +1,8 @@
-"""How a broker's log looks: lines for people, JSON for machines, on standard error.
+"""Format the broker's log on standard error as text or JSON lines.
 
-What a reader would get wrong: messages quote what strangers sent, such as a client's id, and both
-a terminal and whoever splits the file into lines would obey it. So whatever is not printable is
-written as an escape, and an entry is one line. Only the trace of an exception, which people read
-in lines, follows in further ones, indented.
+Note: messages may contain text from clients, such as a client id. Non-printable characters are
+escaped so that they can neither control a terminal nor forge log lines. Each entry is one line,
+except that a traceback follows in indented lines.
 """
 
 import json
@@ -17,7 +16,7 @@ _PACKAGE = "headwater."
 
 
 class TextLines(logging.Formatter):
-    """Local time, level, who says it, what."""
+    """Local time, level, logger name, message."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created).astimezone()
@@ -32,7 +31,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: ts (UTC), level, logger, message, and exception if there was one."""
+    """One JSON object per line: ts (UTC), level, logger, message, and exception if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -50,7 +49,7 @@ class JsonLines(logging.Formatter):
 
 class _StandardError(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, logging's name for it
-        """Nobody reads the log any more; the broker goes on, and there is no one left to tell."""
+        """Ignore a closed standard error: the broker keeps running without a log."""
 
 
 FORMATS: dict[str, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}
@@ -58,7 +57,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def log_to_standard_error(*, log_format: str, level: str) -> None:
-    """From now on everything that is logged in this process goes there, in this form."""
+    """Send all logging of this process to standard error in the given format."""
     handler = _StandardError(sys.stderr)
     handler.setFormatter(FORMATS[log_format]())
     root = logging.getLogger()

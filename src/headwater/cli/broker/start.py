@@ -1,11 +1,11 @@
-"""`headwater start`: arguments in, a running broker out.
+"""`headwater start`: parse the arguments and run a broker.
 
-What a reader would get wrong: nothing here may import typer or rich. They would be a quarter of
-the time until a broker is ready and stay in its memory, so the arguments of this one command are
-read with argparse, and `headwater.cli.entry` comes here without a detour.
+Exits with 0 after SIGTERM or Ctrl-C, and with 2 after a one-line error message if the broker
+cannot start.
 
-Exits with 0 after SIGTERM or Ctrl-C, and with 2, after one line that says what to do, when the
-broker cannot start.
+Note: this module must not import typer or rich. They would add a quarter to the startup time and
+stay in the broker's memory, so this command uses argparse and `headwater.cli.entry` calls it
+directly.
 """
 
 import argparse
@@ -42,11 +42,11 @@ from headwater.network.endpoint import parse_address
 CANNOT_START = 2
 INTERRUPTED = 130
 
-# For whoever only wants to try it: no file that Kafka's defaults could be expected of, and so
-# nothing that is lost with /tmp, and nothing that other machines can reach.
+# Defaults for a broker without a server.properties: reachable from this machine only, and not in
+# Kafka's default directory under /tmp.
 _WITHOUT_A_FILE = {"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "./data"}
 
-# What each flag sets, and the names that say the same.
+# The settings that each flag sets, first the one that it writes, then its synonyms.
 _FLAGS = {
     "--listen": ("listeners",),
     "--data": ("log.dirs", "log.dir"),
@@ -58,10 +58,10 @@ _FLAGS = {
 _HINTS: dict[type[HeadwaterError], str] = {
     InvalidSetting: "",
     CannotListen: "; choose another address with --listen",
-    DirectoryInUse: "; stop that one, or choose another directory with --data",
-    WrongLogDirectory: "; choose another directory with --data, or its node with --node-id",
-    StoreUnreachable: "; start it, or choose another with --zookeeper",
-    BrokerIdTaken: "; stop that one, or choose another id with --node-id",
+    DirectoryInUse: "; stop that broker, or choose another directory with --data",
+    WrongLogDirectory: "; choose another directory with --data, or its node id with --node-id",
+    StoreUnreachable: "; start ZooKeeper, or choose another one with --zookeeper",
+    BrokerIdTaken: "; stop that broker, or choose another id with --node-id",
     StorageError: "; choose another directory with --data, or repair this one",
 }
 
@@ -69,11 +69,11 @@ _log = logging.getLogger(__name__)
 
 
 RunBroker = Callable[[StaticConfig, Callable[[Serving], None]], None]
-"""Runs a broker until it is told to stop, and calls back when it serves."""
+"""Runs a broker until it is stopped, and calls back once it serves requests."""
 
 
 def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
-    """The whole command; the answer is the exit code."""
+    """Run the command and return its exit code."""
     options = parser().parse_args(arguments)
     log_to_standard_error(log_format=options.log_format, level=options.log_level)
     try:
@@ -84,13 +84,13 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
     except tuple(_HINTS) as error:
         return _complain(error)
     except KeyboardInterrupt:
-        # Before the broker has begun to listen to it.
+        # The broker has not installed its signal handlers yet.
         return INTERRUPTED
     return 0
 
 
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:
-    """Warn of settings that change nothing; `InvalidSetting` for unknown ones with --strict."""
+    """Warn about settings without effect; raise `InvalidSetting` for unknown ones if strict."""
     if is_strict and properties.unknown:
         raise InvalidSetting(f"{'; '.join(properties.unknown.values())} (--strict)")
     for name, reason in properties.unknown.items():
@@ -100,7 +100,7 @@ def _report(properties: ServerProperties, *, is_strict: bool) -> None:
 
 
 def texts_of(options: argparse.Namespace) -> dict[str, str]:
-    """Everything that was asked for: the file, then `-o`, then the flags, of which the last win."""
+    """Merge the settings of the file, `-o` and the flags; later ones win."""
     file = {} if options.config is None else read_properties(options.config)
     single = _single_options(options.option)
     flags = _flags(options)
@@ -108,7 +108,7 @@ def texts_of(options: argparse.Namespace) -> dict[str, str]:
         if names[0] in flags:
             _refuse_both(flag, names, single)
     if "listeners" in flags:
-        # What the file says to clients is about the address that it had.
+        # The file's advertised.listeners belong to the listeners that --listen replaces.
         file.pop("advertised.listeners", None)
     defaults = {} if options.config is not None else _WITHOUT_A_FILE
     return layered(defaults, file, single, flags)
@@ -120,27 +120,27 @@ def read_properties(path: Path) -> dict[str, str]:
     except OSError as error:
         raise InvalidSetting(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise InvalidSetting(f"{path} is no properties file: {error}") from error
+        raise InvalidSetting(f"{path} is not a properties file: {error}") from error
 
 
 def parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="headwater start",
-        description="Start a broker, and serve until SIGTERM or Ctrl-C.",
-        epilog="Settings have Kafka's own names. A flag wins over -o, and -o over the file. "
-        "Without a file the broker listens on 127.0.0.1:9092 and keeps its data in ./data.",
+        description="Start a broker and serve until SIGTERM or Ctrl-C.",
+        epilog="Settings have Kafka's names. Flags override -o, and -o overrides the file. "
+        "Without a file the broker listens on 127.0.0.1:9092 and stores its data in ./data.",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=30),
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--config", type=Path, metavar="FILE", help="a server.properties, as Kafka has it")
-    add("--data", metavar="DIR", help="where the logs lie (log.dirs)")
-    add("--listen", metavar="HOST:PORT", help="where to listen, and nowhere else (listeners)")
-    add("--node-id", metavar="N", help="the id of this broker (node.id)")
+    add("--config", type=Path, metavar="FILE", help="Kafka server.properties file")
+    add("--data", metavar="DIR", help="log directories, comma-separated (log.dirs)")
+    add("--listen", metavar="HOST:PORT", help="the only address to listen on (listeners)")
+    add("--node-id", metavar="N", help="node id of this broker (node.id)")
     add(
         "--zookeeper",
         metavar="HOST:PORT",
-        help="join the cluster that is there (zookeeper.connect): HOST:PORT[,...][/chroot]",
+        help="join the cluster in this ZooKeeper (zookeeper.connect): HOST:PORT[,...][/chroot]",
     )
     add(
         "-o",
@@ -148,30 +148,30 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="any one setting; may be given several times",
+        help="set one setting; repeatable",
     )
     add(
         "--strict",
         action="store_true",
-        help="refuse to start with unknown settings, which are only warned of otherwise",
+        help="fail to start on unknown settings instead of logging a warning",
     )
     add(
         "--metrics",
         metavar="HOST:PORT",
-        help="serve Prometheus metrics here (headwater.metrics.listener)",
+        help="serve Prometheus metrics on this address (headwater.metrics.listener)",
     )
-    add("--log-format", choices=FORMATS, default="text", help="how the log on stderr looks")
+    add("--log-format", choices=FORMATS, default="text", help="format of the log on stderr")
     add("--log-level", choices=LEVELS, default="info", metavar="LEVEL", help=_level_help())
     return parser
 
 
 def _level_help() -> str:
-    return f"the least that is logged: {', '.join(LEVELS)}"
+    return f"lowest level to log: {', '.join(LEVELS)} (default: info)"
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, as for every other reason not to start."""
+        """Exit with one line, as for other reasons not to start."""
         self.exit(CANNOT_START, f"headwater: {message}; see headwater start --help\n")
 
 
@@ -190,7 +190,7 @@ def _single_options(options: Sequence[str]) -> dict[str, str]:
 
 def _flags(options: argparse.Namespace) -> dict[str, str]:
     if options.data is not None and not options.data.strip(" ,"):
-        raise InvalidSetting("--data names no directory")
+        raise InvalidSetting("--data is empty; give a directory")
     flags: dict[str, str | None] = {
         "listeners": None if options.listen is None else _listener(options.listen),
         "log.dirs": options.data,
@@ -211,7 +211,7 @@ def _listener(address: str) -> str:
 def _refuse_both(flag: str, names: Sequence[str], single: Mapping[str, str]) -> None:
     for name in names:
         if name in single:
-            raise InvalidSetting(f"{flag} and -o {name} say the same; leave one of them out")
+            raise InvalidSetting(f"{flag} and -o {name} set the same setting; give only one")
 
 
 def _announce(serving: Serving, static: StaticConfig) -> None:
@@ -223,7 +223,7 @@ def _announce(serving: Serving, static: StaticConfig) -> None:
         f"headwater ready on {addresses} (node {static.node_id}, cluster {serving.cluster_id}, "
         f"data {', '.join(directories)}{took})"
     )
-    # Nobody has to listen; the broker serves all the same.
+    # The reader of standard output may be gone; the broker keeps running.
     with suppress(BrokenPipeError):
         print(line, flush=True)
 

@@ -1,4 +1,4 @@
-"""`headwater zookeeper`: a real ZooKeeper for a laptop, until Ctrl-C."""
+"""`headwater zookeeper`: run a real ZooKeeper for development until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ SERVER_ENDED = 1
 
 def zookeeper(
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where the servers keep their data.")
+        Path, typer.Option("--dir", metavar="DIR", help="Data directory of the servers.")
     ] = Path("./zookeeper"),
     port: Annotated[
-        int, typer.Option(metavar="P", help="Where clients connect; 0 takes a free port.")
+        int, typer.Option(metavar="P", help="Client port; 0 chooses a free port.")
     ] = 2181,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     ensemble: Annotated[
-        int, typer.Option(metavar="N", min=1, max=9, help="Servers, on ports from P on.")
+        int, typer.Option(metavar="N", min=1, max=9, help="Number of servers, on ports from P up.")
     ] = 1,
     tick_time: Annotated[
         int,
-        typer.Option(metavar="MS", min=10, help="tickTime: half the shortest session granted."),
+        typer.Option(
+            metavar="MS", min=10, help="tickTime in ms; the minimum session timeout is twice this."
+        ),
     ] = 500,
 ) -> None:
-    """Run ZooKeeper, whose jars come with pyspark, until SIGTERM or Ctrl-C. Needs Java 17."""
+    """Run ZooKeeper (the jars come with pyspark) until SIGTERM or Ctrl-C. Needs Java 17."""
     from headwater.common.exceptions import HeadwaterError
 
     try:
@@ -53,7 +55,7 @@ async def _run(directory: Path, host: str, port: int, count: int, tick_ms: int) 
     plans = planned(directory.absolute(), host, port, count)
     servers: list[Server] = []
     try:
-        # One by one, so that those before a failure are stopped.
+        # Start them one by one, so that a failure stops the servers started before it.
         for place in range(count):
             servers += [Server(plans, place, tick_ms=tick_ms)]
         await _ready_or_ended(servers, ended)
@@ -63,9 +65,9 @@ async def _run(directory: Path, host: str, port: int, count: int, tick_ms: int) 
             typer.echo(f"headwater zookeeper ready on {addresses} (pid {pids}, data {directory})")
         while not ended.is_set():
             if not all(server.is_running for server in servers):
-                typer.echo("headwater: a ZooKeeper server has ended", err=True)
+                typer.echo("headwater: a ZooKeeper server has exited", err=True)
                 return SERVER_ENDED
-            await _some_time(ended)
+            await _wait_briefly(ended)
         return 0
     finally:
         for server in servers:
@@ -87,7 +89,7 @@ async def _ready_or_ended(servers: list[Server], ended: asyncio.Event) -> None:
         await task
 
 
-async def _some_time(ended: asyncio.Event) -> None:
+async def _wait_briefly(ended: asyncio.Event) -> None:
     try:
         async with asyncio.timeout(0.5):
             await ended.wait()

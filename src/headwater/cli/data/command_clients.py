@@ -1,8 +1,8 @@
-"""Settings of the producers and consumers of commands: a file's, and what the command itself says.
+"""Client settings for commands: the --command-config file, overridden by the command's options.
 
-What a reader would get wrong: a file that `--command-config` names may be an application's own. Its
-group, its transactional id and its code are that application's: a look at a topic must not move
-the group's offsets, nor may a line that is sent fence off its producer.
+Note: the file may be shared with an application. Its group id, transactional id, interceptors and
+serializers are left out: consuming from the command line must not move the application's offsets,
+and producing must not fence its producer.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from headwater.cli.terminal import client_settings
 if TYPE_CHECKING:
     from headwater.client.settings import ClientSettings
 
-_AN_APPLICATIONS: Final = frozenset(
+_APPLICATION_SETTINGS: Final = frozenset(
     {
         "group.id",
         "group.instance.id",
@@ -34,9 +34,9 @@ def console_settings(
     command_config: Path | None,
     given: Mapping[str, object],
 ) -> dict[str, object]:
-    """What a client of this class is made with; what is given wins."""
+    """Settings for a client of this class; the values in `given` win."""
     from headwater.client.settings import useful_settings
 
     found = useful_settings(cls, client_settings(bootstrap, command_config))
-    shared = {name: value for name, value in found.items() if name not in _AN_APPLICATIONS}
+    shared = {name: value for name, value in found.items() if name not in _APPLICATION_SETTINGS}
     return {**shared, **useful_settings(cls, given)}

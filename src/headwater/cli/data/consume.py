@@ -1,7 +1,7 @@
-"""`headwater consume`: records to standard output, as values, by a format, or as JSON.
+"""`headwater consume`: print records to standard output as values, in a format or as JSON.
 
-What a reader would get wrong: Ctrl-C wakes the consumer up instead of interrupting it. An exception
-in the middle of a poll would drop records that count as read, and the group would pass over them.
+Note: Ctrl-C calls `wakeup` instead of raising KeyboardInterrupt. An exception in the middle of a
+poll would drop records whose offsets have already advanced, and the group would skip them.
 """
 
 import base64
@@ -47,20 +47,28 @@ _FIELDS: dict[str, Callable[["ConsumerRecord"], bytes]] = {
 
 def consume(
     topic: Annotated[
-        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+        str, typer.Argument(help="Topic name.", show_default=False, autocompletion=topic_names)
     ],
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", "-f", help="All that is there.")
+        bool, typer.Option("--from-beginning", "-f", help="Start at the earliest offset.")
     ] = False,
     offset: Annotated[
         int | None,
-        typer.Option(help="Begin there, or at the end if that is before; negative: from the end."),
+        typer.Option(
+            help="Start at this offset; negative: count back from the end. An offset beyond the "
+            "end starts at the end."
+        ),
     ] = None,
     from_time: Annotated[
-        str | None, typer.Option(help="Begin with the first record since; ISO 8601 or ms.")
+        str | None,
+        typer.Option(
+            help="Start at the first record at or after this time: ISO 8601 or milliseconds "
+            "since 1970."
+        ),
     ] = None,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", help="Only this one; repeatable.")
+        list[int] | None,
+        typer.Option("--partition", "-p", help="Consume only this partition; repeatable."),
     ] = None,
     group: Annotated[
         str | None,
@@ -68,46 +76,48 @@ def consume(
             "--group",
             "-g",
             autocompletion=group_names,
-            help="As a member of this group, which says where it begins: not with "
-            "--partition, --offset, --from-time and --exit.",
+            help="Join this consumer group and start at its committed offsets. Not with "
+            "--partition, --offset, --from-time or --exit.",
         ),
     ] = None,
     max_records: Annotated[
-        int | None, typer.Option("--max", "-n", min=1, help="Stop after so many.")
+        int | None, typer.Option("--max", "-n", min=1, help="Exit after this many records.")
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit", "-e", help="Stop at the end, as it is now; no group does.")
+        bool,
+        typer.Option("--exit", "-e", help="Exit at the end offsets at the time of the start."),
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, help="Stop when nothing comes for so many seconds."),
+        typer.Option(min=0, help="Exit if no record arrives for this many seconds."),
     ] = None,
-    null_marker: Annotated[str, typer.Option(help="What is printed for null.")] = "",
+    null_marker: Annotated[str, typer.Option(help="Text to print for null.")] = "",
     fmt: Annotated[
         str,
         typer.Option(
             "--format",
-            help=r"%t topic, %p partition, %o offset, %T time, %k key, %v value, %h headers.",
+            help="Output format: %t topic, %p partition, %o offset, %T timestamp, %k key, "
+            "%v value, %h headers.",
         ),
     ] = r"%v\n",
     setting: Annotated[
         list[str] | None,
-        typer.Option("--setting", "-s", help="A setting of the consumer, as name=value."),
+        typer.Option("--setting", "-s", help="Consumer setting, name=value; repeatable."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print records. Without --from-beginning, those that come from now on."""
+    """Print records of a topic. By default starts at the end of the topic."""
     from headwater.client import Consumer
     from headwater.client.consumer.consumer_settings import ConsumerSettings
 
     if group is not None and (partition or offset is not None or from_time or exit_at_end):
         raise typer.BadParameter(
-            "--group goes with none of --partition, --offset, --from-time and --exit: its members "
-            "share the partitions, and go on where they were; end it with --max or --timeout"
+            "--group cannot be combined with --partition, --offset, --from-time or --exit: the "
+            "group assigns partitions and offsets; use --max or --timeout to exit"
         )
-    # An offset beyond the end must not send it back to the beginning.
+    # An offset beyond the end must not reset to the earliest offset.
     begins_early = offset is None and (from_beginning or from_time is not None)
     given: dict[str, object] = {
         "client.id": "headwater-cli",
@@ -126,7 +136,7 @@ def consume(
         else:
             ends = _assign(consumer, topic, partition, offset, from_time, exit_at_end=exit_at_end)
         if is_terminal(sys.stdout) and ends is None:
-            typer.echo("Waiting for records. Ctrl-C ends.", err=True)
+            typer.echo("Waiting for records. Press Ctrl-C to exit.", err=True)
         with (
             _woken_by_interrupt(consumer),
             closing(_records(consumer, output, max_records, timeout, ends)) as records,
@@ -138,7 +148,7 @@ def consume(
 
 @contextmanager
 def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
-    """Let the first Ctrl-C end the next poll; a second one is as rude as ever."""
+    """Make the first Ctrl-C wake up the next poll, and the second one interrupt as usual."""
     from headwater.client.errors import WokenUp
 
     before = signal.getsignal(signal.SIGINT)
@@ -159,7 +169,7 @@ def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
 def _expect_topic(
     bootstrap: str, command_config: Path | None, topic: str, numbers: list[int]
 ) -> None:
-    """End where there is nothing to wait for. A consumer would wait, or even make the topic."""
+    """Fail if the topic or a partition is missing; a consumer would wait or create the topic."""
     from headwater.client import TopicPartition
 
     with admin_of(bootstrap, command_config) as admin:
@@ -175,7 +185,7 @@ def _assign(
     *,
     exit_at_end: bool,
 ) -> dict["TopicPartition", int] | None:
-    """Go where it begins. The ends, if that is where it stops."""
+    """Assign partitions and seek; return the end offsets if that is where to exit."""
     from headwater.client import TopicPartition
 
     places = [TopicPartition(topic, each) for each in numbers or consumer.partitions_for(topic)]
@@ -186,8 +196,9 @@ def _assign(
         for place in places:
             wanted = offset if offset >= 0 else max(ends[place] + offset, first[place])
             if not first[place] <= wanted <= ends[place]:
-                _tell_range(place, wanted, first[place], ends[place])
-            # One beyond the end is left to the broker, who alone knows what is not committed yet.
+                _warn_out_of_range(place, wanted, first[place], ends[place])
+            # An offset beyond the end is left to the broker's reset: only the broker knows the
+            # log end offset above the high watermark.
             consumer.seek(place, max(wanted, first[place]))
     elif from_time is not None:
         found = consumer.offsets_for_times(dict.fromkeys(places, timestamp_ms(from_time)))
@@ -196,10 +207,10 @@ def _assign(
     return ends if exit_at_end else None
 
 
-def _tell_range(place: "TopicPartition", wanted: int, first: int, end: int) -> None:
-    there = f"only {first} to {end - 1}" if end > first else "and no records"
+def _warn_out_of_range(place: "TopicPartition", wanted: int, first: int, end: int) -> None:
+    there = f"offsets {first} to {end - 1}" if end > first else "no records"
     begins = first if wanted < first else end
-    line = f"headwater: {place} has no offset {wanted}, {there}; reading from {begins} on"
+    line = f"headwater: {place} has no offset {wanted}, it has {there}; starting at {begins}"
     typer.echo(line, err=True)
 
 
@@ -210,7 +221,7 @@ def _records(
     timeout: float | None,
     ends: dict["TopicPartition", int] | None,
 ) -> Generator["ConsumerRecord", None, None]:
-    """Records until an end is reached. What was polled and not printed is not committed either."""
+    """Yield records until the limit, the timeout or the end; unprinted ones are not committed."""
     count = 0
     idle_s = 0.0
     while not _is_at_end(consumer, ends):
@@ -233,7 +244,7 @@ def _records(
 
 
 def _give_back(consumer: "Consumer", records: Sequence["ConsumerRecord"]) -> None:
-    """A group goes on with these."""
+    """Seek back to records that were polled but not printed."""
     from headwater.client import TopicPartition
 
     for record in reversed(records):
@@ -245,7 +256,7 @@ def _is_at_end(consumer: "Consumer", ends: dict["TopicPartition", int] | None) -
 
 
 def _formatted(fmt: str, null: bytes) -> Callable[["ConsumerRecord"], bytes]:
-    """A function that puts a record into a format, which is read once."""
+    """Compile a format into a function from record to bytes."""
     fields = {**_FIELDS, **_content(null)}
     text = unescaped(fmt)
     pieces: list[Callable[[ConsumerRecord], bytes]] = []
@@ -267,7 +278,7 @@ def _content(null: bytes) -> dict[str, Callable[["ConsumerRecord"], bytes]]:
             return value
         if value is None:
             return null
-        # Of a deserializer, as Kafka's console shows it.
+        # The object of a deserializer.
         return value.encode() if isinstance(value, str) else json.dumps(value, default=str).encode()
 
     return {
@@ -298,7 +309,7 @@ def _as_json(record: "ConsumerRecord") -> bytes:
 
 
 def _text(raw: Any) -> object:
-    """Text as it is; bytes that are no UTF-8 in a wrapping that says so."""
+    """Text as it is; bytes that are not UTF-8 as {"base64": ...}."""
     if not isinstance(raw, bytes):
         return raw
     try:

@@ -1,10 +1,10 @@
-"""Lines as records: how headers, key and value stand in them, or a record as JSON. Pure.
+"""Parse lines into records: headers, key and value with separators, or JSON. Pure.
 
     origin=Assam,cups=2;kind|black      headers before `;`, the key before `|`, then the value
     {"key": "kind", "value": "black"}   as `headwater consume --json` prints it
 
-What a reader would get wrong: where a separator is asked for, every line must have it. A value
-that went out without its key would lie in any partition, and nobody would know.
+Note: with a separator, every line must contain it. A record sent without its key would silently
+go to an arbitrary partition.
 """
 
 import base64
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Typed = Callable[[bytes], Any]
-"""What a serializer is given of the bytes that stand in a line."""
+"""Converts the bytes in a line to the object that the serializer expects."""
 
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|[ntr0\\])")
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
@@ -25,7 +25,7 @@ _FIELDS: Final = frozenset({"topic", "partition", "offset", "timestamp", "key", 
 
 
 class LineRecord(NamedTuple):
-    """What a line has to say."""
+    """The fields of a record, as parsed from one line."""
 
     value: Any
     key: Any
@@ -35,34 +35,34 @@ class LineRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFormat:
-    """How lines are to be read. `ValueError` says what is wrong with one that cannot be."""
+    """How to parse lines. `read` raises `ValueError` for a malformed line."""
 
     key_separator: str | None = None
     headers_separator: str | None = None
     null: bytes | None = None
     is_json: bool = False
     headers: Headers = ()
-    """What every record has beside its own."""
+    """Added to every record, before the headers of the line."""
     typed_key: Typed = bytes
     typed_value: Typed = bytes
 
     def read(self, line: bytes) -> LineRecord:
         if self.is_json:
             return self._read_json(line)
-        own, line = self._parted(line, self.headers_separator, "its headers")
-        key, value = self._parted(line, self.key_separator, "a key")
+        own, line = self._split(line, self.headers_separator, "headers")
+        key, value = self._split(line, self.key_separator, "key")
         return LineRecord(
             None if value == self.null else self.typed_value(value),
             None if key is None or key == self.null else self.typed_key(key),
             (*self.headers, *self._headers(own)),
         )
 
-    def _parted(self, line: bytes, separator: str | None, what: str) -> tuple[bytes | None, bytes]:
+    def _split(self, line: bytes, separator: str | None, what: str) -> tuple[bytes | None, bytes]:
         if separator is None:
             return None, line
         before, is_there, after = line.partition(separator.encode())
         if not is_there:
-            raise ValueError(f"there is no {separator!r} behind {what}")
+            raise ValueError(f"no separator {separator!r} after the {what}")
         return before, after
 
     def _headers(self, raw: bytes | None) -> Headers:
@@ -72,19 +72,19 @@ class LineFormat:
         for each in raw.split(b","):
             name, is_pair, value = each.partition(b"=")
             if not is_pair:
-                raise ValueError(f"{each.decode(errors='replace')!r} is no header name=value")
+                raise ValueError(f"{each.decode(errors='replace')!r} is not a header name=value")
             found.append((name.decode(), None if value == self.null else value))
         return tuple(found)
 
     def _read_json(self, line: bytes) -> LineRecord:
         found = json.loads(line)
         if not isinstance(found, dict):
-            raise ValueError("there is no JSON object")
+            raise ValueError("not a JSON object")
         if unknown := found.keys() - _FIELDS:
-            raise ValueError(f"a record has no {', '.join(sorted(unknown))}")
+            raise ValueError(f"unknown field of a record: {', '.join(sorted(unknown))}")
         timestamp = found.get("timestamp")
         if timestamp is not None and not isinstance(timestamp, int):
-            raise ValueError(f"{timestamp!r} is no timestamp in milliseconds")
+            raise ValueError(f"{timestamp!r} is not a timestamp in milliseconds")
         key, value = json_bytes(found.get("key")), json_bytes(found.get("value"))
         return LineRecord(
             None if value is None else self.typed_value(value),
@@ -97,15 +97,15 @@ class LineFormat:
 def _json_headers(given: object) -> Headers:
     pairs = list(given.items()) if isinstance(given, dict) else given
     if not isinstance(pairs, list | tuple):
-        raise ValueError("headers are a list of pairs")
+        raise ValueError("headers must be a list of pairs")
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise ValueError(f"{pair!r} is no header, such as [name, value]")
+            raise ValueError(f"{pair!r} is not a header [name, value]")
     return tuple((name, json_bytes(value)) for name, value in pairs)
 
 
 def json_bytes(given: Any) -> bytes | None:
-    """The bytes that a value in JSON stands for: a text's own, or the JSON of what is no text."""
+    """Encode a JSON value: a string as UTF-8, {"base64": ...} decoded, anything else as JSON."""
     match given:
         case None:
             return None
@@ -115,16 +115,16 @@ def json_bytes(given: Any) -> bytes | None:
             try:
                 return base64.b64decode(text, validate=True)
             except binascii.Error as error:
-                raise ValueError(f"{text!r} is no base64") from error
+                raise ValueError(f"{text!r} is not base64") from error
         case _:
             return json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def unescaped(text: str) -> str:
-    r"""A text in which \n, \t, \r, \0, \xNN and \\ are what they mean elsewhere."""
+    r"""Replace the escapes \n, \t, \r, \0, \xNN and \\."""
 
-    def meant(found: re.Match[str]) -> str:
+    def replacement(found: re.Match[str]) -> str:
         what = found[1]
         return _ESCAPED[what] if what in _ESCAPED else chr(int(what[1:], 16))
 
-    return _ESCAPE.sub(meant, text)
+    return _ESCAPE.sub(replacement, text)

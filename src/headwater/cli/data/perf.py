@@ -1,7 +1,7 @@
-"""`headwater perf`: how fast a cluster takes and gives records, in the figures of Kafka's tools.
+"""`headwater perf`: measure throughput and latency, with the figures of Kafka's perf tools.
 
-What a reader would get wrong: the latency of a produced record runs from `send` to its answer, and
-so counts the time that it waits for its batch to fill. `end-to-end` sends one record at a time.
+Note: produce latency runs from `send` to the acknowledgement, so it includes the time in which a
+batch fills up. `end-to-end` sends one record at a time.
 """
 
 import time
@@ -33,20 +33,20 @@ from headwater.cli.terminal import (
 if TYPE_CHECKING:
     from headwater.client import RecordFuture
 
-app = typer.Typer(no_args_is_help=True, help="How fast a cluster takes and gives records.")
+app = typer.Typer(no_args_is_help=True, help="Measure throughput and latency.")
 
 Topic = Annotated[
-    str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+    str, typer.Argument(help="Topic name.", show_default=False, autocompletion=topic_names)
 ]
-Records = Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")]
-Size = Annotated[int, typer.Option("--size", min=0, help="Bytes of each value.")]
+Records = Annotated[int, typer.Option("--records", "-n", min=1, help="Number of records.")]
+Size = Annotated[int, typer.Option("--size", min=0, help="Size of each value in bytes.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--setting", "-s", help="A setting of the client, as name=value."),
+    typer.Option("--setting", "-s", help="Client setting, name=value; repeatable."),
 ]
 
 _MEBIBYTE: Final = 1_048_576
-# Beyond what codecs look back to, so that no record is found to be another again.
+# Larger than the window of the codecs, so that repeated payloads do not compress.
 _POOL_BYTES: Final = 4 * _MEBIBYTE
 _POOL_RECORDS: Final = 65_536
 _PERCENTILES: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99.9_ms": 0.999}
@@ -57,13 +57,15 @@ def produce(
     topic: Topic,
     records: Records = 100_000,
     size: Size = 100,
-    throughput: Annotated[int, typer.Option(help="Records a second at most; -1 for all.")] = -1,
+    throughput: Annotated[
+        int, typer.Option(help="Maximum records per second; -1 for no limit.")
+    ] = -1,
     setting: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send records as fast as they go, and tell rate and latencies."""
+    """Send records as fast as possible and print throughput and latencies."""
     from headwater.client import Producer
     from headwater.client.producer.producer_settings import ProducerSettings
 
@@ -99,14 +101,16 @@ def produce(
 def consume(
     topic: Topic,
     records: Records = 100_000,
-    table: Annotated[bool, typer.Option("--table", help="As Arrow tables.")] = False,
-    timeout: Annotated[float, typer.Option(help="Give up when nothing comes for so long.")] = 10.0,
+    table: Annotated[bool, typer.Option("--table", help="Consume as Arrow tables.")] = False,
+    timeout: Annotated[
+        float, typer.Option(help="Exit if no record arrives for this many seconds.")
+    ] = 10.0,
     setting: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read records from the beginning as fast as they come, and tell the rate."""
+    """Consume records from the beginning as fast as possible and print the throughput."""
     from headwater.client import Consumer, TopicPartition
     from headwater.client.consumer.consumer_settings import ConsumerSettings
 
@@ -117,7 +121,7 @@ def consume(
     settings = console_settings(ConsumerSettings, bootstrap, command_config, given)
     count = size_bytes = 0
     with admin_of(bootstrap, command_config) as admin:
-        # Else it would be made, and found to be empty.
+        # The consumer would create a missing topic and wait for records.
         expect_partitions(admin, [TopicPartition(topic, 0)])
     with failing_clearly(), Consumer(settings) as consumer:
         consumer.assign([TopicPartition(topic, each) for each in consumer.partitions_for(topic)])
@@ -134,14 +138,14 @@ def consume(
                     more_bytes = sum(len(record.value or b"") for record in polled)
                 if not got:
                     break
-                # The wait for more that did not come is no part of the rate.
+                # A final poll that times out does not count.
                 ended = time.perf_counter()
                 count += got
                 size_bytes += more_bytes
                 advance(count)
         row = _figures(count, size_bytes, ended - began, ())
     if count < records:
-        line = f"headwater: {count} of {records} records came, and no more in {timeout:g} s"
+        line = f"headwater: received {count} of {records} records; no more within {timeout:g} s"
         typer.echo(line, err=True)
     show([row], as_json=as_json, columns=list(row))
 
@@ -156,7 +160,7 @@ def end_to_end(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send one record after the other, each when the last one was read, and tell latencies."""
+    """Send one record at a time, wait until it is consumed, and print the latencies."""
     from headwater.client import Consumer, Producer, TopicPartition
     from headwater.client.consumer.consumer_settings import ConsumerSettings
     from headwater.client.producer.producer_settings import ProducerSettings
@@ -183,7 +187,7 @@ def end_to_end(
                 at = time.perf_counter()
                 producer.send(topic, next(payloads))
                 if not consumer.poll(30):
-                    typer.echo("headwater: a record did not come back in 30 s", err=True)
+                    typer.echo("headwater: a record was not consumed within 30 s", err=True)
                     raise typer.Exit(1)
                 latencies.append((time.perf_counter() - at) * 1000)
                 advance(number)
@@ -192,7 +196,7 @@ def end_to_end(
 
 
 class _Timer:
-    """A callback, made for every record, that notes how long it took."""
+    """A callback that records the latency of one send."""
 
     __slots__ = ("_at", "_failures", "_latencies")
 
@@ -209,7 +213,7 @@ class _Timer:
 
 
 def _payloads(size_bytes: int) -> Iterator[bytes]:
-    """Letters by chance, the same in every run: zeros would flatter a codec. Kafka does this."""
+    """Random letters, the same in every run, as in Kafka's tools: zeros would compress too well."""
     letters = ascii_uppercase.encode()
     table = bytes(letters[byte % len(letters)] for byte in range(256))
     count = min(max(_POOL_BYTES // max(size_bytes, 1), 1), _POOL_RECORDS)
@@ -237,7 +241,7 @@ def _figures(
 
 @contextmanager
 def _progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, if that is a terminal."""
+    """Show a progress bar on standard error if it is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -1,4 +1,4 @@
-"""`headwater produce`: lines of files, or of standard input, as records."""
+"""`headwater produce`: send the lines of files or of standard input as records."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ from headwater.cli.terminal import (
     failing_clearly,
     is_terminal,
     pairs,
-    tell_done,
+    show_done,
 )
 
 if TYPE_CHECKING:
@@ -34,18 +34,19 @@ _STANDARD_INPUT = Path("-")
 
 def _some_separator(text: str | None) -> str | None:
     if text == "":
-        raise typer.BadParameter("an empty text parts nothing")
+        raise typer.BadParameter("a separator must not be empty")
     return None if text is None else unescaped(text)
 
 
 def produce(
     topic: Annotated[
-        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+        str, typer.Argument(help="Topic name.", show_default=False, autocompletion=topic_names)
     ],
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files of lines; standard input, if none, or for -.", show_default=False
+            help="Files with one record per line; - or none: standard input.",
+            show_default=False,
         ),
     ] = None,
     key_separator: Annotated[
@@ -53,18 +54,18 @@ def produce(
         typer.Option(
             "--key-separator",
             "-K",
-            help="What stands between key and value, in every line.",
+            help="Separator between key and value; required in every line.",
             callback=_some_separator,
         ),
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", help="name=value, for every record.")
+        list[str] | None,
+        typer.Option("--header", "-H", help="Header name=value for every record; repeatable."),
     ] = None,
     headers_separator: Annotated[
         str | None,
         typer.Option(
-            help="What stands behind the headers, name=value,name=value, with which every line "
-            "begins.",
+            help="Separator after the headers (name=value,name=value) at the start of every line.",
             callback=_some_separator,
         ),
     ] = None,
@@ -72,30 +73,32 @@ def produce(
         bool,
         typer.Option(
             "--from-json",
-            help="Each line is a record with its key, headers and timestamp, as "
-            "`headwater consume --json` prints it.",
+            help="Each line is a record in the format of `headwater consume --json`.",
         ),
     ] = False,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Else the key chooses.")
+        int | None,
+        typer.Option(
+            "--partition", "-p", min=0, help="Partition to send to; default: chosen by the key."
+        ),
     ] = None,
     null_marker: Annotated[
-        str | None, typer.Option(help="What stands for null, as a key, a value or a header's.")
+        str | None, typer.Option(help="Text that stands for a null key, value or header value.")
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--setting", "-s", help="A setting of the producer, as name=value."),
+        typer.Option("--setting", "-s", help="Producer setting, name=value; repeatable."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send lines as records. Exits with 1 if a record could not be sent."""
+    """Send each line as a record. Exits with 1 if a record could not be sent."""
     from headwater.client.producer.producer_settings import ProducerSettings
 
     if from_json and (key_separator or headers_separator or null_marker is not None):
         raise typer.BadParameter(
-            "--from-json goes without --key-separator, --headers-separator and --null-marker"
+            "--from-json excludes --key-separator, --headers-separator and --null-marker"
         )
     given = pairs(setting or [], "--setting")
     null = None if null_marker is None else null_marker.encode()
@@ -118,7 +121,7 @@ def produce(
             {
                 "client.id": "headwater-cli",
                 "linger.ms": 5,
-                # A topic or partition that does not exist is waited for as long as this.
+                # The producer waits this long for a topic or partition that does not exist.
                 "max.block.ms": 10_000,
                 **given,
             },
@@ -133,7 +136,7 @@ def produce(
         raise typer.Exit(1)
     if is_terminal(sys.stderr) and not as_json:
         typer.echo(f"{count} {'record' if count == 1 else 'records'} sent", err=True)
-    tell_done([{"topic": topic, "records": count}], as_json=as_json)
+    show_done([{"topic": topic, "records": count}], as_json=as_json)
 
 
 def _send(
@@ -143,7 +146,7 @@ def _send(
     lines: LineFormat,
     files: Sequence[Path],
 ) -> tuple[int, str | None]:
-    """Send all lines, or all before the first that cannot be. How many, and what went wrong."""
+    """Send lines up to the first failure; return the number sent and the first error."""
     from headwater.client import Producer
     from headwater.client.errors import (
         InvalidTimestamp,
@@ -160,7 +163,8 @@ def _send(
             failures.append(str(error))
 
     count = 0
-    # What cannot be sent ends the loop and not the producer, which would give up what it has.
+    # A bad line ends the loop, not the producer: leaving the block by an exception would abort
+    # the batches that are still buffered.
     with failing_clearly(), Producer(settings) as producer:
         for where, line in _lines(files):
             try:
@@ -188,7 +192,7 @@ def _send(
 
 
 def _headers(given: Sequence[str], null: bytes | None) -> Headers:
-    """Each as often as it is given; they are not a mapping."""
+    """Parse --header options; names may repeat."""
     found: list[tuple[str, bytes | None]] = []
     for each in given:
         for name, value in pairs([each], "--header").items():
@@ -198,7 +202,7 @@ def _headers(given: Sequence[str], null: bytes | None) -> Headers:
 
 
 def _typed(settings: Mapping[str, str], name: str) -> Callable[[bytes], Any]:
-    """What a serializer is given of that which stands in a line."""
+    """Return the conversion from the bytes in a line to what the serializer expects."""
     from headwater.client.serialization.serdes import serializer
 
     chosen = settings.get(name)
@@ -210,19 +214,19 @@ def _typed(settings: Mapping[str, str], name: str) -> Callable[[bytes], Any]:
 def _expect_partition(
     bootstrap: str, command_config: Path | None, topic: str, number: int | None
 ) -> None:
-    """End where a producer would wait: without a broker, or with no such partition."""
+    """Fail early where a producer would wait: no broker, or no such partition."""
     from headwater.client import TopicPartition
     from headwater.client.errors import UnknownTopicOrPartition
 
     with admin_of(bootstrap, command_config) as admin:
         if number is not None:
-            # A topic that is not there may be made by the first record.
+            # The first record may create a missing topic.
             with suppress(UnknownTopicOrPartition):
                 expect_partitions(admin, [TopicPartition(topic, number)])
 
 
 def _lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Lines without their ends, and where each stands; with a progress bar on a terminal."""
+    """Yield lines without line ends and their location; show progress on a terminal."""
     sizes = [_size_bytes(file) for file in files if file != _STANDARD_INPUT]
     with ExitStack() as opened:
         is_shown = bool(sizes) and is_terminal(sys.stderr)
@@ -236,10 +240,10 @@ def _lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
 def _lines_of(file: Path, advance: Callable[[int], None] | None) -> Iterator[bytes]:
     if file == _STANDARD_INPUT:
         if is_terminal(sys.stdin):
-            typer.echo("Each line is a record. Ctrl-D ends.", err=True)
+            typer.echo("Each line is a record. Press Ctrl-D to finish.", err=True)
         yield from binary_input()
         return
-    with _telling(file):
+    with _exiting_if_unreadable(file):
         source = file.open("rb")
     with source:
         for line in source:
@@ -249,14 +253,13 @@ def _lines_of(file: Path, advance: Callable[[int], None] | None) -> Iterator[byt
 
 
 def _size_bytes(file: Path) -> int:
-    """How large a file is; all are looked at before the first line is sent."""
-    with _telling(file):
+    """Size of a file; checked for all files before the first line is sent."""
+    with _exiting_if_unreadable(file):
         return file.stat().st_size
 
 
 @contextmanager
-def _telling(file: Path) -> Iterator[None]:
-    """A file that cannot be read is a wrong argument."""
+def _exiting_if_unreadable(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

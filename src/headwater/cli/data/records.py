@@ -1,4 +1,4 @@
-"""`headwater records delete`: delete what lies before an offset."""
+"""`headwater records delete`: delete the records before an offset."""
 
 from typing import Annotated
 
@@ -27,14 +27,17 @@ def records() -> None:
 @app.command()
 def delete(
     partitions: Annotated[
-        list[str], typer.Argument(help="topic:partition ...", show_default=False)
+        list[str],
+        typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
     ],
-    before: Annotated[int, typer.Option(help="The first offset that stays; -1 deletes all.")],
+    before: Annotated[
+        int, typer.Option(help="New log start offset; -1 deletes up to the high watermark.")
+    ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete all records before an offset."""
+    """Delete all records before an offset (DeleteRecords)."""
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap, command_config) as admin:
         expect_partitions(admin, places)

@@ -1,7 +1,6 @@
-"""`headwater groups`: list and describe groups with their lag, reset and delete offsets, delete.
+"""`headwater groups`: list, describe and delete consumer groups, reset and delete their offsets.
 
-What a reader would get wrong: `reset-offsets` changes nothing without `--execute`. It shows where
-the group would go on, so that a slip costs nothing.
+Note: `reset-offsets` without `--execute` is a dry run, as in kafka-consumer-groups.
 """
 
 import time
@@ -21,25 +20,25 @@ from headwater.cli.terminal import (
     errors_of,
     outcomes_of,
     show,
+    show_done,
     show_found,
-    tell_done,
 )
 
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
     from headwater.client.admin.descriptions import GroupDescription, MemberDescription
 
-app = typer.Typer(no_args_is_help=True, help="Groups of consumers and their offsets.")
+app = typer.Typer(no_args_is_help=True, help="Manage consumer groups and their offsets.")
 
 Group = Annotated[
-    str, typer.Argument(help="The group's id.", show_default=False, autocompletion=group_names)
+    str, typer.Argument(help="Group id.", show_default=False, autocompletion=group_names)
 ]
 Topics = Annotated[
     list[str] | None,
     typer.Option(
         "--topic",
         "-t",
-        help="A topic, or some of its partitions as tea:0,2.",
+        help="Topic, or some of its partitions such as tea:0,2; repeatable.",
         autocompletion=topic_names,
     ),
 ]
@@ -48,16 +47,17 @@ Topics = Annotated[
 @app.command("list")
 def list_(
     state: Annotated[
-        list[str] | None, typer.Option(help="Only those in this state, such as Empty.")
+        list[str] | None, typer.Option(help="List only groups in this state, such as Empty.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--type", help="Only those of this type, such as consumer.")
+        list[str] | None,
+        typer.Option("--type", help="List only groups of this type, such as consumer."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """All groups, with their types and states."""
+    """List groups with their types and states."""
     with admin_of(bootstrap, command_config) as admin:
         groups = admin.list_groups(states=state or [], types=kind or [])
     rows = [
@@ -76,18 +76,20 @@ def list_(
 def describe(
     groups: Annotated[
         list[str] | None,
-        typer.Argument(help="Groups.", show_default=False, autocompletion=group_names),
+        typer.Argument(help="Group ids.", show_default=False, autocompletion=group_names),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All groups.")] = False,
-    members: Annotated[bool, typer.Option("--members", help="Members, not offsets.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="The groups themselves.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Describe all groups.")] = False,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show members instead of offsets.")
+    ] = False,
+    state: Annotated[bool, typer.Option("--state", help="Show states instead of offsets.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """How far groups are in each partition, and who reads it."""
+    """Show committed offsets, lag and assigned clients for each partition."""
     if bool(groups) == every or (members and state):
-        raise typer.BadParameter("give groups or --all, and one of --members and --state at most")
+        raise typer.BadParameter("give group ids or --all, and at most one of --members, --state")
     with admin_of(bootstrap, command_config) as admin:
         names = groups or [each.group_id for each in admin.list_groups()]
         found, errors = outcomes_of(lambda: admin.describe_groups(names))
@@ -148,7 +150,7 @@ def _lags(admin: "Admin", group: "GroupDescription") -> list[dict[str, object]]:
 
 
 def _led(admin: "Admin", places: "Iterable[TopicPartition]") -> "list[TopicPartition]":
-    """Those with a leader. For the others a client would wait, and show nothing meanwhile."""
+    """Keep partitions with a leader; for others ListOffsets would be retried until the timeout."""
     wanted = sorted(places)
     topics = sorted({place.topic for place in wanted})
     described, _ = outcomes_of(lambda: admin.describe_topics(topics) if topics else {})
@@ -166,7 +168,7 @@ def lag_rows(
     ends: "Mapping[TopicPartition, int]",
     owners: "Mapping[TopicPartition, MemberDescription]",
 ) -> list[dict[str, object]]:
-    """A row for each partition. One without a leader has an offset, and no end."""
+    """Return a row per partition; `end` and `lag` are None without a leader."""
     rows: list[dict[str, object]] = []
     for place in sorted({*committed, *owners}):
         offset, end, owner = committed.get(place), ends.get(place), owners.get(place)
@@ -191,37 +193,53 @@ def reset_offsets(
     group: Group,
     topic: Topics = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All that the group has committed.")
+        bool, typer.Option("--all-topics", help="All partitions with committed offsets.")
     ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the beginning.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="Reset to the earliest offset.")
+    ] = False,
+    to_latest: Annotated[
+        bool, typer.Option("--to-latest", help="Reset to the latest offset.")
+    ] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it is; good for --export.")
+        bool, typer.Option("--to-current", help="Keep the current offsets; useful with --export.")
     ] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this one.")] = None,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", help="Reset to this offset.")
+    ] = None,
     to_time: Annotated[
         str | None,
-        typer.Option("--to-time", "--to-datetime", help="ISO 8601, or milliseconds since 1970."),
+        typer.Option(
+            "--to-time",
+            "--to-datetime",
+            help="Reset to a time: ISO 8601 or milliseconds since 1970.",
+        ),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", help="So long before now, such as PT6H or P1D.")
+        str | None,
+        typer.Option("--by-duration", help="Reset to this long before now, such as PT6H or P1D."),
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="From where it is; may be negative.")
+        int | None,
+        typer.Option("--shift-by", help="Shift the current offsets; may be negative."),
     ] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from-file", help="To what a file says: lines of topic,partition,offset."),
+        typer.Option(
+            "--from-file", help="Reset to the offsets in a CSV file: topic,partition,offset."
+        ),
     ] = None,
     export: Annotated[
-        bool, typer.Option("--export", help="Print lines for --from-file, not a table.")
+        bool, typer.Option("--export", help="Print CSV for --from-file instead of a table.")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Commit the new offsets; without it, a dry run.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Where a group would go on; with --execute it does. The group must have no members."""
+    """Show new offsets for a group, and with --execute commit them. The group must be empty."""
     from headwater.cli.groups.offset_resets import (
         ResetRule,
         as_csv,
@@ -236,11 +254,11 @@ def reset_offsets(
     )  # fmt: skip
     rule.check()
     now_ms = time.time_ns() // 1_000_000
-    rule.asked_ms(now_ms)
+    rule.target_time_ms(now_ms)
     if bool(topic) + all_topics + (from_file is not None) != 1:
-        raise typer.BadParameter("give --topic or --all-topics, but for --from-file, which has all")
+        raise typer.BadParameter("give --topic, --all-topics or --from-file, and only one of them")
     if export and as_json:
-        raise typer.BadParameter("--export prints lines of CSV, and no JSON")
+        raise typer.BadParameter("--export prints CSV and cannot be combined with --json")
     given = {} if from_file is None else read_csv(from_file, group)
     with admin_of(bootstrap, command_config) as admin:
         _expect_no_members(admin, group)
@@ -256,7 +274,7 @@ def reset_offsets(
     else:
         _show_reset(before, wanted, is_done=execute, as_json=as_json)
     if not execute:
-        typer.echo("Nothing was changed. With --execute it is.", err=True)
+        typer.echo("Dry run: no offsets were changed. Use --execute to commit them.", err=True)
 
 
 def _named(places: "Iterable[TopicPartition]") -> list[str]:
@@ -284,17 +302,19 @@ def _show_reset(
 
 
 def _expect_no_members(admin: "Admin", group: str) -> None:
-    """End where nothing could be done, and do so without --execute as well."""
+    """Exit if the group has members, in a dry run too."""
     from headwater.client.errors import GroupIdNotFound
 
     try:
         members = admin.describe_groups([group])[group].members
     except GroupIdNotFound:
-        # Offsets may be committed for a group that is yet to come.
+        # Offsets can be committed for a group that does not exist yet.
         return
     if members:
         some = "a member" if len(members) == 1 else f"{len(members)} members"
-        typer.echo(f"headwater: {group} has {some}: stop them, then its offsets can move", err=True)
+        typer.echo(
+            f"headwater: group {group} has {some}; stop them before resetting offsets", err=True
+        )
         raise typer.Exit(1)
 
 
@@ -306,7 +326,7 @@ def delete_offsets(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forget where a group is in topics that none of its members reads."""
+    """Delete committed offsets of topics that the group is not subscribed to."""
     from headwater.cli.groups.offset_resets import chosen_places
 
     if not topic:
@@ -319,20 +339,20 @@ def delete_offsets(
         for place in places
         if place not in errors
     ]
-    tell_done(rows, as_json=as_json, errors=errors)
+    show_done(rows, as_json=as_json, errors=errors)
 
 
 @app.command()
 def delete(
     groups: Annotated[
-        list[str], typer.Argument(help="Groups.", show_default=False, autocompletion=group_names)
+        list[str], typer.Argument(help="Group ids.", show_default=False, autocompletion=group_names)
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete groups without members, and their offsets."""
+    """Delete empty groups and their committed offsets."""
     with admin_of(bootstrap, command_config) as admin:
         errors = errors_of(lambda: admin.delete_groups(groups))
     deleted = [{"group": group} for group in groups if group not in errors]
-    tell_done(deleted, as_json=as_json, errors=errors)
+    show_done(deleted, as_json=as_json, errors=errors)

@@ -1,8 +1,9 @@
-"""Which transactions hang: open in a partition, and unknown to their coordinator. Pure.
+"""Find hanging transactions: open in a partition but unknown to the coordinator (KIP-664). Pure.
 
-Such a one holds up all who read committed records, for ever: nobody will end it. What a reader
-would get wrong: a transaction that is merely slow is none. It has a coordinator that knows of it,
-and that aborts it when its time is over.
+A hanging transaction holds back the last stable offset forever, and with it every read_committed
+consumer.
+
+Note: a slow transaction is not hanging. Its coordinator knows it and aborts it after its timeout.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ from headwater.common.ids import TopicPartition
 
 
 class OpenTransaction(NamedTuple):
-    """What the leader of a partition remembers."""
+    """An open transaction in the producer state of a partition leader."""
 
     place: TopicPartition
     producer: ProducerDescription
@@ -26,7 +27,7 @@ class OpenTransaction(NamedTuple):
 def old_ones(
     producers: Mapping[TopicPartition, Iterable[ProducerDescription]], *, before_ms: int
 ) -> list[OpenTransaction]:
-    """Open transactions in which nothing was written since."""
+    """Open transactions whose last record is older than `before_ms`."""
     return [
         OpenTransaction(place, each)
         for place, those in sorted(producers.items())
@@ -38,7 +39,7 @@ def old_ones(
 def owners(
     suspects: Iterable[OpenTransaction], known: Iterable[TransactionListing]
 ) -> dict[int, str]:
-    """The transactional ids of their producers, as far as a coordinator knows them."""
+    """Map producer ids to the transactional ids that coordinators know for them."""
     wanted = {each.producer.producer_id for each in suspects}
     return {each.producer_id: each.transactional_id for each in known if each.producer_id in wanted}
 
@@ -48,7 +49,7 @@ def hanging(
     owner: Mapping[int, str],
     described: Mapping[str, TransactionDescription],
 ) -> list[OpenTransaction]:
-    """Those of which no coordinator knows that this partition is in this transaction."""
+    """Open transactions to which no coordinator has this partition added."""
     found = []
     for each in suspects:
         known = described.get(owner.get(each.producer.producer_id, ""))

@@ -1,8 +1,10 @@
-"""Where a group shall go on: the rules of `groups reset-offsets`, and offsets as CSV.
+"""The rules of `groups reset-offsets`, and reading and writing offsets as CSV.
 
-Lines are `topic,partition,offset`, as `kafka-consumer-groups --export` writes and `--from-file`
-reads them. What a reader would get wrong: no rule leads out of the log. An offset that is not there
-would only be reset by the group's next poll, to wherever its `auto.offset.reset` says.
+CSV lines are `topic,partition,offset`, as `kafka-consumer-groups` writes with `--export` and reads
+with `--from-file`.
+
+Note: new offsets are limited to the range of the log. An offset outside it would be reset by the
+group's next poll according to its `auto.offset.reset`.
 """
 
 import csv
@@ -28,7 +30,7 @@ _BEGINNING: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRule:
-    """Where to go; exactly one of them says it."""
+    """The target of a reset; exactly one field is set."""
 
     to_earliest: bool = False
     to_latest: bool = False
@@ -50,8 +52,8 @@ class ResetRule:
                 "--by-duration, --shift-by and --from-file"
             )
 
-    def asked_ms(self, now_ms: int) -> int | None:
-        """The time whose offsets are wanted, if that is what the rule is about."""
+    def target_time_ms(self, now_ms: int) -> int | None:
+        """The timestamp to look up with ListOffsets, if the rule names a time."""
         if self.to_time is not None:
             return timestamp_ms(self.to_time)
         if self.by_duration is not None:
@@ -60,7 +62,7 @@ class ResetRule:
 
 
 def inside(wanted: Offsets, first: Offsets, end: Offsets) -> dict[TopicPartition, int]:
-    """The nearest offsets that are there."""
+    """Limit offsets to the range of the log."""
     return {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
 
 
@@ -68,7 +70,7 @@ def new_offsets(
     admin: "Admin", rule: ResetRule, given: Offsets, places: list[TopicPartition], before: Offsets,
     *, now_ms: int,
 ) -> dict[TopicPartition, int]:  # fmt: skip
-    """Where the group would go on. `given` is what a file says, if it is one that does."""
+    """Compute the new offsets. `given` holds the offsets of --from-file."""
     first = _offsets(admin, places, _BEGINNING)
     end = _offsets(admin, places, _END)
     wanted: Offsets
@@ -77,30 +79,30 @@ def new_offsets(
     elif rule.to_latest:
         wanted = end
     elif rule.to_current:
-        # Kafka does this: where nothing is committed, the end is where it would begin.
+        # As in Kafka: a partition without a committed offset goes to the end.
         wanted = {place: before.get(place, end[place]) for place in places}
     elif rule.to_offset is not None:
         wanted = dict.fromkeys(places, rule.to_offset)
     elif rule.shift_by is not None:
         _expect_offsets(places, before)
         wanted = {place: before[place] + rule.shift_by for place in places}
-    elif (asked_ms := rule.asked_ms(now_ms)) is not None:
-        found = _offsets(admin, places, asked_ms)
+    elif (target_time_ms := rule.target_time_ms(now_ms)) is not None:
+        found = _offsets(admin, places, target_time_ms)
         wanted = {place: found[place] if found[place] >= 0 else end[place] for place in places}
     else:
         wanted = given
-    there = inside(wanted, first, end)
-    _tell_moved(wanted, there)
-    return there
+    limited = inside(wanted, first, end)
+    _warn_limited(wanted, limited)
+    return limited
 
 
 def read_csv(file: Path, group: str) -> dict[TopicPartition, int]:
-    """What a file says of a group. Lines may begin with the group they are about."""
+    """Read the offsets of a group; lines may start with a group id."""
     found = {}
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error}") from error
+        raise typer.BadParameter(f"cannot read {file}: {error}") from error
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
         if len(fields) == 4 and fields[0] == group:
             fields = fields[1:]
@@ -113,7 +115,7 @@ def read_csv(file: Path, group: str) -> dict[TopicPartition, int]:
             text = f"{file}, line {number} is not topic,partition,offset"
             raise typer.BadParameter(text) from None
     if not found:
-        raise typer.BadParameter(f"{file} says nothing about group {group}")
+        raise typer.BadParameter(f"{file} has no offsets of group {group}")
     return found
 
 
@@ -127,8 +129,8 @@ def as_csv(offsets: Offsets) -> str:
 def chosen_places(
     admin: "Admin", topics: Iterable[str], *, every: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
-    """`tea` is all partitions of a topic, `tea:0,2` some. `every` is what no choice means."""
-    wanted = [_parted(each) for each in topics]
+    """Resolve `tea` (all partitions) and `tea:0,2`; `every` is the default without topics."""
+    wanted = [_split_topic(each) for each in topics]
     if not wanted:
         return sorted(every)
     described = admin.describe_topics(sorted({topic for topic, _ in wanted}))
@@ -143,30 +145,37 @@ def chosen_places(
     return sorted(places)
 
 
-def _parted(text: str) -> tuple[str, list[int] | None]:
-    topic, is_parted, numbers = text.partition(":")
-    if not is_parted:
+def _split_topic(text: str) -> tuple[str, list[int] | None]:
+    topic, has_partitions, numbers = text.partition(":")
+    if not has_partitions:
         return topic, None
     try:
         return topic, [int(each) for each in numbers.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no topic, nor topic:0,1") from None
+        raise typer.BadParameter(f"{text!r} is neither topic nor topic:0,1") from None
 
 
 def _expect_offsets(places: Iterable[TopicPartition], before: Offsets) -> None:
     missing = [place for place in places if place not in before]
     for place in missing:
-        typer.echo(f"headwater: {place}: the group has no offset there to shift", err=True)
+        typer.echo(f"headwater: {place}: no committed offset to shift", err=True)
     if missing:
         raise typer.Exit(1)
 
 
-def _tell_moved(wanted: Offsets, there: Offsets) -> None:
+def _warn_limited(wanted: Offsets, limited: Offsets) -> None:
     for place, offset in wanted.items():
-        if offset < there[place]:
-            typer.echo(f"headwater: {place} begins at {there[place]}, not at {offset}", err=True)
-        elif offset > there[place]:
-            typer.echo(f"headwater: {place} ends at {there[place]}, before {offset}", err=True)
+        if offset < limited[place]:
+            typer.echo(
+                f"headwater: {place}: offset {offset} is before the log start offset; "
+                f"using {limited[place]}",
+                err=True,
+            )
+        elif offset > limited[place]:
+            typer.echo(
+                f"headwater: {place}: offset {offset} is beyond the end; using {limited[place]}",
+                err=True,
+            )
 
 
 def _offsets(

@@ -1,8 +1,8 @@
-"""`headwater transactions`: what is open, whose it is, and how to end one that hangs.
+"""`headwater transactions`: list, describe and abort transactions, find hanging ones.
 
-What a reader would get wrong: there are two ways to abort. One that its coordinator knows is
-aborted by its transactional id, and its producer is fenced off. One that hangs in a partition,
-because no coordinator knows of it any more, is aborted there.
+Note: there are two ways to abort. A transaction that its coordinator knows is aborted by
+transactional id, which fences its producer. A hanging transaction, unknown to any coordinator, is
+aborted in its partition with an ABORT marker.
 """
 
 import time
@@ -21,8 +21,8 @@ from headwater.cli.terminal import (
     expect_partitions,
     outcomes_of,
     show,
+    show_done,
     show_found,
-    tell_done,
     topic_partition,
     waiting,
 )
@@ -32,25 +32,26 @@ if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
     from headwater.client.admin.descriptions import ProducerDescription
 
-app = typer.Typer(no_args_is_help=True, help="Look at transactions, and abort those that hang.")
+app = typer.Typer(no_args_is_help=True, help="List, describe and abort transactions.")
 
 
 @app.command("list")
 def list_(
     state: Annotated[
-        list[str] | None, typer.Option(help="Only those in this state, such as Ongoing.")
+        list[str] | None, typer.Option(help="List only this state, such as Ongoing; repeatable.")
     ] = None,
     producer_id: Annotated[
-        list[int] | None, typer.Option(help="Only those of this producer.")
+        list[int] | None, typer.Option(help="List only this producer id; repeatable.")
     ] = None,
     longer_than: Annotated[
-        str | None, typer.Option(help="Only those that are open for so long, such as PT5M.")
+        str | None,
+        typer.Option(help="List only transactions that have run longer, such as PT5M."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """All transactional ids."""
+    """List transactional ids."""
     least_ms = -1 if longer_than is None else duration_ms(longer_than)
     with admin_of(bootstrap, command_config) as admin:
         found = admin.list_transactions(
@@ -75,7 +76,7 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Transactional ids, and what their transactions have touched."""
+    """Show the state of transactional ids and the partitions in their transactions."""
     with admin_of(bootstrap, command_config) as admin:
         described, errors = outcomes_of(lambda: admin.describe_transactions(transactional_ids))
     rows = [
@@ -97,13 +98,14 @@ def describe(
 @app.command()
 def producers(
     partitions: Annotated[
-        list[str], typer.Argument(help="topic:partition ...", show_default=False)
+        list[str],
+        typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """The producers that partitions remember, and where their open transactions begin."""
+    """Show the producer state of partitions, with open transactions (DescribeProducers)."""
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap, command_config) as admin:
         expect_partitions(admin, places)
@@ -133,21 +135,25 @@ def find_hanging(
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            "--topic", "-t", help="In this topic; else in all.", autocompletion=topic_names
+            "--topic",
+            "-t",
+            help="Search this topic; default: all topics.",
+            autocompletion=topic_names,
         ),
     ] = None,
     older_than: Annotated[
-        str, typer.Option(help="In which nothing was written for so long, such as PT15M.")
+        str,
+        typer.Option(help="Minimum time since the last record of the transaction, such as PT15M."),
     ] = "PT15M",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Transactions that no coordinator will end. They hold up who reads committed records."""
+    """Find open transactions that no coordinator knows. They block read_committed consumers."""
     from headwater.cli.groups.hanging_transactions import hanging, old_ones, owners
 
     before_ms = time.time_ns() // 1_000_000 - duration_ms(older_than)
-    with admin_of(bootstrap, command_config) as admin, waiting("looking at all partitions"):
+    with admin_of(bootstrap, command_config) as admin, waiting("describing producers"):
         suspects = old_ones(
             admin.describe_producers(_led_partitions(admin, topic)), before_ms=before_ms
         )
@@ -164,7 +170,7 @@ def find_hanging(
 
 
 def _led_partitions(admin: "Admin", topics: list[str] | None) -> "list[TopicPartition]":
-    """Those that somebody can be asked about."""
+    """All partitions of the topics that have a leader."""
     from headwater.client import TopicPartition
 
     described = admin.describe_topics(topics or admin.list_topics(include_internal=True))
@@ -179,27 +185,28 @@ def _led_partitions(admin: "Admin", topics: list[str] | None) -> "list[TopicPart
 @app.command()
 def abort(
     partition: Annotated[
-        str | None, typer.Argument(help="topic:partition", show_default=False)
+        str | None,
+        typer.Argument(help="Partition of a hanging transaction.", show_default=False),
     ] = None,
     transactional_id: Annotated[
         str | None,
         typer.Option(
             "--id",
-            help="Whose transaction is open; its producer is fenced off.",
+            help="Abort the transaction of this transactional id and fence its producer.",
             autocompletion=transactional_ids,
         ),
     ] = None,
     producer_id: Annotated[
-        int | None, typer.Option(help="Whose transaction hangs in the partition.")
+        int | None, typer.Option(help="Producer id of the hanging transaction.")
     ] = None,
     start_offset: Annotated[
-        int | None, typer.Option(help="Where the transaction begins that hangs in the partition.")
+        int | None, typer.Option(help="Start offset of the hanging transaction.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Abort a transaction by its id, or in a partition one that its coordinator has forgotten."""
+    """Abort a transaction by transactional id, or a hanging one in a partition."""
     hangs = (producer_id is None) != (start_offset is None)
     if (transactional_id is None) == (partition is None) or hangs != (partition is not None):
         raise typer.BadParameter(
@@ -221,11 +228,11 @@ def abort(
                     )
                 ),
             )
-    tell_done([row], as_json=as_json)
+    show_done([row], as_json=as_json)
 
 
 def _fence(admin: "Admin", transactional_id: str) -> dict[str, object]:
-    # One that does not exist would be made.
+    # InitProducerId would create a missing transactional id.
     admin.describe_transactions([transactional_id])
     now = admin.fence_producers([transactional_id])[transactional_id]
     return {"id": transactional_id, "producer": now.producer_id, "epoch": now.producer_epoch}

@@ -1,4 +1,4 @@
-"""`headwater log dump`: the files of a log, checked and printed.
+"""`headwater log dump`: print and check the files of a log.
 
 Start with `log_dump` and `dump`.
 """

@@ -1,7 +1,6 @@
-"""The work behind `headwater log dump`: opens files, follows a check, feeds a printer.
+"""Read, check and print the files of a log for `headwater log dump`.
 
-Nothing here decides what damage is: that is `storage.log.segment_check` and the decoder of each
-file.
+What counts as damage is decided in `storage.log.segment_check` and in the decoder of each file.
 """
 
 import os
@@ -22,18 +21,18 @@ from headwater.records.record import Record
 from headwater.storage.log.log_check import CheckedBatch, Finding, ZeroTail
 from headwater.storage.log.segment_check import SegmentFiles, check_segment, open_batch
 
-# What a file carries on top of its name while it is cleaned, put in place or deleted.
+# Suffixes of files that are being cleaned, swapped in or deleted.
 _PASSING = re.compile(r"(\.cleaned|\.swap|\.deleted)$")
 _BASE_OFFSET = re.compile(r"[0-9]{20}")
 
 
 class Unusable(HeadwaterError):
-    """The input is no file of a log, or cannot be opened."""
+    """The input is not a file of a log, or cannot be opened."""
 
 
 @dataclass(slots=True)
 class Reported:
-    """Findings go to standard error as they come; only their number is kept."""
+    """Print findings to standard error and count them."""
 
     count: int = 0
 
@@ -43,7 +42,7 @@ class Reported:
 
 
 def dump_path(path: Path, *, as_json: bool, with_records: bool, limit: int | None) -> int:
-    """Show a file or a folder; the answer is the number of findings."""
+    """Print a file or a partition directory; return the number of findings."""
     printer: Printer = JsonPrinter() if as_json else TablePrinter()
     report = Reported()
     kind = _kind_of(path)
@@ -56,11 +55,11 @@ def dump_path(path: Path, *, as_json: bool, with_records: bool, limit: int | Non
             _dump_entries(path, kind, printer, report, limit)
         elif path.exists():
             known = ", ".join(ENTRY_FILES)
-            raise Unusable(f"{path}: not a file of a log, which are .log, {known}")
+            raise Unusable(f"{path}: not a file of a log; expected .log, {known}")
         else:
-            raise Unusable(f"{path}: no such file or folder")
+            raise Unusable(f"{path}: no such file or directory")
     except BrokenPipeError:
-        # Whoever reads the output has seen enough, as `head` does; that is no fault of the file.
+        # The reader, such as `head`, closed the pipe; the file is not at fault.
         raise
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror or error}") from error
@@ -77,7 +76,7 @@ def _dump_segment(
             if isinstance(item, ZeroTail):
                 printer.note(
                     f"the last {item.size_bytes:,} bytes, from position {item.position:,} on, "
-                    "are zeros that were not written yet"
+                    "are preallocated zeros"
                 )
             else:
                 opened = open_batch(files, item) if with_records else None
@@ -87,10 +86,10 @@ def _dump_segment(
 
 
 def _dump_folder(path: Path, printer: Printer, report: Reported) -> None:
-    """One summary per segment, each checked as a whole."""
+    """Check every segment and print a summary for each."""
     logs = sorted(file for file in path.iterdir() if file.suffix == ".log")
     if not logs:
-        raise Unusable(f"{path}: a folder without a .log file")
+        raise Unusable(f"{path}: directory without a .log file")
     for log in logs:
         before = report.count
         with ExitStack() as stack:
@@ -127,7 +126,7 @@ def _dump_entries(
 def _follow(
     files: SegmentFiles, path: Path, totals: Totals, report: Reported, limit: int | None
 ) -> Iterator[CheckedBatch | ZeroTail]:
-    """The walk without its findings, which are reported, and with everything counted."""
+    """Yield the checked batches; report findings and count everything."""
     try:
         for item in check_segment(files):
             if isinstance(item, Finding):
@@ -151,7 +150,7 @@ def _sound(opened: Iterable[Record | Finding], report: Reported) -> Iterator[Rec
 
 
 def _open_segment(path: Path, stack: ExitStack) -> SegmentFiles:
-    """The log and whichever indexes lie beside it."""
+    """Open the log and the indexes next to it."""
     passing = path.name.removeprefix(_PASSING.sub("", path.name))
     stem = path.name.removesuffix(f".log{passing}")
 
@@ -181,17 +180,17 @@ def _kind_of(path: Path) -> str:
 
 
 def _base_offset(path: Path) -> int | None:
-    """The offset in a file's name; a copy under another name has none."""
+    """The base offset in the file name; None for a copy under another name."""
     match = _BASE_OFFSET.match(path.name)
     return int(match[0]) if match else None
 
 
-# Files opened for reading only, for tools that look at what may belong to a running broker.
+# Opens read-only because the files may belong to a running broker.
 class ReadOnlyFile:
-    """The reading half of the disk port on the real file system; raises `OSError`."""
+    """The read methods of the disk interface on the real file system; raises `OSError`."""
 
     def __init__(self, path: Path) -> None:
-        # Not blocking: a tool that is pointed at a pipe should refuse it, not hang.
+        # O_NONBLOCK: opening a named pipe must not hang.
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
     def read(self, length: int, position: int) -> bytes:

@@ -1,8 +1,9 @@
-"""How a dump looks: lines for people, JSON for machines.
+"""Print a log dump as text or as JSON lines.
 
-Both stream: a line is out before the next batch is read. What a reader would get wrong: keys and
-values are foreign bytes, and a terminal obeys escape sequences; only printable text is shown as
-text, everything else in hexadecimal.
+Both printers stream: a line is written before the next batch is read.
+
+Note: keys and values are untrusted bytes that may contain terminal escape sequences. Only
+printable text is shown as text, everything else in hexadecimal.
 """
 
 import json
@@ -29,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Totals:
-    """What a file held in all."""
+    """Counters of one file."""
 
     file: str
     indexes: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Totals:
 
 
 class Printer(Protocol):
-    """Where a dump goes, piece by piece."""
+    """The output of a dump."""
 
     def batch(self, batch: CheckedBatch, records: Iterable[Record] | None) -> None: ...
 
@@ -65,7 +66,7 @@ class Printer(Protocol):
 
 
 class TablePrinter:
-    """Two short lines for a batch, or one long one where nobody has to see it whole."""
+    """One long line for each batch, or two short ones on a narrow terminal."""
 
     def __init__(self) -> None:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE_COLUMNS
@@ -137,7 +138,7 @@ class JsonPrinter:
         typer.echo(json.dumps(entry))
 
     def note(self, text: str) -> None:
-        """Machines get numbers, and these they can tell from the summary."""
+        """Ignored: the summary has the numbers."""
 
     def summary(self, totals: Totals) -> None:
         summary = {
@@ -156,13 +157,13 @@ class JsonPrinter:
 
 
 def codec_name(header: BatchHeader) -> str:
-    """The codec, or its number where there is no such codec."""
+    """The name of the codec, or ?number for an unknown one."""
     number = header.attributes & CODEC_MASK
     return Codec(number).name.lower() if number <= Codec.ZSTD else f"?{number}"
 
 
 def time_text(timestamp_ms: int) -> str:
-    """Universal time to the millisecond; numbers that are no date stay numbers."""
+    """UTC with milliseconds; a timestamp outside the calendar as a number."""
     if timestamp_ms == NO_TIMESTAMP:
         return "no timestamp"
     try:
@@ -173,7 +174,7 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def bytes_text(content: bytes | None) -> str:
-    """Printable text in quotes, else hexadecimal; long contents are cut and say so."""
+    """Printable text in quotes, else hexadecimal; long contents are shortened."""
     if content is None:
         return "null"
     text = printable(content)
@@ -184,7 +185,7 @@ def bytes_text(content: bytes | None) -> str:
 
 
 def printable(content: bytes) -> str | None:
-    """The text that these bytes are, if they are text that a terminal cannot be hurt by."""
+    """The text of these bytes, if it is UTF-8 without control characters."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -273,11 +274,11 @@ def _in_words(totals: Totals) -> str:
             _counted(totals.size_bytes, "byte", "bytes"),
         ]
     else:
-        parts.append("nothing whole" if totals.finding_count else "empty")
+        parts.append("no intact batch or entry" if totals.finding_count else "empty")
     if totals.indexes:
         parts.append(f"with {' and '.join(totals.indexes)}")
     if totals.is_partial:
-        parts.append("the rest was not looked at")
+        parts.append("the rest was not read")
     found = _counted(totals.finding_count, "finding", "findings")
     return f"{', '.join(parts)}; {found if totals.finding_count else 'no damage found'}"
 

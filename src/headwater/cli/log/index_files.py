@@ -1,6 +1,6 @@
-"""The files of a log that are lists of entries: indexes, snapshots, checkpoints.
+"""Read the files of a log that are lists of entries: indexes, producer snapshots, checkpoints.
 
-Each kind has a function that hands out entries as named numbers, and findings where it meets them.
+Each reader yields entries as dicts of numbers, and findings where an entry is damaged.
 """
 
 from collections.abc import Callable, Iterator

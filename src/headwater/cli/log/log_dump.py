@@ -1,7 +1,6 @@
-"""`headwater log dump`: what is in a log's files, and whether it is sound.
+"""`headwater log dump`: print the contents of log files and check them.
 
-The exit code tells a script what the eye sees: 0 for a sound file, 1 for damage, 2 for input that
-is no file of a log at all.
+Exit code: 0 for an intact file, 1 for damage, 2 for input that is not a file of a log.
 """
 
 from pathlib import Path
@@ -15,25 +14,25 @@ def dump(
         Path,
         typer.Argument(
             help="A .log, .index, .timeindex, .txnindex or .snapshot file, "
-            "a leader-epoch-checkpoint, or a partition's folder.",
+            "a leader-epoch-checkpoint, or a partition directory.",
             show_default=False,
         ),
     ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per line, a summary last.")
+        bool, typer.Option("--json", help="Print one JSON object per line, with a summary at last.")
     ] = False,
     records: Annotated[
-        bool, typer.Option("--records", help="Open the batches and show their records.")
+        bool, typer.Option("--records", help="Decode the batches and print their records.")
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Stop after so many batches or entries.", show_default=False),
+        typer.Option(min=1, help="Stop after this many batches or entries.", show_default=False),
     ] = None,
 ) -> None:
-    """Show the batches of a segment, and check them and its indexes.
+    """Print the batches of a segment, and check them and the indexes.
 
-    Each finding is one line on standard error. Exits with 0 when all is well, 1 when damage was
-    found, 2 when the input cannot be used.
+    Findings go to standard error, one per line. Exits with 0 if nothing is damaged, 1 if damage
+    was found, 2 if the input cannot be used.
     """
     from headwater.cli.log.dump import Unusable, dump_path
 

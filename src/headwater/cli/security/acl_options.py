@@ -1,7 +1,7 @@
-"""From the options of `headwater acls` to rules, in the manner of kafka-acls.
+"""Translate the options of `headwater acls` to ACL bindings, as kafka-acls does.
 
-What a reader would get wrong: `--producer` and `--consumer` are short for several rules, on topics
-and on what belongs to them; then operations are not given one by one.
+Note: `--producer` and `--consumer` stand for several bindings, on topics and on groups or
+transactional ids, and exclude `--operation`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ _READING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What rules are about, as it was given."""
+    """The resource options."""
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
@@ -54,14 +54,14 @@ class Resources:
             yield CLUSTER
 
     def pattern_type(self, kind: ResourceKind) -> PatternType:
-        """There is one cluster, and a prefix of its name would be a mistake."""
+        """Literal for the cluster, whose name has no prefixes."""
         is_prefix = self.is_prefixed and kind is not ResourceKind.CLUSTER
         return PatternType.PREFIXED if is_prefix else PatternType.LITERAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclRequest:
-    """Whom rules are about, and what they say, as it was given."""
+    """The principal, host, operation and convenience options."""
 
     allowed: Sequence[str] = ()
     denied: Sequence[str] = ()
@@ -74,30 +74,30 @@ class AclRequest:
 
     @property
     def has_entries(self) -> bool:
-        """Whether it says more than "all rules of these resources"."""
+        """Whether it selects entries, not just resources."""
         principals_and_hosts = (self.allowed, self.denied, self.allowed_hosts, self.denied_hosts)
         flags = (self.is_producer, self.is_consumer, self.is_idempotent)
         return any((*principals_and_hosts, self.operations, *flags))
 
 
-def rules_for(resources: Resources, wish: AclRequest) -> list[Acl]:
-    """The rules that were asked for, each once; ValueError says what is missing or too much."""
-    if not (wish.allowed or wish.denied):
-        raise ValueError("say whom: --allow-principal User:alice, or --deny-principal")
-    for principal in (*wish.allowed, *wish.denied):
+def rules_for(resources: Resources, request: AclRequest) -> list[Acl]:
+    """The ACL bindings to create, without duplicates; `ValueError` for invalid options."""
+    if not (request.allowed or request.denied):
+        raise ValueError("give --allow-principal or --deny-principal, such as User:alice")
+    for principal in (*request.allowed, *request.denied):
         if ":" not in principal:
-            raise ValueError(f"{principal!r} is no principal, which looks like User:{principal}")
+            raise ValueError(f"{principal!r} is not a principal; write User:{principal}")
     for hosts, principals, word in (
-        (wish.allowed_hosts, wish.allowed, "allow"),
-        (wish.denied_hosts, wish.denied, "deny"),
+        (request.allowed_hosts, request.allowed, "allow"),
+        (request.denied_hosts, request.denied, "deny"),
     ):
         if hosts and not principals:
-            raise ValueError(f"--{word}-host belongs to --{word}-principal")
-    targets = _targets(resources, wish)
+            raise ValueError(f"--{word}-host requires --{word}-principal")
+    targets = _targets(resources, request)
     rules: dict[Acl, None] = {}
     for permission, principals, hosts in (
-        (Permission.ALLOW, wish.allowed, wish.allowed_hosts),
-        (Permission.DENY, wish.denied, wish.denied_hosts),
+        (Permission.ALLOW, request.allowed, request.allowed_hosts),
+        (Permission.DENY, request.denied, request.denied_hosts),
     ):
         for target in targets:
             for principal in principals:
@@ -109,21 +109,21 @@ def rules_for(resources: Resources, wish: AclRequest) -> list[Acl]:
     return list(rules)
 
 
-def filters_for(resources: Resources, wish: AclRequest) -> list[Acl]:
-    """What is to be removed: these very rules, or all of these resources."""
-    if wish.has_entries:
-        return rules_for(resources, wish)
+def filters_for(resources: Resources, request: AclRequest) -> list[Acl]:
+    """The filters to delete by: exact bindings, or all bindings of the resources."""
+    if request.has_entries:
+        return rules_for(resources, request)
     found = [
         Acl(resource_type=kind, resource_name=name, pattern_type=resources.pattern_type(kind))
         for kind, name in resources.each()
     ]
     if not found:
-        raise ValueError(_WHAT)
+        raise ValueError(_RESOURCE_MISSING)
     return found
 
 
 def listed(resources: Resources, principals: Sequence[str]) -> list[Acl]:
-    """What is to be listed. Of a resource all that applies to it, prefixes included."""
+    """The filters to list by. For a resource, all bindings that apply to it (MATCH)."""
     places = [
         Acl(
             resource_type=kind,
@@ -137,23 +137,24 @@ def listed(resources: Resources, principals: Sequence[str]) -> list[Acl]:
     return [replace(place, principal=principal) for place in places for principal in principals]
 
 
-_WHAT: Final = "say what: --topic, --group, --transactional-id, --cluster or another resource"
+_RESOURCE_MISSING: Final = (
+    "give a resource: --topic, --group, --transactional-id, --cluster, --delegation-token or "
+    "--user-principal"
+)
 
 
-def _targets(resources: Resources, wish: AclRequest) -> list[Acl]:
-    """Resources with an operation each."""
+def _targets(resources: Resources, request: AclRequest) -> list[Acl]:
+    """Bindings with resource and operation, without principals."""
     given = list(resources.each())
     if not given:
-        raise ValueError(_WHAT)
-    if wish.is_producer or wish.is_consumer:
-        if wish.operations:
-            raise ValueError(
-                "--producer and --consumer say which operations; leave --operation out"
-            )
-        return _of_clients(resources, wish)
-    if wish.is_idempotent:
-        raise ValueError("--idempotent belongs to --producer")
-    operations = [from_kafka_name(Operation, text) for text in wish.operations]
+        raise ValueError(_RESOURCE_MISSING)
+    if request.is_producer or request.is_consumer:
+        if request.operations:
+            raise ValueError("--operation cannot be combined with --producer or --consumer")
+        return _of_clients(resources, request)
+    if request.is_idempotent:
+        raise ValueError("--idempotent requires --producer")
+    operations = [from_kafka_name(Operation, text) for text in request.operations]
     return [
         Acl(
             resource_type=kind,
@@ -166,14 +167,14 @@ def _targets(resources: Resources, wish: AclRequest) -> list[Acl]:
     ]
 
 
-def _of_clients(resources: Resources, wish: AclRequest) -> list[Acl]:
+def _of_clients(resources: Resources, request: AclRequest) -> list[Acl]:
     if not resources.topics:
-        raise ValueError("--producer and --consumer need --topic")
-    if wish.is_consumer and not resources.groups:
-        raise ValueError("--consumer needs --group too")
+        raise ValueError("--producer and --consumer require --topic")
+    if request.is_consumer and not resources.groups:
+        raise ValueError("--consumer requires --group")
     chosen = [
-        *([_WRITING] if wish.is_producer else []),
-        *([_READING] if wish.is_consumer else []),
+        *([_WRITING] if request.is_producer else []),
+        *([_READING] if request.is_consumer else []),
     ]
     found = [
         Acl(
@@ -186,7 +187,7 @@ def _of_clients(resources: Resources, wish: AclRequest) -> list[Acl]:
         for operations in chosen
         for operation in operations.get(kind, ())
     ]
-    if wish.is_idempotent:
+    if request.is_idempotent:
         kind, name = CLUSTER
         found.append(
             Acl(

@@ -1,4 +1,4 @@
-"""`headwater acls`: who may do what. The options are those of kafka-acls."""
+"""`headwater acls`: list, add and remove ACLs, with the options of kafka-acls."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,41 +13,77 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     show,
-    tell_done,
+    show_done,
 )
 
 if TYPE_CHECKING:
     from headwater.cli.security.acl_options import AclRequest, Resources
     from headwater.client import Acl
 
-app = typer.Typer(no_args_is_help=True, help="Who may do what: list, add and remove rules.")
+app = typer.Typer(no_args_is_help=True, help="List, add and remove ACLs.")
 
 Texts = list[str] | None
 
-Topics = Annotated[Texts, typer.Option("--topic", "-t", help="A topic; * is all.")]
-Groups = Annotated[Texts, typer.Option("--group", "-g", help="A consumer group; * is all.")]
-Ids = Annotated[Texts, typer.Option("--transactional-id", help="A transactional id; * is all.")]
-Tokens = Annotated[Texts, typer.Option("--delegation-token", help="A delegation token.")]
-Users = Annotated[Texts, typer.Option("--user-principal", help="A user, as User:alice.")]
-Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster as a whole.")]
-Prefixed = Annotated[bool, typer.Option("--prefixed", help="Names are prefixes.")]
-Allowed = Annotated[Texts, typer.Option("--allow-principal", help="Who may, as User:alice.")]
-Denied = Annotated[Texts, typer.Option("--deny-principal", help="Who may not.")]
-AllowedHosts = Annotated[Texts, typer.Option("--allow-host", help="From where; else anywhere.")]
-DeniedHosts = Annotated[Texts, typer.Option("--deny-host", help="From where not.")]
-Operations = Annotated[
-    Texts, typer.Option("--operation", "-o", help="Read, Write, Describe ...; else All.")
+Topics = Annotated[
+    Texts, typer.Option("--topic", "-t", help="Topic; * for all topics. Repeatable.")
 ]
-Producing = Annotated[bool, typer.Option("--producer", help="All that a producer needs.")]
-Consuming = Annotated[bool, typer.Option("--consumer", help="All that a consumer needs.")]
+Groups = Annotated[
+    Texts, typer.Option("--group", "-g", help="Consumer group; * for all groups. Repeatable.")
+]
+Ids = Annotated[
+    Texts, typer.Option("--transactional-id", help="Transactional id; * for all. Repeatable.")
+]
+Tokens = Annotated[Texts, typer.Option("--delegation-token", help="Delegation token. Repeatable.")]
+Users = Annotated[
+    Texts, typer.Option("--user-principal", help="User resource, such as User:alice. Repeatable.")
+]
+Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster resource.")]
+Prefixed = Annotated[
+    bool, typer.Option("--prefixed", help="Treat resource names as prefixes; default: literal.")
+]
+Allowed = Annotated[
+    Texts, typer.Option("--allow-principal", help="Principal to allow, such as User:alice.")
+]
+Denied = Annotated[
+    Texts, typer.Option("--deny-principal", help="Principal to deny, such as User:alice.")
+]
+AllowedHosts = Annotated[
+    Texts, typer.Option("--allow-host", help="Host to allow access from; default: all hosts.")
+]
+DeniedHosts = Annotated[
+    Texts, typer.Option("--deny-host", help="Host to deny access from; default: all hosts.")
+]
+Operations = Annotated[
+    Texts,
+    typer.Option(
+        "--operation", "-o", help="Operation, such as Read, Write or Describe; default: All."
+    ),
+]
+Producing = Annotated[
+    bool,
+    typer.Option(
+        "--producer", help="Operations of a producer: Write, Describe and Create on topics."
+    ),
+]
+Consuming = Annotated[
+    bool,
+    typer.Option(
+        "--consumer", help="Operations of a consumer: Read and Describe on topics, Read on groups."
+    ),
+]
 Idempotent = Annotated[
-    bool, typer.Option("--idempotent", help="With --producer: for brokers older than 3.0.")
+    bool,
+    typer.Option(
+        "--idempotent", help="With --producer: add IdempotentWrite, for brokers before 3.0."
+    ),
 ]
 
 
 @app.command("list")
 def list_(
-    principal: Annotated[Texts, typer.Option("--principal", help="Only of these.")] = None,
+    principal: Annotated[
+        Texts, typer.Option("--principal", help="List only this principal. Repeatable.")
+    ] = None,
     topic: Topics = None,
     group: Groups = None,
     transactional_id: Ids = None,
@@ -59,7 +95,7 @@ def list_(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """All rules, or those that apply to some resources or principals."""
+    """List all ACLs, or the ACLs of the given resources or principals."""
     from headwater.cli.security.acl_options import listed
 
     resources = _resources(
@@ -93,21 +129,21 @@ def add(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Allow somebody something, or deny it."""
+    """Add ACLs."""
     from headwater.cli.security.acl_options import rules_for
 
     resources = _resources(
         topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed
     )
-    wish = _wish(
+    request = _request(
         (allow_principal, deny_principal, allow_host, deny_host, operation),
         (producer, consumer, idempotent),
     )
     with _arguments():
-        rules = rules_for(resources, wish)
+        rules = rules_for(resources, request)
     with admin_of(bootstrap, command_config) as admin:
         admin.create_acls(rules)
-    tell_done(_rows(rules), as_json=as_json)
+    show_done(_rows(rules), as_json=as_json)
 
 
 @app.command()
@@ -131,25 +167,25 @@ def remove(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove these very rules; or, if nobody is named, all rules of these resources."""
+    """Remove the given ACLs; without a principal or operation, all ACLs of the resources."""
     from headwater.cli.security.acl_options import filters_for
 
     resources = _resources(
         topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed
     )
-    wish = _wish(
+    request = _request(
         (allow_principal, deny_principal, allow_host, deny_host, operation),
         (producer, consumer, idempotent),
     )
     with _arguments():
-        filters = filters_for(resources, wish)
+        filters = filters_for(resources, request)
     with admin_of(bootstrap, command_config) as admin:
         removed = admin.delete_acls(filters)
-    gone = dict.fromkeys(each for found in removed.values() for each in found)
-    if not gone:
-        typer.echo("headwater: there is no such rule", err=True)
+    deleted = dict.fromkeys(each for found in removed.values() for each in found)
+    if not deleted:
+        typer.echo("headwater: no ACL matches", err=True)
         raise typer.Exit(1)
-    show(_rows(sorted(gone, key=_order)), as_json=as_json, columns=_COLUMNS)
+    show(_rows(sorted(deleted, key=_order)), as_json=as_json, columns=_COLUMNS)
 
 
 _COLUMNS = ["resource", "name", "pattern", "principal", "host", "operation", "permission"]
@@ -206,7 +242,7 @@ def _resources(
     )
 
 
-def _wish(texts: Sequence[Texts], flags: Sequence[bool]) -> "AclRequest":
+def _request(texts: Sequence[Texts], flags: Sequence[bool]) -> "AclRequest":
     from headwater.cli.security.acl_options import AclRequest
 
     allowed, denied, allowed_hosts, denied_hosts, operations = (each or () for each in texts)
@@ -225,7 +261,7 @@ def _wish(texts: Sequence[Texts], flags: Sequence[bool]) -> "AclRequest":
 
 @contextmanager
 def _arguments() -> Iterator[None]:
-    """What is wrong with the arguments, as typer tells it."""
+    """Turn `ValueError` into typer's usage error."""
     try:
         yield
     except ValueError as error:

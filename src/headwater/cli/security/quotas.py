@@ -1,4 +1,4 @@
-"""`headwater quotas`: how much users, clients and addresses may do."""
+"""`headwater quotas`: list, set and remove client quotas."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,27 +12,25 @@ from headwater.cli.terminal import (
     admin_of,
     pairs,
     show,
-    tell_done,
+    show_done,
 )
 
 if TYPE_CHECKING:
     from headwater.client import QuotaEntity
 
-app = typer.Typer(no_args_is_help=True, help="Limit what users, clients and addresses do.")
+app = typer.Typer(no_args_is_help=True, help="List, set and remove client quotas.")
 
-User = Annotated[str | None, typer.Option("--user", "-u", help="Of this user.")]
-ClientId = Annotated[str | None, typer.Option("--client-id", "-c", help="Of this client id.")]
-Ip = Annotated[str | None, typer.Option("--ip", help="Of this address.")]
-AnyUser = Annotated[
-    bool, typer.Option("--default-user", help="Of every user who has none of his own.")
+User = Annotated[str | None, typer.Option("--user", "-u", help="Quotas of this user.")]
+ClientId = Annotated[
+    str | None, typer.Option("--client-id", "-c", help="Quotas of this client id.")
 ]
+Ip = Annotated[str | None, typer.Option("--ip", help="Quotas of this IP address.")]
+AnyUser = Annotated[bool, typer.Option("--default-user", help="Default quotas of users.")]
 AnyClientId = Annotated[
-    bool, typer.Option("--default-client-id", help="Of every client that has none of its own.")
+    bool, typer.Option("--default-client-id", help="Default quotas of client ids.")
 ]
-AnyIp = Annotated[
-    bool, typer.Option("--default-ip", help="Of every address that has none of its own.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only ask whether it would do.")]
+AnyIp = Annotated[bool, typer.Option("--default-ip", help="Default quotas of IP addresses.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Validate only, change nothing.")]
 
 
 @app.command("list")
@@ -47,7 +45,7 @@ def list_quotas(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """All quotas, or those that have to do with somebody."""
+    """List all quotas, or those of the given entities."""
     wanted = _entity(user, default_user, client_id, default_client_id, ip, default_ip)
     with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_client_quotas(wanted)
@@ -75,12 +73,15 @@ def set_quotas(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give somebody quotas: producer_byte_rate and consumer_byte_rate in bytes a second.
+    """Set quotas of a user, client id, user and client id, or IP address.
 
-    request_percentage is of the time of one thread, controller_mutation_rate are partitions made
-    or deleted in a second, and connection_creation_rate connections a second, of an address.
+    producer_byte_rate and consumer_byte_rate are bytes per second, request_percentage is a share
+    of one request thread, controller_mutation_rate is partitions created or deleted per second,
+    and connection_creation_rate (of an IP address) is connections per second.
     """
-    entity = _somebody(_entity(user, default_user, client_id, default_client_id, ip, default_ip))
+    entity = _expect_entity(
+        _entity(user, default_user, client_id, default_client_id, ip, default_ip)
+    )
     values = {name: _number(name, text) for name, text in pairs(quotas, "QUOTAS").items()}
     with admin_of(bootstrap, command_config) as admin:
         admin.alter_client_quotas({entity: dict(values)}, validate_only=dry_run)
@@ -88,15 +89,15 @@ def set_quotas(
         {**_row(entity), "quota": name, "value": value, "done": not dry_run}
         for name, value in values.items()
     ]
-    tell_done(rows, as_json=as_json)
+    show_done(rows, as_json=as_json)
 
 
 @app.command("unset")
 def unset_quotas(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Quotas to take away.", show_default=False)
+        list[str] | None, typer.Argument(help="Quotas to remove.", show_default=False)
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All quotas of this one.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Remove all quotas of the entity.")] = False,
     user: User = None,
     default_user: AnyUser = False,
     client_id: ClientId = None,
@@ -108,26 +109,28 @@ def unset_quotas(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take quotas away from somebody."""
-    entity = _somebody(_entity(user, default_user, client_id, default_client_id, ip, default_ip))
+    """Remove quotas of an entity."""
+    entity = _expect_entity(
+        _entity(user, default_user, client_id, default_client_id, ip, default_ip)
+    )
     if bool(names) is every:
-        raise typer.BadParameter("give the names of quotas, or --all")
+        raise typer.BadParameter("give names of quotas or --all, and not both")
     with admin_of(bootstrap, command_config) as admin:
         there = admin.describe_client_quotas(entity, strict=True).get(entity, {})
         chosen = list(there) if every else list(names or [])
         missing = [name for name in chosen if name not in there]
         for name in missing:
-            typer.echo(f"headwater: there is no quota {name} to take away", err=True)
+            typer.echo(f"headwater: quota {name} is not set", err=True)
         if missing:
             raise typer.Exit(1)
         if chosen:
             admin.alter_client_quotas({entity: dict.fromkeys(chosen)}, validate_only=dry_run)
     rows = [{**_row(entity), "quota": name, "done": not dry_run} for name in chosen]
-    tell_done(rows, as_json=as_json)
+    show_done(rows, as_json=as_json)
 
 
 def _row(entity: "QuotaEntity") -> dict[str, object]:
-    """The default is told as Kafka's tools tell it, and what is not named as nothing."""
+    """The entity as columns; a default entity as <default>, as in kafka-configs."""
     return {part: "<default>" if name == "" else name for part, name in entity._asdict().items()}
 
 
@@ -152,16 +155,16 @@ def _part(name: str, given: str | None, is_default: bool) -> str | None:
     from headwater.client import QUOTA_DEFAULT
 
     if given is not None and is_default:
-        raise typer.BadParameter(f"give one of --{name} and --default-{name}")
+        raise typer.BadParameter(f"give only one of --{name} and --default-{name}")
     if given == QUOTA_DEFAULT:
-        raise typer.BadParameter(f"--{name} is not empty; there is --default-{name}")
+        raise typer.BadParameter(f"--{name} must not be empty; use --default-{name}")
     return QUOTA_DEFAULT if is_default else given
 
 
-def _somebody(entity: "QuotaEntity") -> "QuotaEntity":
+def _expect_entity(entity: "QuotaEntity") -> "QuotaEntity":
     if not entity.parts:
         raise typer.BadParameter(
-            "say whose: --user, --client-id or --ip, or the default of one of them"
+            "give an entity: --user, --client-id or --ip, or the default of one of them"
         )
     return entity
 
@@ -170,4 +173,4 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"{name} is a number, and not {text!r}") from None
+        raise typer.BadParameter(f"{name} must be a number, not {text!r}") from None

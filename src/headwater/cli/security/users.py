@@ -1,4 +1,4 @@
-"""`headwater users`: who can log in by SCRAM."""
+"""`headwater users`: manage SCRAM credentials."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from headwater.cli.terminal import (
     failing_clearly,
     is_terminal,
     show,
-    tell_done,
+    show_done,
 )
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
         AlterUserScramCredentialsRequest,
     )
 
-app = typer.Typer(no_args_is_help=True, help="Users that log in by SCRAM.")
+app = typer.Typer(no_args_is_help=True, help="Manage users with SCRAM credentials.")
 
 _DEFAULT_MECHANISM = "SCRAM-SHA-256"
-_PATIENCE_S = 10.0
+_ZOOKEEPER_TIMEOUT_S = 10.0
 
-Name = Annotated[str, typer.Argument(show_default=False)]
+Name = Annotated[str, typer.Argument(help="User name.", show_default=False)]
 Mechanism = Annotated[
     list[str] | None,
     typer.Option(
         "--mechanism",
         "-m",
-        help="SCRAM-SHA-256 or SCRAM-SHA-512; may be given twice.",
+        help="SCRAM-SHA-256 (default of create) or SCRAM-SHA-512; repeatable.",
         show_default=False,
     ),
 ]
@@ -42,11 +42,12 @@ Password = Annotated[
     str | None,
     typer.Option(
         "--password",
-        help="Seen by others on this machine. Without it, it is asked for, or read from a pipe.",
+        help="Password; visible to other users of this machine. Default: prompt, or read one line "
+        "from standard input.",
         show_default=False,
     ),
 ]
-Iterations = Annotated[int, typer.Option(help="From 4096 to 16384; more are slower to guess.")]
+Iterations = Annotated[int, typer.Option(help="SCRAM iterations, from 4096 to 16384.")]
 
 
 @app.command("list")
@@ -55,7 +56,7 @@ def list_(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """All users, with their mechanisms."""
+    """List users with their SCRAM mechanisms."""
     with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_user_scram_credentials()
     rows = [
@@ -76,7 +77,7 @@ def create(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a user, or give one a new password."""
+    """Create a user or set a new password."""
     from headwater.client import ScramUpsertion
 
     chosen = mechanism or [_DEFAULT_MECHANISM]
@@ -88,7 +89,7 @@ def create(
                 for each in chosen
             ]
         )
-    tell_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
+    show_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
 
 
 @app.command()
@@ -99,7 +100,7 @@ def delete(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a user log in no more: by all mechanisms, or by those that are named."""
+    """Delete a user's SCRAM credentials: of the given mechanisms, or all."""
     from headwater.client import ScramDeletion
 
     with admin_of(bootstrap, command_config) as admin:
@@ -107,7 +108,7 @@ def delete(
         admin.alter_user_scram_credentials(
             [ScramDeletion(user=user, mechanism=each) for each in chosen]
         )
-    tell_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
+    show_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
 
 
 @app.command()
@@ -115,18 +116,18 @@ def bootstrap(
     user: Name,
     data: Annotated[
         Path | None,
-        typer.Option(help="The data directory of a broker that stands still.", show_default=False),
+        typer.Option(help="Log directory of a stopped standalone broker.", show_default=False),
     ] = None,
     zookeeper: Annotated[
         str | None,
-        typer.Option(help="The ZooKeeper of a cluster, as host:port.", show_default=False),
+        typer.Option(help="ZooKeeper of the cluster, host:port.", show_default=False),
     ] = None,
     mechanism: Mechanism = None,
     iterations: Iterations = 4096,
     password: Password = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a first user, before there is a broker that could be asked to."""
+    """Create a first user without a running broker, for clusters that require SCRAM."""
     if (data is None) == (zookeeper is None):
         raise typer.BadParameter("give one of --data and --zookeeper")
     chosen = mechanism or [_DEFAULT_MECHANISM]
@@ -141,13 +142,13 @@ def bootstrap(
             results = alter_local_users(data, request, SystemRandom())
         else:
             assert zookeeper is not None
-            results = alter_users_in_zookeeper(zookeeper, request, timeout_s=_PATIENCE_S)
+            results = alter_users_in_zookeeper(zookeeper, request, timeout_s=_ZOOKEEPER_TIMEOUT_S)
         lines = refused(results)
     for line in lines:
         typer.echo(f"headwater: {line}", err=True)
     if lines:
         raise typer.Exit(1)
-    tell_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
+    show_done([{"user": user, "mechanism": each} for each in chosen], as_json=as_json)
 
 
 def _request(
@@ -172,13 +173,13 @@ def _request(
 
 
 def _password(given: str | None) -> str:
-    """As it was given, typed twice, or the first line of a pipe."""
+    """The option, the input of a prompt, or the first line of standard input."""
     if given is not None:
         return given
     if is_terminal(sys.stdin):
-        asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
-        return asked
+        entered: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        return entered
     line = sys.stdin.readline().rstrip("\r\n") if sys.stdin is not None else ""
     if not line:
-        raise typer.BadParameter("there is no password on standard input")
+        raise typer.BadParameter("standard input has no password; give --password")
     return line

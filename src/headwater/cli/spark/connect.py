@@ -1,7 +1,7 @@
-"""`headwater connect`: rows from outside into a topic, and rows of a topic outside, by Spark.
+"""`headwater connect`: import rows into a topic, or export rows from a topic, with Spark.
 
-What a reader would get wrong: the checkpoint belongs to one import or export. Another one that
-used it would go on where this one was.
+Note: a checkpoint belongs to one job. A second job with the same checkpoint would continue where
+the first one stopped.
 """
 
 import json
@@ -30,41 +30,50 @@ if TYPE_CHECKING:
 
 
 class ValueKind(StrEnum):
-    """How values lie in their records."""
+    """Format of record values."""
 
     JSON = "json"
     AVRO = "avro"
 
 
-app = typer.Typer(no_args_is_help=True, help="Rows from outside into topics, and back.")
+app = typer.Typer(no_args_is_help=True, help="Import rows into topics and export them.")
 
-Connector = Annotated[str, typer.Argument(help="Its name; see `headwater connect list`.")]
-Topic = Annotated[str, typer.Argument(help="The topic.")]
+Connector = Annotated[str, typer.Argument(help="Connector name; see `headwater connect list`.")]
+Topic = Annotated[str, typer.Argument(help="Topic name.")]
 Options = Annotated[
-    list[str] | None, typer.Option("--option", "-o", help="Of the connector, as name=value.")
+    list[str] | None,
+    typer.Option("--option", "-o", help="Connector option, name=value; repeatable."),
 ]
-Checkpoint = Annotated[str, typer.Option(help="A folder for this job alone.")]
-Key = Annotated[str | None, typer.Option(help="The column that is the key of records.")]
-Every = Annotated[str | None, typer.Option(help="Go on, every '10 seconds'; else once, and end.")]
-Format = Annotated[ValueKind, typer.Option("--format", help="What values are.")]
+Checkpoint = Annotated[str, typer.Option(help="Checkpoint directory, used by this job only.")]
+Key = Annotated[str | None, typer.Option(help="Column with the record key.")]
+Every = Annotated[
+    str | None,
+    typer.Option(help="Keep running with this trigger interval, such as '10 seconds'."),
+]
+Format = Annotated[ValueKind, typer.Option("--format", help="Format of record values.")]
 Registry = Annotated[
     str | None,
     typer.Option(
-        "--registry", envvar="HEADWATER_REGISTRY", help="Where the schema registry is, for Avro."
+        "--registry",
+        envvar="HEADWATER_REGISTRY",
+        help="URL of the schema registry, for Avro.",
     ),
 ]
 Subject = Annotated[
-    str | None, typer.Option("--subject", help="That of the registry; TOPIC-value if not given.")
+    str | None, typer.Option("--subject", help="Registry subject; default: TOPIC-value.")
 ]
 AvroSchema = Annotated[
-    Path | None, typer.Option("--avro-schema", help="A file .avsc, instead of the registry's own.")
+    Path | None,
+    typer.Option(
+        "--avro-schema", help="Avro schema file (.avsc) to use instead of the registry's."
+    ),
 ]
-Master = Annotated[str | None, typer.Option(help="Spark's master; this machine if not given.")]
+Master = Annotated[str | None, typer.Option(help="Spark master URL; default: local.")]
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """The connectors that are installed."""
+    """List the installed connectors."""
     from headwater.connect.connector_registry import SINKS, SOURCES, known
 
     sources, sinks = known(SOURCES), known(SINKS)
@@ -92,7 +101,7 @@ def import_(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring rows into a topic, each once."""
+    """Import rows into a topic, exactly once."""
     options = pairs(option or [], "--option")
     access = _registry(format_, registry, command_config)
     avro = _avro(access, subject, avro_schema, topic, is_import=True)
@@ -104,7 +113,7 @@ def import_(
         from headwater.connect.connector_registry import open_source
         from headwater.connect.import_export import Running, expect_key, import_rows
 
-        # Whatever is wrong is said now, and not a while later by Spark.
+        # Fail here, before Spark starts.
         source = open_source(connector, options)
         expect_key(key, source.schema().names)
         source.latest({})
@@ -132,7 +141,8 @@ def export(
     connector: Connector,
     checkpoint: Checkpoint,
     schema: Annotated[
-        str | None, typer.Option(help="The columns of JSON, as in 'id bigint, name string'.")
+        str | None,
+        typer.Option(help="Columns of JSON values, such as 'id bigint, name string'."),
     ] = None,
     option: Options = None,
     key: Key = None,
@@ -146,15 +156,15 @@ def export(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the rows of a topic outside, each once."""
+    """Export the rows of a topic, exactly once."""
     options = pairs(option or [], "--option")
     if key is not None and connector == "postgresql":
-        # A table whose rows are deleted by a key replaces them by it, too.
+        # Deletes and upserts use the same key.
         options.setdefault("key", key)
     running_every = _every(every)
     if (schema is None) is (format_ is ValueKind.JSON):
-        said = "is for JSON; Avro has the registry's" if schema else "is needed for JSON"
-        raise typer.BadParameter(said, param_hint="--schema")
+        problem = "is for JSON; Avro uses the registry's" if schema else "is required for JSON"
+        raise typer.BadParameter(problem, param_hint="--schema")
     with admin_of(bootstrap, command_config) as admin:
         admin.describe_topics([topic])
     with failing_clearly():
@@ -190,7 +200,7 @@ def export(
 def _registry(
     kind: ValueKind, url: str | None, command_config: Path | None
 ) -> "RegistryAccess | None":
-    """The registry of Avro; None if values are JSON."""
+    """Where the registry is; None if values are JSON."""
     if kind is ValueKind.JSON:
         return None
     with failing_clearly():
@@ -198,7 +208,9 @@ def _registry(
 
         found = registry_access(settings_in(command_config), url)
     if found is None:
-        raise typer.BadParameter("Avro needs it: http://host:8081", param_hint="--registry")
+        raise typer.BadParameter(
+            "required for Avro, such as http://host:8081", param_hint="--registry"
+        )
     return found
 
 
@@ -210,7 +222,7 @@ def _avro(
     *,
     is_import: bool,
 ) -> "AvroValues | None":
-    """What values are, after a look at the registry. None if they are JSON."""
+    """The Avro schema of values, checked against the registry; None if values are JSON."""
     if registry is None:
         return None
     with failing_clearly():
@@ -228,12 +240,14 @@ def _avro(
 
 
 def _every(text: str | None) -> str:
-    """A time as Spark reads it."""
+    """A trigger interval for Spark."""
     from headwater.pipelines.spec.durations import duration_ms
 
     every_ms = 0 if text is None else duration_ms(text)
     if every_ms is None:
-        raise typer.BadParameter(f"{text!r} is no time such as '10 seconds'", param_hint="--every")
+        raise typer.BadParameter(
+            f"{text!r} is not an interval such as '10 seconds'", param_hint="--every"
+        )
     return f"{every_ms} milliseconds"
 
 

@@ -1,7 +1,6 @@
-"""`headwater mirror`: topics of one cluster copied to another, by Spark.
+"""`headwater mirror`: copy topics of one cluster to another with Spark.
 
-What a reader would get wrong: there is nothing to be kept between two runs. How far the mirror is,
-the target cluster knows.
+Note: the mirror keeps no local state between runs. Its progress is stored in the target cluster.
 """
 
 import json
@@ -29,33 +28,45 @@ if TYPE_CHECKING:
 
 
 def mirror(
-    source: Annotated[str, typer.Argument(help="Brokers to copy from, as host:port.")],
-    target: Annotated[str, typer.Argument(help="Brokers to copy to, as host:port.")],
+    source: Annotated[
+        str, typer.Argument(help="Brokers of the source cluster, comma-separated host:port.")
+    ],
+    target: Annotated[
+        str, typer.Argument(help="Brokers of the target cluster, comma-separated host:port.")
+    ],
     topics: Annotated[
-        str, typer.Option("--topics", "-t", help="Which topics, as a regular expression.")
+        str, typer.Option("--topics", "-t", help="Topics to copy, a regular expression.")
     ],
     exclude: Annotated[
-        str | None, typer.Option(help="Topics to leave out, as a regular expression.")
+        str | None, typer.Option(help="Topics to leave out, a regular expression.")
     ] = None,
     alias: Annotated[
-        str, typer.Option(help="What the source is called: copies begin with this and a dot.")
+        str,
+        typer.Option(help="Alias of the source cluster; copied topics are named ALIAS.TOPIC."),
     ] = "source",
     identity: Annotated[
-        bool, typer.Option("--identity", help="Copies have the same names as the originals.")
+        bool, typer.Option("--identity", help="Keep the topic names of the source.")
     ] = False,
     exactly_once: Annotated[
-        bool, typer.Option("--exactly-once", help="Copy in transactions; nothing comes twice.")
+        bool,
+        typer.Option("--exactly-once", help="Copy in transactions, without duplicates."),
     ] = False,
-    groups: Annotated[str, typer.Option(help="Whose offsets to translate.")] = ".*",
+    groups: Annotated[
+        str, typer.Option(help="Groups whose offsets to translate, a regular expression.")
+    ] = ".*",
     no_groups: Annotated[
-        bool, typer.Option("--no-groups", help="Leave groups where they are.")
+        bool, typer.Option("--no-groups", help="Translate no group offsets.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Copy what is there now, and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Copy the records that exist now, then exit.")
+    ] = False,
     refresh: Annotated[
-        float, typer.Option(help="Seconds between looks at topics, settings and groups.")
+        float,
+        typer.Option(help="Seconds between refreshes of topics, topic configs and groups."),
     ] = 5.0,
     replication_factor: Annotated[
-        int, typer.Option(help="Of topics that are made; -1 for the target's default.")
+        int,
+        typer.Option(help="Replication factor of created topics; -1: the target's default."),
     ] = -1,
     source_config: Annotated[
         Path | None,
@@ -63,7 +74,7 @@ def mirror(
             envvar="HEADWATER_SOURCE_CONFIG",
             exists=True,
             dir_okay=False,
-            help="A properties file of client settings for the source, such as those of a login.",
+            help="Properties file with client settings for the source, such as TLS and SASL.",
         ),
     ] = None,
     target_config: Annotated[
@@ -72,21 +83,21 @@ def mirror(
             envvar="HEADWATER_TARGET_CONFIG",
             exists=True,
             dir_okay=False,
-            help="A properties file of client settings for the target.",
+            help="Properties file with client settings for the target.",
         ),
     ] = None,
     source_setting: Annotated[
-        list[str] | None, typer.Option(help="A setting of the consumer, as name=value.")
+        list[str] | None, typer.Option(help="Consumer setting, name=value; repeatable.")
     ] = None,
     target_setting: Annotated[
-        list[str] | None, typer.Option(help="A setting of the producer, as name=value.")
+        list[str] | None, typer.Option(help="Producer setting, name=value; repeatable.")
     ] = None,
     master: Annotated[
-        str | None, typer.Option(help="Spark's master; all cores of this machine if not given.")
+        str | None, typer.Option(help="Spark master URL; default: all cores of this machine.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy topics to another cluster, whole batches at a time, until Ctrl-C."""
+    """Copy topics to another cluster, in whole batches, until Ctrl-C."""
     with failing_clearly():
         from headwater.mirror.mirror_options import mirror_options
 
@@ -134,7 +145,7 @@ def _run(
 
 
 def _expect_clusters(options: "MirrorOptions", *, are_two: bool) -> None:
-    """End clearly, before Spark is started, where a broker does not answer or both are one."""
+    """Fail before Spark starts if a broker does not answer or both clusters are one."""
     with admin_with(options.source_admin()) as admin:
         origin = admin.describe_cluster().cluster_id
     with admin_with(options.target_admin()) as admin:
@@ -162,7 +173,7 @@ def _end(counts: "MirrorCounts") -> "Event":
 
 
 class _Terminal:
-    """Events for people: a line each, but progress, which stays on its line."""
+    """Print events as lines; progress updates one line in place."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -174,19 +185,19 @@ class _Terminal:
             case "progress":
                 self._progress(event)
             case "topic":
-                self._say(f"{event['topic']} is copied to {event['copy']}")
+                self._say(f"copying {event['topic']} to {event['copy']}")
             case "no topic":
-                self._say("no topic matches so far")
+                self._say("no topic matches yet")
             case "settings":
-                self._say(f"settings of {event['copy']} changed: {event['changes']}")
+                self._say(f"changed configs of {event['copy']}: {event['changes']}")
             case "group":
                 self._say(f"group {event['group']} moved to {event['offsets']}")
             case "left out":
-                self._say(f"{event['topic']} is left out: it {event['reason']}")
+                self._say(f"{event['topic']} is not copied: it {event['reason']}")
             case "lost":
-                self._say(f"{event['partition']}: {event['offsets']} offsets were gone before")
+                self._say(f"{event['partition']}: {event['offsets']} offsets were deleted before")
             case "failure":
-                self._say(f"attempt {event['attempt']} failed, trying again: {event['reason']}")
+                self._say(f"attempt {event['attempt']} failed, retrying: {event['reason']}")
             case _:
                 self._say(f"copied {event['records']} records, {event['bytes']} bytes")
 
@@ -202,7 +213,7 @@ class _Terminal:
                 f"{(size_bytes - self._last[2]) / seconds / 2**20:,.1f} MiB/s"
             )
         self._last = (now_s, records, size_bytes)
-        line = f"{records:,} records copied{rate}, {event['lag']:,} to go"
+        line = f"{records:,} records copied{rate}, lag {event['lag']:,}"
         if is_terminal(sys.stdout):
             print(f"\r\x1b[K{line}", end="", flush=True)
             self._has_line = True

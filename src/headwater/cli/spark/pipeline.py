@@ -1,4 +1,4 @@
-"""`headwater pipeline`: run and check pipelines on Spark, and look after those that run."""
+"""`headwater pipeline`: check and run pipelines on Spark, list and stop running ones."""
 
 import json
 import os
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from headwater.pipelines.run.run_files import RunReport
     from headwater.pipelines.spec.pipeline_spec import PipelineSpec
 
-app = typer.Typer(no_args_is_help=True, help="Pipelines on Spark.")
+app = typer.Typer(no_args_is_help=True, help="Run and check pipelines on Spark.")
 
 _LOOK_EVERY_S: Final = 0.1
 
-File = Annotated[Path, typer.Argument(help="A pipeline: .yaml, .toml or .py.", show_default=False)]
-Name = Annotated[str, typer.Argument(help="The name of a pipeline.", show_default=False)]
+File = Annotated[
+    Path, typer.Argument(help="Pipeline file: .yaml, .toml or .py.", show_default=False)
+]
+Name = Annotated[str, typer.Argument(help="Pipeline name.", show_default=False)]
 Brokers = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
-        help="Brokers instead of those in the file, as host:port.",
+        help="Brokers to use instead of those in the file (host:port).",
         show_default=False,
     ),
 ]
@@ -39,18 +41,20 @@ Folder = Annotated[
     typer.Option(
         "--runs",
         envvar="HEADWATER_PIPELINES",
-        help="Where runs say that they run; ~/.local/state/headwater/pipelines.",
+        help="Directory with the state of runs; default: ~/.local/state/headwater/pipelines.",
         show_default=False,
     ),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Ask no broker and no registry.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Check without brokers and schema registries.")
+]
 
 
 @app.command()
 def run(
     file: File,
     once: Annotated[
-        bool, typer.Option("--once", help="End when all that is there now is written.")
+        bool, typer.Option("--once", help="Process the records that exist now, then exit.")
     ] = False,
     bootstrap: Brokers = None,
     command_config: CommandConfig = None,
@@ -59,7 +63,7 @@ def run(
 ) -> None:
     """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
     with failing_clearly(), _telling_problems(as_json=as_json):
-        # Within, because these need packages that may not be installed.
+        # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline
         from headwater.pipelines.check.checked_pipeline import only_once
 
@@ -77,16 +81,16 @@ def check(
     offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find what is wrong with a pipeline, without starting Spark."""
+    """Validate a pipeline without starting Spark."""
     with failing_clearly(), _telling_problems(as_json=as_json):
         _checked(file, bootstrap, command_config, offline=offline)
     if not as_json:
-        typer.echo("nothing wrong found")
+        typer.echo("no problems found")
 
 
 @app.command("list")
 def list_(runs: Folder = None, as_json: AsJson = False) -> None:
-    """The pipelines that run or have run on this machine."""
+    """List the pipelines that run or have run on this machine."""
     from headwater.pipelines.run.run_files import reports
 
     with failing_clearly():
@@ -96,7 +100,7 @@ def list_(runs: Folder = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def status(name: Name, runs: Folder = None, as_json: AsJson = False) -> None:
-    """How far each sink of a pipeline is."""
+    """Show the progress of each sink of a pipeline."""
     from headwater.pipelines.run.run_files import report
 
     with failing_clearly():
@@ -106,7 +110,7 @@ def status(name: Name, runs: Folder = None, as_json: AsJson = False) -> None:
         show(rows, as_json=True, columns=())
         return
     typer.echo(f"{name}: {_state(found)}")
-    # Short enough for the usual 80 columns, if nothing is wrong.
+    # Fits 80 columns if no sink has an error.
     columns = ["sink", "state", "batch", "rows", "rows/s", "lag", "batch_ms", "restarts"]
     if any(each["error"] for each in found.sinks):
         columns.append("error")
@@ -116,24 +120,28 @@ def status(name: Name, runs: Folder = None, as_json: AsJson = False) -> None:
 @app.command()
 def stop(
     name: Name,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait until it has stopped.")
+    ] = 60.0,
     runs: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop a pipeline gently: batches that run are finished first."""
+    """Stop a pipeline after the running batches are finished."""
     from headwater.pipelines.run.run_files import is_running, report
 
     folder = _folder(runs)
     with failing_clearly():
         found = report(folder, name)
         if not found.is_running:
-            typer.echo(f"headwater: the pipeline {name} does not run", err=True)
+            typer.echo(f"headwater: pipeline {name} is not running", err=True)
             raise typer.Exit(1)
         os.kill(found.pid, signal.SIGTERM)
         until_s = time.monotonic() + timeout
         while is_running(folder, name):
             if time.monotonic() > until_s:
-                typer.echo(f"headwater: {name} still runs after {timeout:g} s", err=True)
+                typer.echo(
+                    f"headwater: pipeline {name} is still running after {timeout:g} s", err=True
+                )
                 raise typer.Exit(1)
             threading.Event().wait(_LOOK_EVERY_S)
     if as_json:
@@ -142,13 +150,13 @@ def stop(
 
 @app.command()
 def prepare(
-    again: Annotated[bool, typer.Option("--again", help="Even if it was done before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Rebuild an existing archive.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have Spark start faster on this machine from now on.
+    """Build a class data archive so that Spark starts faster on this machine.
 
-    Its classes are kept in the form in which Java needs them, in a file of about 200 MB below
-    ~/.cache/headwater. Takes a minute, and is to be done again after an update of Java or Spark.
+    The archive of about 200 MB is stored in ~/.cache/headwater. Building it takes about a minute;
+    repeat it after an update of Java or Spark.
     """
     from headwater.process.java import find_java
     from headwater.spark.class_archive import (
@@ -165,18 +173,18 @@ def prepare(
         path = None if again else find_archive(archive_folder(os.environ), mark)
         is_new = path is None
         if path is None:
-            with waiting("Spark is started, used a little, and ended"):
+            with waiting("starting Spark and recording its classes"):
                 path = make_archive(java, os.environ)
     if as_json:
         typer.echo(json.dumps({"file": str(path), "is_new": is_new}))
     else:
         size = f"{path.stat().st_size / 1e6:,.0f} MB"
-        typer.echo(f"{'prepared' if is_new else 'was prepared before'}: {path}, {size}")
+        typer.echo(f"{'built' if is_new else 'already built'}: {path}, {size}")
 
 
 @contextmanager
 def _telling_problems(*, as_json: bool) -> Iterator[None]:
-    """A line for each, as compilers write it, so that editors find the place."""
+    """Print one line per problem, file:line: text, as compilers do."""
     from headwater.pipelines.spec.document import InvalidPipeline
 
     try:
@@ -216,14 +224,14 @@ def _folder(given: Path | None) -> Path:
 
 
 def _state(found: "RunReport") -> str:
-    """A run that is gone without a word has died."""
+    """The state of a run; "died" if the process is gone without having reported its end."""
     if found.is_running:
         return found.state
     return found.state if found.state in ("finished", "stopped", "failed") else "died"
 
 
 def _short(sink: dict[str, object]) -> dict[str, object]:
-    """A sink for the eyes: its rate under a short name, and without many digits."""
+    """A sink for the table, with a short column name and a rounded rate."""
     rate = sink["rows_per_second"]
     shown = round(rate, 1 if rate < 100 else None) if isinstance(rate, float) else rate
     return {**sink, "rows/s": shown}

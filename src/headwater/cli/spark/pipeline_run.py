@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+# At most one report per second.
 _TELL_EVERY_MS: Final = 1_000
 _CLOCK: Final = SystemClock()
 _COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "error")
 
 
 def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
-    """Run a pipeline to its end and return the exit code."""
+    """Run the pipeline to its end; return the exit code."""
     from headwater.pipelines.run.pipeline_run import exit_code
     from headwater.pipelines.run.run_files import RunFile
     from headwater.process.stop_signals import StopSignals, aside
@@ -59,7 +60,7 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
 def _run(
     spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals", log_file: Path
 ) -> "list[SinkQueryState]":
-    """Return how the sinks ended; none, if a signal arrived before they started."""
+    """Return the final states of the sinks; none if stopped before they started."""
     from headwater.connect.pipeline_connectors import InstalledConnectors
     from headwater.pipelines.run.pipeline_run import supervisor_of
     from headwater.pipelines.run.spark_errors import SparkFailed, in_one_line
@@ -119,7 +120,7 @@ def _how_it_ended(lives: "list[SinkQueryState]") -> str:
 
 
 class Reporter:
-    """Report the progress of a run: in its file, and on standard output."""
+    """Report the progress of a run in its run file and on standard output."""
 
     def __init__(self, spec: "PipelineSpec", file: "RunFile", *, as_json: bool) -> None:
         self._spec = spec
@@ -154,8 +155,8 @@ class Reporter:
                 self.tell_state("running")
                 self._print()
             except OSError:
-                # A full disk or a closed pipe must not stop the data.
-                _log.warning("Could not report progress", exc_info=True)
+                # A full disk or a closed standard output must not stop the pipeline.
+                _log.warning("Cannot report progress: pipeline=%s", self._spec.name, exc_info=True)
 
     def tell_state(self, state: str) -> None:
         from headwater.pipelines.run.run_files import RunReport

@@ -1,4 +1,4 @@
-"""`headwater configs`: read and change configs of topics, brokers, their loggers and groups."""
+"""`headwater configs`: describe and alter configs of topics, brokers, broker loggers and groups."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,25 +15,29 @@ from headwater.cli.terminal import (
     admin_of,
     pairs,
     show,
-    tell_done,
+    show_done,
 )
 
 if TYPE_CHECKING:
     from headwater.client import Admin, ConfigResource
 
-app = typer.Typer(no_args_is_help=True, help="Read and change configs.")
+app = typer.Typer(no_args_is_help=True, help="Describe and alter configs.")
 
 Topic = Annotated[
-    str | None, typer.Option("--topic", "-t", help="Of this topic.", autocompletion=topic_names)
+    str | None,
+    typer.Option("--topic", "-t", help="Configs of this topic.", autocompletion=topic_names),
 ]
-Broker = Annotated[int | None, typer.Option("--broker", help="Of the broker with this id.")]
-Brokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers are set to.")]
+Broker = Annotated[int | None, typer.Option("--broker", help="Configs of the broker with this id.")]
+Brokers = Annotated[
+    bool, typer.Option("--all-brokers", help="Cluster-wide default configs of brokers.")
+]
 Loggers = Annotated[
     int | None,
-    typer.Option("--loggers", help="What is logged by the broker with this id; not kept by it."),
+    typer.Option("--loggers", help="Log levels of the broker with this id; lost when it restarts."),
 ]
 Group = Annotated[
-    str | None, typer.Option("--group", "-g", help="Of this group.", autocompletion=group_names)
+    str | None,
+    typer.Option("--group", "-g", help="Configs of this group.", autocompletion=group_names),
 ]
 
 
@@ -44,12 +48,12 @@ def describe(
     all_brokers: Brokers = False,
     loggers: Loggers = None,
     group: Group = None,
-    every: Annotated[bool, typer.Option("--all", help="Defaults too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include defaults.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Configs and where their values come from."""
+    """Show configs and the sources of their values."""
     resource = _resource(topic, broker, all_brokers, loggers, group)
     with admin_of(bootstrap, command_config) as admin, _named(resource):
         configs = admin.describe_configs([resource])[resource]
@@ -69,10 +73,11 @@ def describe(
 @app.command()
 def alter(
     settings: Annotated[
-        list[str] | None, typer.Argument(help="name=value ...", show_default=False)
+        list[str] | None, typer.Argument(help="Configs to set, name=value.", show_default=False)
     ] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", help="A config that goes back to its default.")
+        list[str] | None,
+        typer.Option("--delete", help="Config to reset to its default; repeatable."),
     ] = None,
     topic: Topic = None,
     broker: Broker = None,
@@ -80,18 +85,18 @@ def alter(
     loggers: Loggers = None,
     group: Group = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only ask whether it would do.")
+        bool, typer.Option("--dry-run", help="Validate only, change nothing.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change some configs and leave the others."""
+    """Set or delete configs; others stay as they are."""
     resource = _resource(topic, broker, all_brokers, loggers, group)
     changes: dict[str, str | None] = {**pairs(settings or [], "SETTINGS")}
     changes |= dict.fromkeys(delete or [])
     if not changes:
-        raise typer.BadParameter("nothing is to be altered")
+        raise typer.BadParameter("nothing to alter; give name=value or --delete")
     with admin_of(bootstrap, command_config) as admin, _named(resource):
         if not all_brokers:
             expect_configs(admin, resource, delete or [])
@@ -99,24 +104,24 @@ def alter(
     rows = [
         {"config": name, "value": value, "done": not dry_run} for name, value in changes.items()
     ]
-    tell_done(rows, as_json=as_json)
+    show_done(rows, as_json=as_json)
 
 
 def expect_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[str]) -> None:
-    """End clearly where a config does not exist: brokers let it be deleted without a word."""
+    """Fail if a config does not exist; brokers accept deleting unknown configs."""
     if not names:
         return
     known = admin.describe_configs([resource])[resource]
     unknown = [name for name in names if name not in known]
     for name in unknown:
-        typer.echo(f"headwater: {_words(resource)}: there is no config {name}", err=True)
+        typer.echo(f"headwater: {_words(resource)}: unknown config {name}", err=True)
     if unknown:
         raise typer.Exit(1)
 
 
 @contextmanager
 def _named(resource: "ConfigResource") -> Iterator[None]:
-    """Errors begin with a name. That of a broker is a number, and that of all brokers empty."""
+    """Name the resource in errors; its own name may be a broker id, or empty for all brokers."""
     from headwater.client.errors import KafkaError
 
     try:

@@ -1,4 +1,4 @@
-"""`headwater partitions`: move partitions between brokers and disks, and have leaders elected."""
+"""`headwater partitions`: reassign partitions, move log directories, elect leaders."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,11 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     errors_of,
+    exit_with_errors,
     outcomes_of,
     show,
+    show_done,
     show_found,
-    tell_done,
-    tell_errors,
     topic_partition,
     waiting,
 )
@@ -27,30 +27,36 @@ from headwater.cli.terminal import (
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
 
-app = typer.Typer(no_args_is_help=True, help="Move partitions, and elect their leaders.")
+app = typer.Typer(no_args_is_help=True, help="Reassign partitions and elect leaders.")
 
-_LOOK_AGAIN_S: Final = 0.5
+_POLL_INTERVAL_S: Final = 0.5
 
-Places = Annotated[list[str] | None, typer.Argument(help="topic:partition ...", show_default=False)]
-PlanFile = Annotated[Path, typer.Argument(help="A plan.", show_default=False)]
+Places = Annotated[
+    list[str] | None,
+    typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
+]
+PlanFile = Annotated[Path, typer.Argument(help="Reassignment plan (JSON).", show_default=False)]
 
 
 @app.command()
 def plan(
     topics: Annotated[
-        list[str], typer.Argument(help="Topics.", show_default=False, autocompletion=topic_names)
+        list[str],
+        typer.Argument(help="Topic names.", show_default=False, autocompletion=topic_names),
     ],
     brokers: Annotated[
-        str | None, typer.Option(help="The ids of the brokers to use, parted by commas; else all.")
+        str | None,
+        typer.Option(help="Comma-separated ids of the brokers to use; default: all brokers."),
     ] = None,
     current: Annotated[
-        bool, typer.Option("--current", help="Where they are now, to come back to.")
+        bool,
+        typer.Option("--current", help="Print the current assignment, for a rollback."),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a plan that spreads topics over brokers, as JSON for `reassign --file`."""
+    """Propose an assignment that spreads topics over brokers, as JSON for `reassign --file`."""
     from headwater.cli.topics.reassignment_plans import current_plan, plan_text, proposed_plan
     from headwater.network.system_clock import SystemRandom
 
@@ -66,7 +72,7 @@ def plan(
     there = {each.node_id: each for each in nodes}
     missing = [each for each in chosen or [] if each not in there]
     if missing:
-        typer.echo(f"headwater: there is no broker {missing[0]}", err=True)
+        typer.echo(f"headwater: no broker with id {missing[0]}", err=True)
         raise typer.Exit(1)
     used = nodes if chosen is None else [there[each] for each in chosen]
     typer.echo(plan_text(proposed_plan(described, used, SystemRandom())))
@@ -76,20 +82,21 @@ def plan(
 def reassign(
     partitions: Places = None,
     to: Annotated[
-        str | None, typer.Option(help="The ids of the new brokers, parted by commas.")
+        str | None, typer.Option(help="Comma-separated ids of the new replicas, such as 1,2,3.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A plan, of `headwater partitions plan`.")
+        Path | None,
+        typer.Option("--file", "-f", help="Plan, as `headwater partitions plan` prints it."),
     ] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Call a move off.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel a reassignment.")] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until all are where they shall be.")
+        bool, typer.Option("--wait", help="Wait until the reassignment has completed.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move partitions to other brokers: some to --to, or as a plan says."""
+    """Reassign partitions to the brokers of --to, or according to a plan."""
     wanted = _wanted(partitions or [], to, file, cancel=cancel)
     with admin_of(bootstrap, command_config) as admin:
         errors = errors_of(lambda: admin.alter_partition_reassignments(wanted))
@@ -105,7 +112,7 @@ def reassign(
         }
         for place, brokers in begun.items()
     ]
-    tell_done(rows, as_json=as_json, errors=errors)
+    show_done(rows, as_json=as_json, errors=errors)
 
 
 def _wanted(
@@ -114,13 +121,13 @@ def _wanted(
     from headwater.cli.topics.reassignment_plans import read_plan
 
     if bool(partitions) == (file is not None):
-        raise typer.BadParameter("give partitions or --file")
+        raise typer.BadParameter("give partitions or --file, and not both")
     if file is not None:
         if to is not None:
-            raise typer.BadParameter("--file says where to, and goes without --to")
+            raise typer.BadParameter("--file cannot be combined with --to")
         return {place: None if cancel else brokers for place, brokers in read_plan(file).items()}
     if (to is None) != cancel:
-        raise typer.BadParameter("give --to or --cancel")
+        raise typer.BadParameter("give --to or --cancel, and not both")
     brokers = None if to is None else _broker_ids(to)
     return dict.fromkeys(map(topic_partition, partitions), brokers)
 
@@ -129,13 +136,13 @@ def _broker_ids(text: str) -> list[int]:
     try:
         return [int(each) for each in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no list of broker ids") from None
+        raise typer.BadParameter(f"{text!r} is not a list of broker ids such as 1,2,3") from None
 
 
 def _await_end(admin: "Admin", places: "Iterable[TopicPartition]") -> None:
     wanted = list(places)
     while admin.list_partition_reassignments(wanted):
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_POLL_INTERVAL_S)
 
 
 @app.command()
@@ -145,7 +152,7 @@ def verify(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """How far the moves of a plan are. Exits with 1 while something is not where it shall be."""
+    """Show the progress of a plan. Exits with 1 until all partitions are reassigned."""
     from headwater.cli.topics.reassignment_plans import DONE, current_plan, progress_rows, read_plan
 
     wanted = read_plan(file)
@@ -166,7 +173,7 @@ def moving(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which partitions are on the move."""
+    """List the reassignments in progress."""
     with admin_of(bootstrap, command_config) as admin:
         found = admin.list_partition_reassignments()
     rows = [
@@ -185,14 +192,15 @@ def moving(
 @app.command("log-dirs")
 def log_dirs(
     partitions: Annotated[
-        list[str] | None, typer.Argument(help="topic:partition ..., or all.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Partitions, topic:partition; default: all.", show_default=False),
     ] = None,
-    broker: Annotated[int | None, typer.Option(help="This broker only.")] = None,
+    broker: Annotated[int | None, typer.Option(help="Only the broker with this id.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """In which log directories partitions lie, and how far those are that move to another."""
+    """Show the log directories of partitions and the progress of moves between them."""
     places = {topic_partition(each): None for each in partitions or ()}
     with admin_of(bootstrap, command_config) as admin:
         found = admin.describe_log_dirs(None if broker is None else [broker])
@@ -219,18 +227,18 @@ def log_dirs(
 @app.command("move-log-dir")
 def move_log_dir(
     partitions: Annotated[
-        list[str], typer.Argument(help="topic:partition ...", show_default=False)
+        list[str],
+        typer.Argument(help="Partitions, topic:partition, such as tea:0.", show_default=False),
     ],
-    to: Annotated[str, typer.Option(help="The directory, as the broker's log.dirs names it.")],
-    broker: Annotated[int, typer.Option(help="The id of the broker.")] = 0,
+    to: Annotated[str, typer.Option(help="Target directory, as in log.dirs of the broker.")],
+    broker: Annotated[int, typer.Option(help="Broker id.")] = 0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move partitions to another log directory of a broker, which serves them meanwhile.
+    """Move partitions to another log directory of a broker; they stay available meanwhile.
 
-    One that is sent to where it is stays there: so a move is called off. `log-dirs` shows how far
-    moves are.
+    To cancel a move, move the partition to its current directory. `log-dirs` shows the progress.
     """
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap, command_config) as admin:
@@ -240,25 +248,28 @@ def move_log_dir(
         for place in places
         if place not in errors
     ]
-    tell_done(rows, as_json=as_json, errors=errors)
+    show_done(rows, as_json=as_json, errors=errors)
 
 
 @app.command("elect-leader")
 def elect_leader(
     partitions: Places = None,
-    every: Annotated[bool, typer.Option("--all", help="For all partitions.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Elect for all partitions.")] = False,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Any that lives, even if it lost records.")
+        bool,
+        typer.Option(
+            "--unclean", help="Elect a live replica outside the ISR if needed; may lose records."
+        ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have the preferred replicas lead."""
+    """Elect the preferred leaders, or with --unclean any live replica."""
     from headwater.common.error_codes import ErrorCode
 
     if bool(partitions) == every:
-        raise typer.BadParameter("give partitions or --all")
+        raise typer.BadParameter("give partitions or --all, and not both")
     places = [topic_partition(each) for each in partitions or []] or None
     with admin_of(bootstrap, command_config) as admin:
         found = admin.elect_leaders(places, is_unclean=unclean)
@@ -271,11 +282,11 @@ def elect_leader(
         for place, error in sorted(found.items())
     ]
     show(rows, as_json=as_json, columns=["topic", "partition", "outcome"])
-    # Whoever wanted it to lead has what he wanted if it does already.
+    # ELECTION_NOT_NEEDED: the preferred replica leads already.
     failed = [
         error
         for error in found.values()
         if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED
     ]
     if failed:
-        tell_errors(failed)
+        exit_with_errors(failed)

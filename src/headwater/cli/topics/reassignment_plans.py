@@ -1,8 +1,8 @@
-"""Plans of where partitions shall be, in the JSON of `kafka-reassign-partitions`.
+"""Read, write and propose reassignment plans in the JSON of `kafka-reassign-partitions`.
 
     {"version": 1, "partitions": [{"topic": "tea", "partition": 0, "replicas": [1, 2]}]}
 
-What a reader would get wrong: the first broker of a partition is the one that should lead it.
+The first replica of a partition is its preferred leader.
 """
 
 import json
@@ -27,17 +27,17 @@ ELSEWHERE = "elsewhere"
 
 
 def read_plan(file: Path) -> dict[TopicPartition, list[int]]:
-    """A plan that this command or Kafka's has written."""
+    """Read a plan of this command or of kafka-reassign-partitions."""
     try:
         found: dict[TopicPartition, list[int]] = {}
         for each in json.loads(file.read_bytes())["partitions"]:
             place = TopicPartition(str(each["topic"]), _number(each["partition"]))
             found[place] = [_number(broker) for broker in each["replicas"]]
     except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+        raise typer.BadParameter(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise typer.BadParameter(
-            f'{file} is no plan such as {{"version": 1, "partitions": '
+            f'{file} is not a plan such as {{"version": 1, "partitions": '
             f'[{{"topic": "tea", "partition": 0, "replicas": [1, 2]}}]}}: {error!r}'
         ) from error
     if not found:
@@ -54,7 +54,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def current_plan(topics: "Sequence[TopicDescription]") -> Plan:
-    """Where partitions are now: the way back."""
+    """The current assignment."""
     return {
         TopicPartition(topic.name, each.partition): each.replicas
         for topic in topics
@@ -65,7 +65,7 @@ def current_plan(topics: "Sequence[TopicDescription]") -> Plan:
 def proposed_plan(
     topics: "Sequence[TopicDescription]", brokers: "Sequence[BrokerNode]", rng: "Random"
 ) -> Plan:
-    """Topics spread over brokers and their racks, each with as many replicas as it has."""
+    """Spread topics over brokers and racks, keeping their replication factors."""
     from headwater.controller.replica_placer import place
     from headwater.metadata.cluster_image import BrokerRegistration
 
@@ -80,7 +80,8 @@ def proposed_plan(
         replication_factor = max(len(each.replicas) for each in topic.partitions)
         if replication_factor > len(ring):
             raise typer.BadParameter(
-                f"{topic.name} has {replication_factor} replicas, and there are {len(ring)} brokers"
+                f"{topic.name} has replication factor {replication_factor}, "
+                f"but only {len(ring)} brokers are given"
             )
         places = place(
             ring,
@@ -96,7 +97,7 @@ def proposed_plan(
 def progress_rows(
     plan: Plan, now: Plan, moves: "Mapping[TopicPartition, Reassignment]"
 ) -> list[dict[str, object]]:
-    """How far each partition of a plan is."""
+    """The progress of each partition of a plan."""
     rows: list[dict[str, object]] = []
     for place, wanted in sorted(plan.items()):
         replicas = now.get(place)
@@ -118,5 +119,5 @@ def progress_rows(
 
 def _number(given: Any) -> int:
     if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"{given!r} is no number")
+        raise TypeError(f"{given!r} is not a number")
     return given

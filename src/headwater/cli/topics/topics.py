@@ -1,4 +1,4 @@
-"""`headwater topics`: make, list, describe, alter and delete topics."""
+"""`headwater topics`: create, list, describe, alter and delete topics."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,15 +16,15 @@ from headwater.cli.terminal import (
     outcomes_of,
     pairs,
     show,
+    show_done,
     show_found,
-    tell_done,
 )
 from headwater.cli.topics.configs import expect_configs
 
 if TYPE_CHECKING:
     from headwater.client.network.cluster_metadata import PartitionView
 
-app = typer.Typer(no_args_is_help=True, help="Make, list, describe, alter and delete topics.")
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter and delete topics.")
 
 
 def _some_names(names: list[str]) -> list[str]:
@@ -36,11 +36,12 @@ def _some_names(names: list[str]) -> list[str]:
 Names = Annotated[
     list[str],
     typer.Argument(
-        help="Topics.", show_default=False, callback=_some_names, autocompletion=topic_names
+        help="Topic names.", show_default=False, callback=_some_names, autocompletion=topic_names
     ),
 ]
 Configs = Annotated[
-    list[str] | None, typer.Option("--config", "-c", help="name=value, as often as you like.")
+    list[str] | None,
+    typer.Option("--config", "-c", help="Topic config, name=value; repeatable."),
 ]
 
 
@@ -48,20 +49,28 @@ Configs = Annotated[
 def create(
     names: Names,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", help="How many; -1 leaves it to the broker.")
+        int,
+        typer.Option(
+            "--partitions", "-p", help="Number of partitions; -1: the broker's num.partitions."
+        ),
     ] = -1,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", help="-1 leaves it to the broker.")
+        int,
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            help="Replication factor; -1: the broker's default.replication.factor.",
+        ),
     ] = -1,
     config: Configs = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Be content if it is there.")
+        bool, typer.Option("--if-not-exists", help="Do nothing if the topic exists.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make topics."""
+    """Create topics."""
     from headwater.client import NewTopic
     from headwater.client.errors import KafkaError, SomeFailed, TopicAlreadyExists
 
@@ -93,12 +102,12 @@ def create(
 
 @app.command("list")
 def list_(
-    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """The names of all topics."""
+    """List topics."""
     with admin_of(bootstrap, command_config) as admin:
         names = admin.list_topics(include_internal=internal)
     if as_json:
@@ -114,21 +123,23 @@ def describe(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Topics; all, if none.", show_default=False, autocompletion=topic_names
+            help="Topic names; default: all topics.",
+            show_default=False,
+            autocompletion=topic_names,
         ),
     ] = None,
     under_replicated: Annotated[
         bool,
-        typer.Option("--under-replicated", help="Only partitions with replicas that lag behind."),
+        typer.Option("--under-replicated", help="Show only under-replicated partitions."),
     ] = False,
     unavailable: Annotated[
-        bool, typer.Option("--unavailable", help="Only partitions without a leader.")
+        bool, typer.Option("--unavailable", help="Show only partitions without a leader.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Partitions, leaders and replicas."""
+    """Show partitions with their leaders, replicas and ISR."""
     with admin_of(bootstrap, command_config) as admin:
         described, errors = outcomes_of(lambda: admin.describe_topics(names or admin.list_topics()))
     rows = [
@@ -151,7 +162,7 @@ def describe(
 
 
 def is_wanted(each: "PartitionView", *, under_replicated: bool, unavailable: bool) -> bool:
-    """Whether a partition is of those that were asked for: all of them, or those in trouble."""
+    """Whether a partition matches the filters; no filter matches all."""
     if not under_replicated and not unavailable:
         return True
     lags = under_replicated and len(each.isr) < len(each.replicas)
@@ -161,51 +172,56 @@ def is_wanted(each: "PartitionView", *, under_replicated: bool, unavailable: boo
 @app.command()
 def alter(
     name: Annotated[
-        str, typer.Argument(help="The topic.", show_default=False, autocompletion=topic_names)
+        str, typer.Argument(help="Topic name.", show_default=False, autocompletion=topic_names)
     ],
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", help="Let it grow to so many.", show_default=False),
+        typer.Option(
+            "--partitions",
+            "-p",
+            help="New number of partitions; it can only grow.",
+            show_default=False,
+        ),
     ] = None,
     config: Configs = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option(help="A config that goes back to its default.")
+        list[str] | None, typer.Option(help="Config to reset to its default; repeatable.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a topic grow, or change its configs."""
+    """Add partitions to a topic or change its configs."""
     from headwater.client import ConfigResource
 
     changes: dict[str, str | None] = {**pairs(config or [], "--config")}
     changes |= dict.fromkeys(delete_config or [])
     if partitions is None and not changes:
-        raise typer.BadParameter("nothing is to be altered")
+        raise typer.BadParameter("nothing to alter; give --partitions, --config or --delete-config")
     with admin_of(bootstrap, command_config) as admin:
         expect_configs(admin, ConfigResource.topic(name), delete_config or [])
         if partitions is not None:
             admin.create_partitions({name: partitions})
         if changes:
             admin.alter_configs({ConfigResource.topic(name): dict(changes)})
-    tell_done([{"topic": name, "partitions": partitions, "configs": changes}], as_json=as_json)
+    show_done([{"topic": name, "partitions": partitions, "configs": changes}], as_json=as_json)
 
 
 @app.command()
 def delete(
     names: Names,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Be content if it is not there.")
+        bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete topics with all their records."""
+    """Delete topics and all their records."""
     with admin_of(bootstrap, command_config) as admin:
         if if_exists:
             there = admin.list_topics(include_internal=True)
             names = [name for name in names if name in there]
         errors = errors_of(lambda: admin.delete_topics(names)) if names else {}
     deleted = [{"topic": name} for name in names if name not in errors]
-    tell_done(deleted, as_json=as_json, errors=errors)
+    show_done(deleted, as_json=as_json, errors=errors)

@@ -1,4 +1,4 @@
-"""`headwater console`: the web console as a process."""
+"""`headwater console`: run the web console."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CANNOT_START: Final = 2
 DEFAULT_LISTEN: Final = "127.0.0.1:8080"
 
-app = typer.Typer(no_args_is_help=True, help="A cluster in a browser.")
+app = typer.Typer(no_args_is_help=True, help="Web console for a cluster.")
 
 
 @app.command()
@@ -35,18 +35,18 @@ def start(
     registry: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", envvar="HEADWATER_REGISTRY", help="A schema registry to show and use."
+            metavar="URL", envvar="HEADWATER_REGISTRY", help="URL of the schema registry."
         ),
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="A broker's metrics port; once for each broker."),
+        typer.Option(metavar="HOST:PORT", help="Metrics port of a broker; repeat for each broker."),
     ] = None,
     changes: Annotated[
         bool | None,
         typer.Option(
             "--changes/--read-only",
-            help="Whether it may change the cluster; by default if only this machine reaches it.",
+            help="Allow changes to the cluster; default: only when listening on a local address.",
             show_default=False,
         ),
     ] = None,
@@ -54,42 +54,42 @@ def start(
     command_config: CommandConfig = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="A setting of its clients."),
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Client setting; repeatable."),
     ] = None,
     log_format: Annotated[
         Literal["text", "json"],
-        typer.Option(help="How the log on standard error looks: it has a line for each change."),
+        typer.Option(help="Format of the log on standard error, which has a line per change."),
     ] = "text",
 ) -> None:
-    """Run a web console, until SIGTERM or Ctrl-C."""
+    """Run the web console until SIGTERM or Ctrl-C."""
     from headwater.cli.broker.log_format import log_to_standard_error
     from headwater.common.exceptions import HeadwaterError
 
     log_to_standard_error(log_format=log_format, level="info")
-    # It would tell of each start and stop, which is said on standard output.
+    # Start and stop are announced on standard output.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         from headwater.client.serialization.schema_registry_settings import URL
         from headwater.client.settings import shared_settings
         from headwater.console.console_process import ConsoleOptions
 
-        told = registry_settings(command_config)
+        for_registry = registry_settings(command_config)
         options = ConsoleOptions(
             bootstrap=bootstrap,
             door=http_address_of(settings_in(config), listen, DEFAULT_LISTEN, hosts=host or ()),
-            registry_url=registry or told.get(URL),
-            registry_settings=told,
+            registry_url=registry or for_registry.get(URL),
+            registry_settings=for_registry,
             metrics=tuple(metrics or ()),
             allows_changes=changes,
             client_settings={
-                # What a file says to producers only is of no use here.
+                # Leave out settings of producers only.
                 **shared_settings(client_settings(bootstrap, command_config)),
                 **pairs(option or [], "--option"),
             },
         )
         asyncio.run(_run(options))
     except ImportError as error:
-        _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
+        _complain(f"{error.name} is not installed: pip install 'headwater[web]'")
     except HeadwaterError as error:
         _complain(str(error))
 

@@ -1,4 +1,4 @@
-"""What the commands share that open an HTTP port: its address, and the file that secures it."""
+"""Options of the commands that serve HTTP: listen address, TLS and users."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 Listen = Annotated[
     str | None,
-    typer.Option(
-        metavar="HOST:PORT", help="The address to listen on, or https:// and the address."
-    ),
+    typer.Option(metavar="HOST:PORT", help="Address to listen on; https://HOST:PORT for TLS."),
 ]
 DoorConfig = Annotated[
     Path | None,
@@ -21,7 +19,7 @@ DoorConfig = Annotated[
         "--config",
         exists=True,
         dir_okay=False,
-        help="A properties file: TLS and logins of the port, under Confluent's names.",
+        help="Properties file with TLS and authentication settings under Confluent's names.",
     ),
 ]
 
@@ -30,8 +28,7 @@ Hosts = Annotated[
     typer.Option(
         "--host",
         metavar="NAME",
-        help="A name with a dot that clients reach it by, such as that of a proxy, or *.example. "
-        "May be repeated.",
+        help="Additional host name that clients use, such as a proxy's, or *.example. Repeatable.",
     ),
 ]
 
@@ -44,14 +41,14 @@ def http_address_of(
     others_known: Collection[str] = (),
     hosts: Collection[str] = (),
 ) -> "HttpAddress":
-    """The port that was asked for. `InvalidSetting` says what is wrong."""
+    """Parse the listen address and its settings; `InvalidSetting` if they are invalid."""
     from headwater.http_server.http_settings import HttpAddress, read_http_settings
 
     chosen, others = read_http_settings(settings)
     door = HttpAddress.of(chosen, listen, default, hosts)
     for name in others:
         if name not in others_known:
-            typer.echo(f"headwater: {name} is ignored: it is of no use here", err=True)
+            typer.echo(f"headwater: setting {name} is ignored: it is not known here", err=True)
     if door.users is not None and door.context is None:
-        typer.echo("headwater: passwords travel as they are: listen on https://", err=True)
+        typer.echo("headwater: passwords are sent unencrypted; listen on https://", err=True)
     return door

@@ -1,4 +1,4 @@
-"""`headwater registry`: a schema registry as a process, and commands that ask one."""
+"""`headwater registry`: run a schema registry, and commands for its clients."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from headwater.cli.terminal import (
     registry_settings,
     settings_in,
     show,
-    tell_done,
+    show_done,
 )
 from headwater.cli.web.http_options import DoorConfig, Hosts, Listen, http_address_of
 
@@ -37,7 +37,7 @@ class SchemaTypeName(StrEnum):
     JSON = "json"
 
 
-app = typer.Typer(no_args_is_help=True, help="A schema registry, and the schemas in it.")
+app = typer.Typer(no_args_is_help=True, help="Run a schema registry and manage schemas.")
 
 Url = Annotated[
     str | None,
@@ -45,7 +45,8 @@ Url = Annotated[
         "--url",
         "-u",
         envvar="HEADWATER_REGISTRY",
-        help="Where the registry is; else schema.registry.url of the settings, or this machine.",
+        help="URL of the registry; default: schema.registry.url of --command-config, or "
+        "http://localhost:8081.",
         show_default=False,
     ),
 ]
@@ -58,26 +59,24 @@ Brokers = Annotated[
         "--bootstrap",
         "-b",
         envvar="HEADWATER_BOOTSTRAP",
-        help=f"Brokers to begin with, as host:port, parted by commas; {DEFAULT_BOOTSTRAP}.",
+        help=f"Comma-separated list of brokers (host:port); default: {DEFAULT_BOOTSTRAP}.",
         show_default=False,
     ),
 ]
-Subject = Annotated[str, typer.Argument(help="The subject.", show_default=False)]
+Subject = Annotated[str, typer.Argument(help="Subject.", show_default=False)]
 SchemaFile = Annotated[
-    Path, typer.Argument(help="A file with a schema; - for standard input.", show_default=False)
+    Path, typer.Argument(help="Schema file; - for standard input.", show_default=False)
 ]
-Type = Annotated[
-    SchemaTypeName, typer.Option("--type", case_sensitive=False, help="What kind of schema it is.")
-]
+Type = Annotated[SchemaTypeName, typer.Option("--type", case_sensitive=False, help="Schema type.")]
 References = Annotated[
     list[str] | None,
     typer.Option(
         "--reference",
         metavar="NAME=SUBJECT:VERSION",
-        help="A schema that this one names; may be given several times.",
+        help="Referenced schema; repeatable.",
     ),
 ]
-Deleted = Annotated[bool, typer.Option("--deleted", help="What was deleted softly, too.")]
+Deleted = Annotated[bool, typer.Option("--deleted", help="Include soft-deleted versions.")]
 
 
 @app.command()
@@ -88,13 +87,13 @@ def start(
     host: Hosts = None,
     command_config: CommandConfig = None,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="How long a write may take.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Timeout of writes to the topic.")
     ] = 10.0,
 ) -> None:
-    """Run a schema registry for Avro and JSON Schema, until SIGTERM or Ctrl-C.
+    """Run a schema registry for Avro and JSON Schema until SIGTERM or Ctrl-C.
 
-    The file of --config may be that of Confluent's registry; settings for brokers stand in it
-    behind `kafkastore.`, and those of --command-config win.
+    --config accepts the properties file of Confluent's registry. Its `kafkastore.` settings are
+    used for the connection to the brokers; --command-config overrides them.
     """
     from headwater.common.exceptions import HeadwaterError
 
@@ -105,7 +104,7 @@ def start(
         door = http_address_of(given, listen, DEFAULT_LISTEN, others_known=known, hosts=host or ())
         asyncio.run(_run(client, door, timeout))
     except ImportError as error:
-        _complain(f"{error.name} is missing; pip install 'headwater[web]' has it")
+        _complain(f"{error.name} is not installed: pip install 'headwater[web]'")
     except HeadwaterError as error:
         _complain(str(error))
 
@@ -113,20 +112,20 @@ def start(
 def _client(
     given: Mapping[str, str], bootstrap: str | None, command_config: Path | None
 ) -> dict[str, object]:
-    """The settings of the registry's clients of brokers."""
+    """Settings of the registry's Kafka clients."""
     from headwater.client.settings import shared_settings
 
-    said = {
+    stored = {
         name.removeprefix(_KAFKASTORE): value
         for name, value in given.items()
         if name.startswith(_KAFKASTORE)
     }
-    # Confluent's addresses have the protocol before them, which has a setting of its own.
-    there = ",".join(
-        each.strip().rpartition("://")[2] for each in said.get("bootstrap.servers", "").split(",")
+    # Confluent's addresses start with a security protocol, which has its own setting here.
+    addresses = ",".join(
+        each.strip().rpartition("://")[2] for each in stored.get("bootstrap.servers", "").split(",")
     )
-    chosen = bootstrap or there or DEFAULT_BOOTSTRAP
-    return shared_settings({**said, **client_settings(chosen, command_config)})
+    chosen = bootstrap or addresses or DEFAULT_BOOTSTRAP
+    return shared_settings({**stored, **client_settings(chosen, command_config)})
 
 
 async def _run(client: Mapping[str, object], door: "HttpAddress", timeout_s: float) -> None:
@@ -180,7 +179,7 @@ def _registry(url: str | None, command_config: Path | None) -> "Iterator[SchemaR
 def subjects(
     url: Url = None,
     command_config: CommandConfig = None,
-    prefix: Annotated[str, typer.Option(help="Only those that begin so.")] = "",
+    prefix: Annotated[str, typer.Option(help="List only subjects with this prefix.")] = "",
     deleted: Deleted = False,
     as_json: AsJson = False,
 ) -> None:
@@ -217,13 +216,13 @@ def versions(
 @app.command("show")
 def show_schema(
     subject: Subject,
-    version: Annotated[str, typer.Option(help="A number, or latest.")] = "latest",
+    version: Annotated[str, typer.Option(help="Version number, or latest.")] = "latest",
     url: Url = None,
     command_config: CommandConfig = None,
     deleted: Deleted = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a schema."""
+    """Print a schema."""
     with _registry(url, command_config) as registry:
         found = registry.version(subject, version, deleted=deleted)
     if as_json:
@@ -240,10 +239,12 @@ def register(
     reference: References = None,
     url: Url = None,
     command_config: CommandConfig = None,
-    normalize: Annotated[bool, typer.Option("--normalize", help="Order what has none.")] = False,
+    normalize: Annotated[
+        bool, typer.Option("--normalize", help="Normalize the schema before it is registered.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Register a schema as the next version of a subject, and show its id."""
+    """Register a schema as the next version of a subject and print its id."""
     with _registry(url, command_config) as registry:
         schema_id = registry.register(
             subject,
@@ -258,18 +259,20 @@ def register(
 @app.command()
 def delete(
     subject: Subject,
-    version: Annotated[str | None, typer.Option(help="Only this one; or latest.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Delete only this version (number or latest).")
+    ] = None,
     permanent: Annotated[
-        bool, typer.Option("--permanent", help="For good, what was deleted softly before.")
+        bool, typer.Option("--permanent", help="Delete permanently what was soft-deleted before.")
     ] = False,
     url: Url = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a subject, or one of its versions: softly, then with --permanent for good."""
+    """Soft-delete a subject or one of its versions; with --permanent delete it permanently."""
     with _registry(url, command_config) as registry:
-        gone = registry.delete(subject, version, permanent=permanent)
-    tell_done([{"subject": subject, "version": each} for each in gone], as_json=as_json)
+        deleted = registry.delete(subject, version, permanent=permanent)
+    show_done([{"subject": subject, "version": each} for each in deleted], as_json=as_json)
 
 
 @app.command()
@@ -278,12 +281,14 @@ def check(
     file: SchemaFile,
     kind: Type = SchemaTypeName.AVRO,
     reference: References = None,
-    version: Annotated[str | None, typer.Option(help="Against this one only; or latest.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Check against this version only (number or latest).")
+    ] = None,
     url: Url = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Whether a schema could be the next version; exits with 1 if not."""
+    """Check the compatibility of a schema with a subject; exits with 1 if incompatible."""
     with _registry(url, command_config) as registry:
         found = registry.complaints(
             subject,
@@ -304,16 +309,17 @@ def check(
 @app.command()
 def config(
     subject: Annotated[
-        str | None, typer.Argument(help="The subject; all without one.", show_default=False)
+        str | None, typer.Argument(help="Subject; default: the global level.", show_default=False)
     ] = None,
     compatibility: Annotated[
-        str | None, typer.Option("--set", metavar="LEVEL", help="A new compatibility level.")
+        str | None,
+        typer.Option("--set", metavar="LEVEL", help="Compatibility level to set."),
     ] = None,
     url: Url = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which compatibility level is in force, or set one."""
+    """Show or set the compatibility level."""
     with _registry(url, command_config) as registry:
         if compatibility is not None:
             registry.set_compatibility(compatibility, subject)
@@ -323,7 +329,7 @@ def config(
 
 
 def _readable(schema: str) -> str:
-    """Indented, if it is JSON; other types have texts of their own."""
+    """Indent the schema if it is JSON."""
     try:
         return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
     except ValueError:
@@ -335,7 +341,7 @@ def _references(given: list[str] | None) -> "list[SchemaReference]":
 
     found = []
     for each in given or []:
-        # Names of JSON Schemas are addresses and may have colons, versions have none.
+        # Names of JSON Schema references are URIs and may contain colons; versions do not.
         name, _, place = each.partition("=")
         subject, _, version = place.rpartition(":")
         if not name or not subject or not version.isdecimal():
@@ -350,5 +356,5 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text"
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise typer.BadParameter(f"{file}: {reason}") from None

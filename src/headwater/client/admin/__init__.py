@@ -1,5 +1,5 @@
 """The admin client, blocking and for asyncio.
 
-Start with `aio_admin`; each `..._calls` module has the calls of one area.
-`admin_calls` chooses the broker that a request goes to.
+Start with `aio_admin`; each `..._calls` module has the methods of one area.
+`admin_calls` sends requests to the right brokers and retries them.
 """

@@ -1,17 +1,16 @@
-"""Rules about rights: list, create, delete.
+"""List, create and delete ACLs.
 
     admin.create_acls([Acl(resource_type=ResourceKind.TOPIC, resource_name="tea",
                            principal="User:alice", operation=Operation.READ)])
 
-What a reader would get wrong: an `Acl` is a rule, and also a filter for rules. What it leaves out
-means anything in a filter; in a new rule it means the plain case: the name as it is written, any
-host, and to allow.
+Note: `Acl` serves as a binding and as a filter. A field that is left out matches anything in a
+filter; in a new binding it has a default: a literal name, any host, and permission Allow.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from headwater.client.admin.admin_calls import Calls, checked, outcome, settle
+from headwater.client.admin.admin_calls import Calls, checked, outcome, results_of
 from headwater.client.admin.descriptions import Acl
 from headwater.client.argument_checks import several
 from headwater.client.errors import KafkaError
@@ -37,14 +36,17 @@ from headwater.security.authorization.authorizer import Operation, ResourceKind
 
 
 class AclCalls(Calls):
-    """See the module."""
+    """The ACL methods of the admin client."""
 
     async def describe_acls(
         self, matching: Acl | None = None, *, timeout: float | None = None
     ) -> list[Acl]:
-        """The rules that match, or all. A broker without rights says SECURITY_DISABLED."""
+        """List the ACLs that match the filter, or all.
+
+        Raises SECURITY_DISABLED if the broker has no authorizer.
+        """
         wanted = matching or Acl()
-        answer = await self._of_any(
+        answer = await self._call_any(
             DescribeAclsRequest(
                 resource_type_filter=wanted.resource_type,
                 resource_name_filter=wanted.resource_name,
@@ -57,7 +59,7 @@ class AclCalls(Calls):
             DescribeAclsResponse,
             self._deadline_ms(timeout),
         )
-        checked(answer.error_code, answer.error_message, "rights")
+        checked(answer.error_code, answer.error_message, "ACLs")
         return [
             Acl(
                 resource_type=from_code(ResourceKind, resource.resource_type),
@@ -73,28 +75,28 @@ class AclCalls(Calls):
         ]
 
     async def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
-        """Give rights, or take them with a denial. What is there already is no error."""
+        """Create ACL bindings. An existing binding is not an error."""
         wanted = several(acls, "acls")
-        answer = await self._of_controller(
+        answer = await self._call_controller(
             CreateAclsRequest(creations=tuple(_creation(as_rule(each)) for each in wanted)),
             CreateAclsResponse,
             self._deadline_ms(timeout),
             lambda answer: [each.error_code for each in answer.results],
         )
-        settle(
+        results_of(
             {
                 acl: outcome(each.error_code, each.error_message, as_rule(acl), None)
                 for acl, each in zip(wanted, answer.results, strict=False)
             },
-            asked=wanted,
+            requested=wanted,
         )
 
     async def delete_acls(
         self, matching: Iterable[Acl], *, timeout: float | None = None
     ) -> dict[Acl, list[Acl]]:
-        """Delete the rules that match each filter; those that went."""
+        """Delete the bindings that match each filter and return them per filter."""
         wanted = several(matching, "filters")
-        answer = await self._of_controller(
+        answer = await self._call_controller(
             DeleteAclsRequest(
                 filters=tuple(
                     DeleteAclsFilter(
@@ -115,17 +117,17 @@ class AclCalls(Calls):
         )
         outcomes: dict[Acl, list[Acl] | KafkaError] = {}
         for acl, each in zip(wanted, answer.filter_results, strict=False):
-            # Kafka on ZooKeeper may also fail at single rules of those that match (3.9).
+            # Kafka 3.9 on ZooKeeper reports errors per matching binding, too.
             failed = next((one for one in each.matching_acls if one.error_code), None)
             code = each.error_code if failed is None else failed.error_code
             message = each.error_message if failed is None else failed.error_message
             removed = [_removed(one) for one in each.matching_acls]
             outcomes[acl] = outcome(code, message, acl, removed)
-        return settle(outcomes, asked=wanted)
+        return results_of(outcomes, requested=wanted)
 
 
 def as_rule(acl: Acl) -> Acl:
-    """A new rule with nothing left out."""
+    """A binding with its defaults filled in."""
     return replace(
         acl,
         pattern_type=PatternType.LITERAL

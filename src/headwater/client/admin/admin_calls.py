@@ -1,8 +1,7 @@
-"""How an admin client asks: of the controller, of a coordinator, of any broker or of all.
+"""Send admin requests to the controller, a coordinator, a partition leader or any broker.
 
-What a reader would get wrong: a call about several things may half succeed. It then raises
-`SomeFailed`, which has what succeeded and what did not. A call about one thing raises that thing's
-own error.
+Note: a call about several items may succeed for some of them. It then raises `SomeFailed`, which
+has the results and the errors. A call about one item raises the error of that item.
 """
 
 import asyncio
@@ -34,19 +33,19 @@ __all__ = [
     "checked",
     "only",
     "outcome",
-    "settle",
+    "results_of",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings(ClientSettings):
-    """What an admin client can be told."""
+    """Settings of the admin client."""
 
     default_api_timeout_ms: int = setting(integer(0), 60_000)
 
 
 class Calls:
-    """What all parts of the admin client share. For the loop's thread."""
+    """Base of the admin client's parts. Runs on the event loop's thread."""
 
     def __init__(self, cluster: ClusterClient, settings: AdminSettings) -> None:
         self._cluster = cluster
@@ -57,24 +56,24 @@ class Calls:
         return self._cluster.clock.steady_ms() + limit_ms(timeout, default_ms)
 
     def _left_ms(self, deadline_ms: int) -> int:
-        """How long a broker may take, as it is told."""
+        """The timeout to put into a request."""
         left_ms = deadline_ms - self._cluster.clock.steady_ms()
         return max(min(left_ms, self._settings.request_timeout_ms), 0)
 
     async def _retried(self, deadline_ms: int, attempt: Callable[[], Awaitable[T]]) -> T:
         return await self._cluster.retrying.until(deadline_ms, attempt)
 
-    async def _of_any(self, request: Message, response: type[R], deadline_ms: int) -> R:
+    async def _call_any(self, request: Message, response: type[R], deadline_ms: int) -> R:
         return await self._cluster.call_any(request, response, deadline_ms=deadline_ms)
 
-    async def _of_controller(
+    async def _call_controller(
         self,
         request: Message,
         response: type[R],
         deadline_ms: int,
         codes: Callable[[R], Iterable[ErrorCode]] = lambda _: (),
     ) -> R:
-        """The controller's answer. If it has moved, the new one is looked for."""
+        """Send a request to the controller; find the new one after NOT_CONTROLLER."""
 
         async def attempt() -> R:
             if self._cluster.metadata.controller_id == NO_NODE:
@@ -82,7 +81,7 @@ class Calls:
             node_id = self._cluster.metadata.controller_id
             if node_id not in self._cluster.metadata.brokers:
                 self._cluster.want_refresh()
-                raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+                raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller")
             answer = await self._call(node_id, request, response)
             if ErrorCode.NOT_CONTROLLER in codes(answer):
                 self._cluster.want_refresh()
@@ -91,7 +90,7 @@ class Calls:
 
         return await self._retried(deadline_ms, attempt)
 
-    async def _of_coordinator(
+    async def _call_coordinator(
         self,
         kind: int,
         key: str,
@@ -102,7 +101,7 @@ class Calls:
         *,
         newest: int | None = None,
     ) -> R:
-        """A coordinator's answer without an error that a further try would cure."""
+        """Send a request to a coordinator and retry retriable errors."""
 
         async def attempt() -> R:
             node_id = await self._cluster.coordinator(kind, key, deadline_ms=deadline_ms)
@@ -119,7 +118,7 @@ class Calls:
 
         return await self._retried(deadline_ms, attempt)
 
-    async def _of_broker(
+    async def _call_broker(
         self,
         node_id: int,
         request: Message,
@@ -127,7 +126,7 @@ class Calls:
         deadline_ms: int,
         code: Callable[[R], ErrorCode] = lambda _: ErrorCode.NONE,
     ) -> R:
-        """One broker's answer without an error that a further try would cure."""
+        """Send a request to one broker and retry retriable errors."""
 
         async def attempt() -> R:
             answer = await self._call(node_id, request, response)
@@ -139,44 +138,44 @@ class Calls:
             await self._cluster.refresh(deadline_ms=deadline_ms)
         return await self._retried(deadline_ms, attempt)
 
-    async def _of_all(
+    async def _call_all(
         self,
         request: Message,
         response: type[R],
         deadline_ms: int,
         code: Callable[[R], ErrorCode],
     ) -> list[R]:
-        """The answers of all brokers, in order of their ids. Raises what one says instead."""
+        """Send a request to all brokers; responses in order of broker ids. Raises any error."""
         metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
 
-        async def ask(node_id: int) -> R:
-            answer = await self._of_broker(node_id, request, response, deadline_ms, code)
+        async def call(node_id: int) -> R:
+            answer = await self._call_broker(node_id, request, response, deadline_ms, code)
             checked(code(answer), None, f"broker {node_id}")
             return answer
 
-        return await asyncio.gather(*(ask(node_id) for node_id in sorted(metadata.brokers)))
+        return await asyncio.gather(*(call(node_id) for node_id in sorted(metadata.brokers)))
 
     async def _for_each(
-        self, keys: Iterable[str], ask: Callable[[str], Awaitable[T]]
+        self, keys: Iterable[str], call: Callable[[str], Awaitable[T]]
     ) -> dict[str, T]:
-        """What is asked for one by one; that one fails does not keep the others from it."""
+        """Call for one key after the other; the failure of one does not stop the others."""
         outcomes: dict[str, T | KafkaError] = {}
         for key in keys:
             try:
-                outcomes[key] = await ask(key)
+                outcomes[key] = await call(key)
             except KafkaError as error:
                 outcomes[key] = error
-        return settle(outcomes)
+        return results_of(outcomes)
 
-    async def _of_leaders(
+    async def _call_leaders(
         self,
         partitions: Iterable[TopicPartition],
-        ask: Callable[
+        call: Callable[
             [int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]
         ],
         deadline_ms: int,
     ) -> dict[TopicPartition, T]:
-        """What the leader of each partition says of it. One that has moved is looked for."""
+        """Send requests to the leaders of partitions; find new leaders after they moved."""
         wanted = list(partitions)
         outcomes: dict[TopicPartition, T | KafkaError] = {}
 
@@ -184,24 +183,24 @@ class Calls:
             left = [each for each in wanted if each not in outcomes]
             moved: KafkaError | None = None
             for node_id, theirs in (await self._leaders(left, deadline_ms)).items():
-                for partition, said in (await ask(node_id, theirs)).items():
+                for partition, result in (await call(node_id, theirs)).items():
                     if (
-                        isinstance(said, KafkaError)
-                        and said.is_retriable
-                        and said.code.needs_refresh
+                        isinstance(result, KafkaError)
+                        and result.is_retriable
+                        and result.code.needs_refresh
                     ):
-                        moved = said
+                        moved = result
                     else:
-                        outcomes[partition] = said
+                        outcomes[partition] = result
             if moved is not None:
                 self._cluster.want_refresh()
                 raise moved
 
         await self._retried(deadline_ms, attempt)
-        return settle(outcomes, asked=wanted)
+        return results_of(outcomes, requested=wanted)
 
     async def _call(self, node_id: int, request: Message, response: type[R]) -> R:
-        """One try. A broker that does not answer may be gone, and others may have its tasks."""
+        """Try once. After a failure refresh the metadata: the broker may be down or replaced."""
         try:
             return await self._cluster.call(node_id, request, response)
         except KafkaError:
@@ -211,7 +210,7 @@ class Calls:
     async def _leaders(
         self, partitions: Iterable[TopicPartition], deadline_ms: int
     ) -> dict[int, list[TopicPartition]]:
-        """Partitions by their leaders."""
+        """Group partitions by leader."""
         by_node: dict[int, list[TopicPartition]] = {}
         wanted = list(partitions)
         self._cluster.use_topics(each.topic for each in wanted)
@@ -234,17 +233,17 @@ class Calls:
 
 
 def outcome(code: ErrorCode, message: str | None, what: object, result: T) -> T | KafkaError:
-    """What came of something: the result, unless the broker refused."""
+    """The result, or the error of the broker."""
     return refusal(code, message, what) if code else result
 
 
-def settle(outcomes: Mapping[K, T | KafkaError], *, asked: Iterable[K] = ()) -> dict[K, T]:
-    """The results, if nothing failed, and if nothing was asked for that no answer speaks of."""
+def results_of(outcomes: Mapping[K, T | KafkaError], *, requested: Iterable[K] = ()) -> dict[K, T]:
+    """Return the results; raise if an item failed or is missing from the response."""
     results = {key: each for key, each in outcomes.items() if not isinstance(each, KafkaError)}
     failed = {key: each for key, each in outcomes.items() if isinstance(each, KafkaError)}
-    for each in asked:
+    for each in requested:
         if each not in outcomes:
-            text = "the broker says nothing about it"
+            text = "missing from the response"
             failed[each] = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, each)
     if not failed:
         return results
@@ -254,21 +253,21 @@ def settle(outcomes: Mapping[K, T | KafkaError], *, asked: Iterable[K] = ()) -> 
 
 
 def only(items: Sequence[T]) -> T:
-    """What a broker was asked for one of; an answer about none, or more, is no answer."""
+    """The single item of a response to a request for one item."""
     if len(items) != 1:
         raise error_for(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer about {len(items)} instead of 1"
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the response has {len(items)} items instead of 1"
         )
     return items[0]
 
 
 def refusal(code: ErrorCode, message: str | None, what: object) -> KafkaError:
-    """What a broker said of something, in its own words if it has any."""
+    """The exception for an error code, with the broker's message if it has one."""
     return error_for(code, f"{what}: {message or meaning(code)}")
 
 
 def checked(code: ErrorCode, message: str | None, what: object) -> None:
-    """Raise what a broker said, if it is an error."""
+    """Raise the error of a response, if any."""
     if code is not ErrorCode.NONE:
         raise refusal(code, message, what)
 

@@ -1,9 +1,9 @@
-"""The admin client for asyncio. Made inside a running loop, and used on it.
+"""The admin client for asyncio. Create and use it on a running event loop.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("tea", partitions=3)
 
-All times are in seconds; a call without one has `default.api.timeout.ms`.
+Timeouts are in seconds; the default is `default.api.timeout.ms`.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from headwater.client.network.cluster_client import ClusterClient
 from headwater.client.settings import read_settings
 from headwater.network.system_clock import SystemClock, SystemRandom
 
-# A topic that was asked about once may be gone; who lives long must not ask for it for ever.
+# Metadata requests drop a topic after this time, because it may have been deleted.
 _TOPIC_IDLE_MS: Final = 60_000
 
 
@@ -41,7 +41,7 @@ class Admin(
     UserCalls,
     AclCalls,
 ):
-    """Asks and changes a cluster."""
+    """Admin client for asyncio."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         chosen = read_settings(AdminSettings, settings, keywords)
@@ -69,5 +69,5 @@ class Admin(
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. May be called again."""
+        """Close all connections. Idempotent."""
         self._cluster.close()

@@ -1,9 +1,9 @@
-"""The blocking admin client: every call of the one for asyncio, on a thread of its own.
+"""The blocking admin client: the methods of the asyncio one, run on a background thread.
 
     with Admin(bootstrap_servers="localhost:9092") as admin:
         admin.create_topic("tea", partitions=3)
 
-Any thread may use it.
+Thread-safe.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -19,7 +19,7 @@ from headwater.client.settings import read_settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# A call keeps its own deadline; this much later the thread behind it is taken for dead.
+# A call has its own deadline; this much later the background thread is considered dead.
 _SLACK_S: Final = 30.0
 _STOP_S: Final = 5.0
 
@@ -27,17 +27,17 @@ _STOP_S: Final = 5.0
 def _blocking(
     call: Callable[Concatenate[aio_admin.Admin, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["Admin", P], T]:
-    """The same call, waited for."""
+    """Wrap an asyncio method into a blocking one."""
 
     @wraps(call)
-    def waited_for(self: "Admin", /, *given: P.args, **named: P.kwargs) -> T:
+    def blocking_call(self: "Admin", /, *given: P.args, **named: P.kwargs) -> T:
         return self._run(call(self._admin, *given, **named), named.get("timeout"))
 
-    return waited_for
+    return blocking_call
 
 
 class Admin:
-    """Asks and changes a cluster."""
+    """Blocking admin client."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         self._limit_s = (
@@ -109,13 +109,13 @@ class Admin:
     fence_producers = _blocking(aio_admin.Admin.fence_producers)
 
     def close(self) -> None:
-        """Close all connections. May be called again."""
+        """Close all connections. Idempotent."""
         if self._is_closed:
             return
         try:
             self._thread.run(self._admin.close(), timeout_s=_STOP_S)
         except ClientClosed:
-            # The thread did not come along into this forked process.
+            # The background thread does not exist in a forked process.
             return
         finally:
             self._is_closed = True

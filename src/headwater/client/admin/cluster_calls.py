@@ -1,10 +1,10 @@
-"""The cluster itself: brokers, features, log directories, rights."""
+"""Brokers, features and log directories of the cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headwater import __version__
-from headwater.client.admin.admin_calls import Calls, by_topic, checked, outcome, settle
+from headwater.client.admin.admin_calls import Calls, by_topic, checked, outcome, results_of
 from headwater.client.admin.descriptions import (
     ClusterDescription,
     FeatureRange,
@@ -41,11 +41,11 @@ from headwater.protocol.messages.update_features import (
 
 
 class ClusterCalls(Calls):
-    """See the module."""
+    """The cluster methods of the admin client."""
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
-        """The brokers, and who is the controller."""
-        answer = await self._of_any(
+        """The brokers and the controller."""
+        answer = await self._call_any(
             DescribeClusterRequest(), DescribeClusterResponse, self._deadline_ms(timeout)
         )
         checked(answer.error_code, answer.error_message, "cluster")
@@ -63,8 +63,8 @@ class ClusterCalls(Calls):
         )
 
     async def describe_features(self, *, timeout: float | None = None) -> dict[str, FeatureRange]:
-        """What the brokers can do, and what of it is switched on."""
-        answer = await self._of_any(
+        """The supported and finalized versions of features."""
+        answer = await self._call_any(
             ApiVersionsRequest(
                 client_software_name="headwater", client_software_version=__version__
             ),
@@ -90,9 +90,9 @@ class ClusterCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Switch features to levels; 0 switches off."""
+        """Set the finalized levels of features; 0 disables a feature."""
         deadline_ms = self._deadline_ms(timeout)
-        answer = await self._of_controller(
+        answer = await self._call_controller(
             UpdateFeaturesRequest(
                 timeout_ms=self._left_ms(deadline_ms),
                 feature_updates=tuple(
@@ -110,13 +110,13 @@ class ClusterCalls(Calls):
             lambda answer: [answer.error_code],
         )
         checked(answer.error_code, answer.error_message, "features")
-        settle(
+        results_of(
             {
                 each.feature: outcome(each.error_code, each.error_message, each.feature, None)
                 for each in answer.results
             },
-            # Since version 2 a broker says only of the whole that it went well.
-            asked=levels if answer.results else (),
+            # Since version 2 the response has no results per feature on success.
+            requested=levels if answer.results else (),
         )
 
     # Log directories.
@@ -131,7 +131,7 @@ class ClusterCalls(Calls):
         request = DescribeLogDirsRequest(topics=None)
         found: dict[int, list[LogDir]] = {}
         for node_id in sorted(metadata.brokers if chosen is None else chosen):
-            answer = await self._of_broker(
+            answer = await self._call_broker(
                 node_id,
                 request,
                 DescribeLogDirsResponse,
@@ -168,7 +168,7 @@ class ClusterCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, ReplicaLogDir]:
-        """Where replicas of one broker lie, and where those go that are on the move."""
+        """The log directories of replicas on one broker, and the targets of moves."""
         wanted = [place(each) for each in several(partitions, "partitions")]
         found = dict.fromkeys(wanted, ReplicaLogDir())
         directories = (await self.describe_log_dirs([broker_id], timeout=timeout))[broker_id]
@@ -194,11 +194,11 @@ class ClusterCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Move replicas of one broker to other log directories of it, in the background.
+        """Move replicas to other log directories of a broker, in the background.
 
-        `describe_replica_log_dirs` tells how far they are. A replica stays that is sent to where it
-        is: so a move is called off. A partition that the broker does not have yet is made in the
-        directory when it comes, though the call says that it is not there.
+        `describe_replica_log_dirs` shows the progress. To cancel a move, move the replica to its
+        current directory. A partition that the broker does not have yet will be created in the
+        directory, although the call reports that the replica does not exist.
         """
         by_path: dict[str, list[TopicPartition]] = {}
         chosen = {place(each): path for each, path in paths.items()}
@@ -216,7 +216,7 @@ class ClusterCalls(Calls):
                 for path, places in by_path.items()
             )
         )
-        answer = await self._of_broker(
+        answer = await self._call_broker(
             broker_id, request, AlterReplicaLogDirsResponse, self._deadline_ms(timeout)
         )
         codes = {
@@ -224,9 +224,7 @@ class ClusterCalls(Calls):
             for topic in answer.results
             for each in topic.partitions
         }
-        settle(
+        results_of(
             {each: outcome(code, None, each, None) for each, code in codes.items()},
-            asked=chosen,
+            requested=chosen,
         )
-
-    # Rights.

@@ -1,9 +1,9 @@
-"""Configs of topics, brokers and groups, read and changed one by one."""
+"""Describe and alter configs of topics, brokers, broker loggers and groups."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headwater.client.admin.admin_calls import Calls, outcome, settle
+from headwater.client.admin.admin_calls import Calls, outcome, results_of
 from headwater.client.admin.config_values import ConfigValue, config_text
 from headwater.client.admin.descriptions import ConfigEntry, ConfigResource
 from headwater.client.argument_checks import several
@@ -25,14 +25,14 @@ from headwater.protocol.messages.incremental_alter_configs import (
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change: set, delete (back to the default), or append to and subtract from a list."""
+    """A change of one config: set, delete, or append to or subtract from a list."""
 
     operation: ConfigOperation
     value: ConfigValue | None = None
 
 
 class ConfigCalls(Calls):
-    """See the module."""
+    """The config methods of the admin client."""
 
     async def describe_configs(
         self,
@@ -41,7 +41,7 @@ class ConfigCalls(Calls):
         names: Iterable[str] | None = None,
         timeout: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """All configs of each resource, or those with these names."""
+        """Configs of each resource: all, or those with these names."""
         deadline_ms = self._deadline_ms(timeout)
         keys = None if names is None else tuple(several(names, "names"))
         outcomes: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
@@ -57,9 +57,9 @@ class ConfigCalls(Calls):
                 )
             )
             if node_id is None:
-                response = await self._of_any(request, DescribeConfigsResponse, deadline_ms)
+                response = await self._call_any(request, DescribeConfigsResponse, deadline_ms)
             else:
-                response = await self._of_broker(
+                response = await self._call_broker(
                     node_id, request, DescribeConfigsResponse, deadline_ms
                 )
             for result in response.results:
@@ -69,7 +69,7 @@ class ConfigCalls(Calls):
                     outcomes[resource] = outcome(
                         result.error_code, result.error_message, resource.name, entries
                     )
-        return settle(outcomes, asked=chosen)
+        return results_of(outcomes, requested=chosen)
 
     async def alter_configs(
         self,
@@ -78,7 +78,7 @@ class ConfigCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Change some configs and leave the others. A value sets, None goes back to the default."""
+        """Alter configs incrementally: a value sets a config, None deletes it."""
         deadline_ms = self._deadline_ms(timeout)
         outcomes: dict[ConfigResource, KafkaError | None] = {}
         known = {(int(each.type), each.name): each for each in changes}
@@ -97,14 +97,14 @@ class ConfigCalls(Calls):
                 validate_only=validate_only,
             )
             if node_id is None:
-                response = await self._of_controller(
+                response = await self._call_controller(
                     request,
                     IncrementalAlterConfigsResponse,
                     deadline_ms,
                     lambda answer: [each.error_code for each in answer.responses],
                 )
             else:
-                response = await self._of_broker(
+                response = await self._call_broker(
                     node_id, request, IncrementalAlterConfigsResponse, deadline_ms
                 )
             for result in response.responses:
@@ -113,11 +113,11 @@ class ConfigCalls(Calls):
                     outcomes[resource] = outcome(
                         result.error_code, result.error_message, resource.name, None
                     )
-        settle(outcomes, asked=changes)
+        results_of(outcomes, requested=changes)
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """A broker's own configs only that broker knows."""
+    """Group resources by the broker to ask; None is any broker."""
     by_node: dict[int | None, list[ConfigResource]] = {}
     for each in resources:
         of_broker = each.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and each.name

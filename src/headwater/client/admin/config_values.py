@@ -1,4 +1,4 @@
-"""Values of configs as Kafka has them, which is as texts: `True` is "true", 5 is "5"."""
+"""Convert config values to Kafka's strings: `True` is "true", 5 is "5"."""
 
 from headwater.client.errors import InvalidArgument
 from headwater.common.settings.setting_types import format_value
@@ -7,7 +7,7 @@ ConfigValue = str | int | float | bool
 
 
 def config_text(name: str, value: object) -> str:
-    """The text of a value that Python has other types for."""
+    """Format a config value as a string."""
     if not isinstance(value, str | int | float):
-        raise InvalidArgument(f"{name} must be a text or a number, and not {value!r}")
+        raise InvalidArgument(f"{name} must be a string or a number, not {value!r}")
     return format_value(value) or ""

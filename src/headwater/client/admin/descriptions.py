@@ -1,4 +1,4 @@
-"""What an admin client is told, and what it tells: plain values."""
+"""Arguments and results of the admin client."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from headwater.security.authorization.authorizer import Operation, ResourceKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be made. What is left out, the broker chooses."""
+    """A topic to create. The broker's defaults apply to what is left out."""
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """The brokers of each partition, instead of the two numbers."""
+    """Broker ids per partition, instead of the two numbers."""
     configs: Mapping[str, ConfigValue] = field(default_factory=dict)
 
 
@@ -35,7 +35,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """Whose configs: a topic's, a broker's by its id, or another's."""
+    """A resource that has configs: a topic, broker, broker logger or group."""
 
     type: ResourceType
     name: str
@@ -46,12 +46,12 @@ class ConfigResource:
 
     @classmethod
     def broker(cls, node_id: int | None = None) -> "ConfigResource":
-        """A broker's, or without an id what all brokers are set to together."""
+        """A broker, or without an id the cluster-wide default of brokers."""
         return cls(ResourceType.BROKER, "" if node_id is None else str(node_id))
 
     @classmethod
     def loggers(cls, node_id: int) -> "ConfigResource":
-        """The loggers of a broker: their names are the configs, and their levels the values."""
+        """The loggers of a broker: config names are loggers, values are levels."""
         return cls(ResourceType.BROKER_LOGGER, str(node_id))
 
     @classmethod
@@ -61,7 +61,7 @@ class ConfigResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One config and where its value comes from. A sensitive one has no value to show."""
+    """One config with the source of its value. The value of a sensitive config is None."""
 
     name: str
     value: str | None
@@ -77,7 +77,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group as brokers list it. Old brokers leave the last two empty."""
+    """A group as ListGroups returns it. Old brokers leave state and type empty."""
 
     group_id: str
     protocol_type: str
@@ -95,13 +95,13 @@ class MemberDescription:
     group_instance_id: str | None = None
     assignment: tuple[TopicPartition, ...] = ()
     member_epoch: int | None = None
-    """Of the new protocol only, like the next one."""
+    """Consumer protocol (KIP-848) only, as is target_assignment."""
     target_assignment: tuple[TopicPartition, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group of either protocol."""
+    """A group of the classic or the consumer protocol."""
 
     group_id: str
     type: str
@@ -116,7 +116,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaInfo:
-    """How much of a partition lies in a log directory."""
+    """A replica in a log directory."""
 
     size_bytes: int
     offset_lag: int
@@ -125,7 +125,7 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
-    """One log directory of a broker; the sizes of its disk are -1 where they are not told."""
+    """A log directory of a broker; disk sizes are -1 if the broker does not report them."""
 
     path: str
     replicas: dict[TopicPartition, ReplicaInfo]
@@ -135,9 +135,9 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLogDir:
-    """In which log directory of a broker a replica lies, and to which one it moves, if it does.
+    """The log directory of a replica, and the target directory if it is being moved.
 
-    A replica that the broker does not have lies nowhere: `current` is None then.
+    `current` is None if the broker does not have the replica.
     """
 
     current: str | None = None
@@ -148,7 +148,7 @@ class ReplicaLogDir:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A partition on the move."""
+    """A partition reassignment in progress."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -157,7 +157,7 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionListing:
-    """A transactional id as its coordinator lists it."""
+    """A transactional id as ListTransactions returns it."""
 
     transactional_id: str
     producer_id: int
@@ -166,7 +166,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """A transactional id, and what its transaction has touched."""
+    """The state of a transactional id and the partitions in its transaction."""
 
     transactional_id: str
     coordinator_id: int
@@ -180,7 +180,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedProducer:
-    """Whom a transactional id stands for, after those who had it were fenced off."""
+    """The producer id and epoch of a transactional id after fencing."""
 
     producer_id: int
     producer_epoch: int
@@ -188,7 +188,7 @@ class FencedProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerDescription:
-    """A producer that a partition remembers."""
+    """An active producer in the producer state of a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -200,7 +200,7 @@ class ProducerDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """The brokers of a cluster."""
+    """The brokers and the controller of a cluster."""
 
     cluster_id: str
     controller_id: int
@@ -209,7 +209,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRange:
-    """A feature: what brokers can do, and at which level it is switched on (0: off)."""
+    """The supported versions of a feature and its finalized level (0: disabled)."""
 
     min_version: int
     max_version: int
@@ -218,7 +218,7 @@ class FeatureRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """A rule about rights, or a filter for rules, in which what is left out means anything."""
+    """An ACL binding, or a filter in which omitted fields match anything."""
 
     resource_type: ResourceKind = ResourceKind.ANY
     resource_name: str | None = None
@@ -229,6 +229,6 @@ class Acl:
     permission_type: Permission = Permission.ANY
 
     def __str__(self) -> str:
-        whom = f"{self.principal or 'anybody'} from {self.host or 'any host'}"
+        who = f"{self.principal or 'any principal'} from {self.host or 'any host'}"
         what = f"{kafka_name(self.resource_type)}:{self.pattern_type.name}:{self.resource_name}"
-        return f"{self.permission_type.name} {self.operation.name} to {whom} on {what}"
+        return f"{self.permission_type.name} {self.operation.name} to {who} on {what}"

@@ -1,4 +1,4 @@
-"""Groups of both protocols, their offsets, and offsets of logs."""
+"""Groups of both protocols, their committed offsets, and ListOffsets."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ from headwater.client.admin.admin_calls import (
     checked,
     only,
     outcome,
-    settle,
+    results_of,
 )
 from headwater.client.admin.descriptions import (
     GroupDescription,
@@ -49,7 +49,7 @@ _DEAD = "Dead"
 
 
 class GroupCalls(Calls):
-    """See the module."""
+    """The group and offset methods of the admin client."""
 
     def __init__(self, cluster: ClusterClient, settings: AdminSettings) -> None:
         super().__init__(cluster, settings)
@@ -67,7 +67,7 @@ class GroupCalls(Calls):
             states_filter=tuple(several(states, "states")),
             types_filter=tuple(several(types, "types")),
         )
-        answers = await self._of_all(
+        answers = await self._call_all(
             request,
             ListGroupsResponse,
             self._deadline_ms(timeout),
@@ -88,7 +88,7 @@ class GroupCalls(Calls):
     async def describe_groups(
         self, group_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, GroupDescription]:
-        """Groups and their members, whichever protocol they follow."""
+        """Groups with their members, of the classic and the consumer protocol."""
         deadline_ms = self._deadline_ms(timeout)
         return await self._for_each(
             several(group_ids, "group_ids"),
@@ -96,9 +96,9 @@ class GroupCalls(Calls):
         )
 
     async def _describe_group(self, group_id: str, deadline_ms: int) -> GroupDescription:
-        """First as a consumer group; one that is none, or an old broker, is asked the old way."""
+        """Try ConsumerGroupDescribe, then DescribeGroups for classic groups and old brokers."""
         try:
-            answer = await self._of_coordinator(
+            answer = await self._call_coordinator(
                 GROUP,
                 group_id,
                 consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=(group_id,)),
@@ -110,7 +110,7 @@ class GroupCalls(Calls):
             checked(group.error_code, group.error_message, group_id)
             return _consumer_group(group)
         except (GroupIdNotFound, UnsupportedVersion):
-            classic = await self._of_coordinator(
+            classic = await self._call_coordinator(
                 GROUP,
                 group_id,
                 describe_groups.DescribeGroupsRequest(groups=(group_id,)),
@@ -121,7 +121,7 @@ class GroupCalls(Calls):
             found = only(classic.groups)
             checked(found.error_code, found.error_message, group_id)
             if found.group_state == _DEAD:
-                # Up to version 5 this is how a broker says that it knows no such group (GR-16).
+                # DescribeGroups up to version 5 reports an unknown group as Dead (GR-16).
                 text = f"{group_id} does not exist"
                 raise error_for(ErrorCode.GROUP_ID_NOT_FOUND, text) from None
             return _classic_group(found)
@@ -129,11 +129,11 @@ class GroupCalls(Calls):
     async def delete_groups(
         self, group_ids: Iterable[str], *, timeout: float | None = None
     ) -> None:
-        """Delete groups that have no members."""
+        """Delete empty groups."""
         deadline_ms = self._deadline_ms(timeout)
 
         async def delete(group_id: str) -> None:
-            answer = await self._of_coordinator(
+            answer = await self._call_coordinator(
                 GROUP,
                 group_id,
                 DeleteGroupsRequest(groups_names=(group_id,)),
@@ -148,13 +148,13 @@ class GroupCalls(Calls):
     async def remove_members(
         self, group_id: str, instance_ids: Iterable[str], *, timeout: float | None = None
     ) -> None:
-        """Throw static members out of a classic group."""
+        """Remove static members from a classic group."""
         instances = several(instance_ids, "instance_ids")
         members = tuple(
             MemberIdentity(group_instance_id=each, reason="removed by an admin client")
             for each in instances
         )
-        answer = await self._of_coordinator(
+        answer = await self._call_coordinator(
             GROUP,
             group_id,
             LeaveGroupRequest(group_id=group_id, members=members),
@@ -163,12 +163,12 @@ class GroupCalls(Calls):
             lambda answer: answer.error_code,
         )
         checked(answer.error_code, None, group_id)
-        settle(
+        results_of(
             {
                 each.group_instance_id: outcome(each.error_code, None, each.group_instance_id, None)
                 for each in answer.members
             },
-            asked=instances,
+            requested=instances,
         )
 
     # Offsets.
@@ -181,7 +181,7 @@ class GroupCalls(Calls):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed; partitions without a commit are left out."""
+        """Committed offsets of a group; partitions without one are left out."""
         return await self._offsets.committed(
             group_id,
             None if partitions is None else places(partitions),
@@ -196,7 +196,7 @@ class GroupCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Commit for a group that has no members."""
+        """Commit offsets for an empty group."""
         chosen = offsets_to_commit(offsets)
         await self._offsets.commit(group_id, chosen, deadline_ms=self._deadline_ms(timeout))
 
@@ -207,7 +207,7 @@ class GroupCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Forget what a group has committed for topics that it does not read now."""
+        """Delete committed offsets of topics that the group is not subscribed to."""
         wanted = places(partitions)
         request = OffsetDeleteRequest(
             group_id=group_id,
@@ -221,7 +221,7 @@ class GroupCalls(Calls):
                 for topic, numbers in by_topic(wanted).items()
             ),
         )
-        answer = await self._of_coordinator(
+        answer = await self._call_coordinator(
             GROUP,
             group_id,
             request,
@@ -235,20 +235,20 @@ class GroupCalls(Calls):
             for topic in answer.topics
             for each in topic.partitions
         }
-        settle(
+        results_of(
             {each: outcome(code, None, each, None) for each, code in codes.items()},
-            asked=wanted,
+            requested=wanted,
         )
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets of logs at timestamps; -1 is the end, -2 the beginning, -3 the newest record."""
-        asked = {
+        """Offsets by timestamp; -1 latest, -2 earliest, -3 the record with the max timestamp."""
+        targets = {
             place(each): whole_number(when, f"the timestamp of {each} (-1 for the end)")
             for each, when in timestamps.items()
         }
-        return await self._offsets.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        return await self._offsets.listed(targets, deadline_ms=self._deadline_ms(timeout))
 
 
 def _consumer_group(group: consumer_group_describe.DescribedGroup) -> GroupDescription:
@@ -304,7 +304,7 @@ def _classic_group(group: describe_groups.DescribedGroup) -> GroupDescription:
 
 
 def _assigned(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Groups of other kinds than consumers have bytes of their own, which say nothing to us."""
+    """Decode the assignment; groups other than consumer groups have formats of their own."""
     if protocol_type != PROTOCOL_TYPE:
         return ()
     try:

@@ -1,8 +1,8 @@
-"""Single partitions: their records deleted, their replicas moved, their leaders elected."""
+"""Delete records, reassign partitions and elect leaders."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.client.admin.admin_calls import Calls, by_topic, checked, outcome, settle
+from headwater.client.admin.admin_calls import Calls, by_topic, checked, outcome, results_of
 from headwater.client.admin.descriptions import Reassignment
 from headwater.client.argument_checks import place, places, whole_number
 from headwater.client.errors import KafkaError, error_for
@@ -34,19 +34,19 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 class PartitionCalls(Calls):
-    """See the module."""
+    """The partition methods of the admin client."""
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete what lies before each offset (-1: everything). The first offsets that are left."""
+        """Delete records before each offset (-1: all); return the new log start offsets."""
         deadline_ms = self._deadline_ms(timeout)
         offsets = {
             place(each): whole_number(offset, f"the offset of {each}", least=-1)
             for each, offset in before.items()
         }
 
-        async def ask(
+        async def call(
             node_id: int, partitions: list[TopicPartition]
         ) -> dict[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
@@ -76,7 +76,7 @@ class PartitionCalls(Calls):
                 for where, each in answers.items()
             }
 
-        return await self._of_leaders(offsets, ask, deadline_ms)
+        return await self._call_leaders(offsets, call, deadline_ms)
 
     async def alter_partition_reassignments(
         self,
@@ -84,7 +84,7 @@ class PartitionCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Move partitions to other brokers; None calls a move off."""
+        """Reassign partitions to brokers; None cancels a reassignment."""
         deadline_ms = self._deadline_ms(timeout)
         wanted = {place(each): brokers for each, brokers in replicas.items()}
         topics = []
@@ -99,7 +99,7 @@ class PartitionCalls(Calls):
                     )
                 )
             topics.append(ReassignableTopic(name=name, partitions=tuple(partitions)))
-        response = await self._of_controller(
+        response = await self._call_controller(
             AlterPartitionReassignmentsRequest(
                 topics=tuple(topics), timeout_ms=self._left_ms(deadline_ms)
             ),
@@ -113,12 +113,12 @@ class PartitionCalls(Calls):
             for topic in response.responses
             for each in topic.partitions
         }
-        settle(
+        results_of(
             {
                 where: outcome(each.error_code, each.error_message, where, None)
                 for where, each in answers.items()
             },
-            asked=wanted,
+            requested=wanted,
         )
 
     async def list_partition_reassignments(
@@ -127,7 +127,7 @@ class PartitionCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, Reassignment]:
-        """Which partitions are on the move, of these or of all."""
+        """Reassignments in progress, of these partitions or of all."""
         deadline_ms = self._deadline_ms(timeout)
         topics = None
         if partitions is not None:
@@ -135,7 +135,7 @@ class PartitionCalls(Calls):
                 ListPartitionReassignmentsTopics(name=name, partition_indexes=tuple(numbers))
                 for name, numbers in by_topic(places(partitions)).items()
             )
-        response = await self._of_controller(
+        response = await self._call_controller(
             ListPartitionReassignmentsRequest(topics=topics, timeout_ms=self._left_ms(deadline_ms)),
             ListPartitionReassignmentsResponse,
             deadline_ms,
@@ -159,9 +159,9 @@ class PartitionCalls(Calls):
         is_unclean: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Have the preferred replicas lead, or any that lives. What came of it, for each partition.
+        """Elect the preferred leaders, or with `is_unclean` any live replica.
 
-        That an election was not needed is among the errors, because it says that nothing changed.
+        Returns an error or None per partition. ELECTION_NOT_NEEDED means that nothing changed.
         """
         deadline_ms = self._deadline_ms(timeout)
         topics = None
@@ -170,7 +170,7 @@ class PartitionCalls(Calls):
                 TopicPartitions(topic=name, partitions=tuple(numbers))
                 for name, numbers in by_topic(places(partitions)).items()
             )
-        response = await self._of_controller(
+        response = await self._call_controller(
             ElectLeadersRequest(
                 election_type=UNCLEAN if is_unclean else PREFERRED,
                 topic_partitions=topics,

@@ -1,19 +1,19 @@
-"""Quotas of users, clients and addresses, read and changed."""
+"""Describe and alter client quotas."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from headwater.client.admin.admin_calls import Calls, outcome, refusal, settle
+from headwater.client.admin.admin_calls import Calls, outcome, refusal, results_of
 from headwater.client.errors import KafkaError
 from headwater.protocol.messages import alter_client_quotas as alter
 from headwater.protocol.messages import describe_client_quotas as describe
 from headwater.security.quotas.quota_entities import DEFAULT, EntityType, QuotaEntity
 
 QUOTA_DEFAULT: Final = DEFAULT
-"""Instead of a name: everybody who has no quota of his own."""
+"""Entity name of the default quota, for entities without a quota of their own."""
 
 QUOTA_ANY: Final = "\0"
-"""Instead of a name, in a filter: whoever has one, and the default too."""
+"""Entity name in a filter: any name and the default."""
 
 _EXACT: Final = 0
 _DEFAULT: Final = 1
@@ -21,7 +21,7 @@ _ANY: Final = 2
 
 
 class QuotaCalls(Calls):
-    """See the module."""
+    """The quota methods of the admin client."""
 
     async def describe_client_quotas(
         self,
@@ -30,10 +30,10 @@ class QuotaCalls(Calls):
         strict: bool = False,
         timeout: float | None = None,
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """All quotas, or those of entities that have the parts which are named in `wanted`.
+        """All quotas, or those of entities with the parts named in `wanted`.
 
-        A part may be a name, `QUOTA_DEFAULT`, or `QUOTA_ANY` for whoever has it. With `strict` an
-        entity must have no other parts.
+        A part is a name, `QUOTA_DEFAULT` or `QUOTA_ANY`. With `strict` an entity must have no
+        other parts.
         """
         parts = {} if wanted is None else wanted.parts
         request = describe.DescribeClientQuotasRequest(
@@ -41,7 +41,7 @@ class QuotaCalls(Calls):
             strict=strict,
         )
         deadline_ms = self._deadline_ms(timeout)
-        response = await self._of_any(request, describe.DescribeClientQuotasResponse, deadline_ms)
+        response = await self._call_any(request, describe.DescribeClientQuotasResponse, deadline_ms)
         if response.error_code:
             raise refusal(response.error_code, response.error_message, "quotas")
         return {
@@ -58,12 +58,12 @@ class QuotaCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Set some quotas and leave the others; None takes one away."""
+        """Set quotas; None removes a quota."""
         request = alter.AlterClientQuotasRequest(
             entries=tuple(_entry(entity, quotas) for entity, quotas in changes.items()),
             validate_only=validate_only,
         )
-        response = await self._of_controller(
+        response = await self._call_controller(
             request,
             alter.AlterClientQuotasResponse,
             self._deadline_ms(timeout),
@@ -75,7 +75,7 @@ class QuotaCalls(Calls):
             outcomes[entity] = outcome(
                 result.error_code, result.error_message, _words(entity), None
             )
-        settle(outcomes, asked=changes)
+        results_of(outcomes, requested=changes)
 
 
 def _component(kind: EntityType, name: str) -> describe.ComponentData:
@@ -99,9 +99,9 @@ def _entry(entity: QuotaEntity, quotas: Mapping[str, float | None]) -> alter.Ent
     )
 
 
-def _entity(told: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    """Parts that are not known here are left out."""
-    parts = dict(told)
+def _entity(components: Iterable[tuple[str, str | None]]) -> QuotaEntity:
+    """Build an entity; unknown entity types are left out."""
+    parts = dict(components)
     values = [(parts[kind] or DEFAULT) if kind in parts else None for kind in EntityType]
     return QuotaEntity(*values)
 

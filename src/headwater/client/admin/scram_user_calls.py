@@ -1,14 +1,14 @@
-"""Users of SCRAM: who there is, new passwords, and the end of them (KIP-554).
+"""Describe and alter SCRAM credentials (KIP-554).
 
-What a reader would get wrong: a password does not travel. It is salted here, and what is sent is
-good for this cluster's copy of the credential and for nothing else; still it is a secret.
+Note: the password is not sent. It is salted and hashed here; the result is still a secret, but it
+is useless for other clusters.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headwater.client.admin.admin_calls import Calls, outcome, settle
+from headwater.client.admin.admin_calls import Calls, outcome, results_of
 from headwater.client.argument_checks import several
 from headwater.client.errors import InvalidArgument, KafkaError, error_for
 from headwater.common.error_codes import ErrorCode
@@ -36,7 +36,7 @@ from headwater.security.authentication.scram import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramUpsertion:
-    """A new user, or a new password of one. A salt is drawn if none is given."""
+    """Create or replace a credential. The default salt is random."""
 
     user: str
     password: str = field(repr=False)
@@ -47,27 +47,27 @@ class ScramUpsertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramDeletion:
-    """One of a user's credentials shall go."""
+    """Delete a credential."""
 
     user: str
     mechanism: str = "SCRAM-SHA-256"
 
 
 class UserCalls(Calls):
-    """See the module."""
+    """The SCRAM methods of the admin client."""
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout: float | None = None
     ) -> dict[str, dict[str, int]]:
-        """The iterations of each mechanism of each user; of all users if none is named."""
+        """Iterations per user and mechanism, of these users or of all."""
         deadline_ms = self._deadline_ms(timeout)
-        asked = None if users is None else several(users, "users")
-        if asked is not None and not asked:
+        chosen = None if users is None else several(users, "users")
+        if chosen is not None and not chosen:
             return {}
         request = DescribeUserScramCredentialsRequest(
-            users=None if asked is None else tuple(UserName(name=name) for name in asked)
+            users=None if chosen is None else tuple(UserName(name=name) for name in chosen)
         )
-        response = await self._of_any(request, DescribeUserScramCredentialsResponse, deadline_ms)
+        response = await self._call_any(request, DescribeUserScramCredentialsResponse, deadline_ms)
         if response.error_code is not ErrorCode.NONE:
             raise error_for(response.error_code, response.error_message)
         outcomes: dict[str, dict[str, int] | KafkaError] = {
@@ -76,7 +76,7 @@ class UserCalls(Calls):
             )
             for each in response.results
         }
-        return settle(outcomes, asked=outcomes if asked is None else asked)
+        return results_of(outcomes, requested=outcomes if chosen is None else chosen)
 
     async def alter_user_scram_credentials(
         self,
@@ -84,14 +84,14 @@ class UserCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Change users. Where a user has several credentials, they are changed one by one."""
+        """Alter credentials. Several credentials of one user are sent in separate requests."""
         deadline_ms = self._deadline_ms(timeout)
         wanted = several(alterations, "alterations")
         outcomes: dict[str, KafkaError | None] = {}
-        for part in _one_of_each_user(wanted):
+        for part in _split_by_user(wanted):
             for user, failure in (await self._alter(part, deadline_ms)).items():
                 outcomes[user] = outcomes.get(user) or failure
-        settle(outcomes, asked=dict.fromkeys(each.user for each in wanted))
+        results_of(outcomes, requested=dict.fromkeys(each.user for each in wanted))
 
     async def _alter(
         self, wanted: Sequence[ScramUpsertion | ScramDeletion], deadline_ms: int
@@ -108,7 +108,7 @@ class UserCalls(Calls):
                 if isinstance(each, ScramUpsertion)
             ),
         )
-        response = await self._of_controller(
+        response = await self._call_controller(
             request,
             AlterUserScramCredentialsResponse,
             deadline_ms,
@@ -121,14 +121,14 @@ class UserCalls(Calls):
 
 
 def upsertion(wanted: ScramUpsertion, rng: Random) -> ScramCredentialUpsertion:
-    """What is said of a new password."""
+    """Hash the password for the request."""
     mechanism = _mechanism(wanted.mechanism)
     if not wanted.password or "\0" in wanted.password:
-        raise InvalidArgument("a password must not be empty, and has no NUL in it")
+        raise InvalidArgument("a password must not be empty or contain NUL")
     if not 1 <= wanted.iterations < 2**31:
-        raise InvalidArgument(f"iterations cannot be {wanted.iterations}")
+        raise InvalidArgument(f"iterations must be between 1 and 2^31 - 1, not {wanted.iterations}")
     salt = wanted.salt or rng.bytes(SALT_BYTES)
-    # So many that no broker would take them are not worth the time.
+    # Brokers reject more iterations anyway, so do not spend the time on them.
     iterations = min(wanted.iterations, 10 * DEFAULT_ITERATIONS)
     return ScramCredentialUpsertion(
         name=wanted.user,
@@ -139,10 +139,10 @@ def upsertion(wanted: ScramUpsertion, rng: Random) -> ScramCredentialUpsertion:
     )
 
 
-def _one_of_each_user(
+def _split_by_user(
     wanted: Sequence[ScramUpsertion | ScramDeletion],
 ) -> list[list[ScramUpsertion | ScramDeletion]]:
-    """Kafka (4.1) takes two mechanisms of one user in a request for a mistake."""
+    """Split into requests, because Kafka 4.1 rejects two mechanisms of one user in a request."""
     parts: list[list[ScramUpsertion | ScramDeletion]] = []
     seen: Counter[str] = Counter()
     for each in wanted:
@@ -156,11 +156,11 @@ def _one_of_each_user(
 def _mechanism(name: str) -> ScramMechanism:
     mechanism = BY_NAME.get(name)
     if mechanism is None:
-        raise InvalidArgument(f"a mechanism is one of {', '.join(BY_NAME)}, and not {name!r}")
+        raise InvalidArgument(f"mechanism must be one of {', '.join(BY_NAME)}, not {name!r}")
     return mechanism
 
 
 def _iterations(infos: Iterable[CredentialInfo]) -> dict[str, int]:
-    """A mechanism that is not known here has been learnt by newer brokers."""
+    """Iterations by mechanism; an unknown mechanism of a newer broker appears by number."""
     known = {int(each): each.mechanism_name for each in ScramMechanism}
     return {known.get(each.mechanism, str(each.mechanism)): each.iterations for each in infos}

@@ -1,8 +1,8 @@
-"""Topics: make, list, describe, grow, delete."""
+"""Create, list, describe, alter and delete topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.client.admin.admin_calls import Calls, outcome, settle
+from headwater.client.admin.admin_calls import Calls, outcome, results_of
 from headwater.client.admin.config_values import ConfigValue, config_text
 from headwater.client.admin.descriptions import NewTopic, TopicDescription
 from headwater.client.argument_checks import several, whole_number
@@ -36,7 +36,7 @@ from headwater.protocol.messages.metadata import (
 
 
 class TopicCalls(Calls):
-    """See the module."""
+    """The topic methods of the admin client."""
 
     async def create_topics(
         self,
@@ -45,7 +45,7 @@ class TopicCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, TopicId]:
-        """Make topics; the ids of the new ones, which old brokers and a mere check leave zero."""
+        """Create topics; return their ids, which are zero for old brokers and `validate_only`."""
         deadline_ms = self._deadline_ms(timeout)
         wanted = [_new_topic(each) for each in several(topics, "topics")]
         request = CreateTopicsRequest(
@@ -53,18 +53,18 @@ class TopicCalls(Calls):
             timeout_ms=self._left_ms(deadline_ms),
             validate_only=validate_only,
         )
-        response = await self._of_controller(
+        response = await self._call_controller(
             request,
             CreateTopicsResponse,
             deadline_ms,
             lambda answer: [each.error_code for each in answer.topics],
         )
-        return settle(
+        return results_of(
             {
                 each.name: outcome(each.error_code, each.error_message, each.name, each.topic_id)
                 for each in response.topics
             },
-            asked=[each.name for each in wanted],
+            requested=[each.name for each in wanted],
         )
 
     async def create_topic(
@@ -76,7 +76,7 @@ class TopicCalls(Calls):
         configs: Mapping[str, ConfigValue] | None = None,
         timeout: float | None = None,
     ) -> TopicId:
-        """Make one topic."""
+        """Create one topic."""
         topic = NewTopic(
             name=name,
             partitions=partitions,
@@ -88,7 +88,7 @@ class TopicCalls(Calls):
     async def delete_topics(
         self, topics: Iterable[str | TopicId], *, timeout: float | None = None
     ) -> None:
-        """Delete topics, each by its name or by its id."""
+        """Delete topics by name or id."""
         deadline_ms = self._deadline_ms(timeout)
         chosen = several(topics, "topics")
         states = tuple(
@@ -97,7 +97,7 @@ class TopicCalls(Calls):
             else DeleteTopicState(name=each)
             for each in chosen
         )
-        response = await self._of_controller(
+        response = await self._call_controller(
             DeleteTopicsRequest(topics=states, timeout_ms=self._left_ms(deadline_ms)),
             DeleteTopicsResponse,
             deadline_ms,
@@ -105,20 +105,20 @@ class TopicCalls(Calls):
         )
         named = {each.name or str(each.topic_id): each for each in response.responses}
         by_id = {str(each.topic_id) for each in response.responses}
-        settle(
+        results_of(
             {
                 name: outcome(each.error_code, each.error_message, name, None)
                 for name, each in named.items()
             },
-            # Who asks by the id is told the name.
-            asked=[str(each) for each in chosen if str(each) not in by_id],
+            # The response to a deletion by id has the name.
+            requested=[str(each) for each in chosen if str(each) not in by_id],
         )
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout: float | None = None
     ) -> list[str]:
-        """The names of all topics, in order."""
-        response = await self._of_any(
+        """Topic names, sorted."""
+        response = await self._call_any(
             MetadataRequest(topics=None, allow_auto_topic_creation=False),
             MetadataResponse,
             self._deadline_ms(timeout),
@@ -132,20 +132,20 @@ class TopicCalls(Calls):
     async def describe_topics(
         self, topics: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Topics and their partitions."""
+        """Topics with their partitions."""
         names = several(topics, "topics")
         wanted = tuple(MetadataRequestTopic(name=name) for name in names)
-        response = await self._of_any(
+        response = await self._call_any(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False),
             MetadataResponse,
             self._deadline_ms(timeout),
         )
-        return settle(
+        return results_of(
             {
                 each.name or "": outcome(each.error_code, None, each.name, _described(each))
                 for each in response.topics
             },
-            asked=names,
+            requested=names,
         )
 
     async def create_partitions(
@@ -156,7 +156,7 @@ class TopicCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Let topics grow to so many partitions in all; `assignments` has brokers for the new."""
+        """Grow topics to these totals; `assignments` has the brokers of the new partitions."""
         deadline_ms = self._deadline_ms(timeout)
         chosen = assignments or {}
         request = CreatePartitionsRequest(
@@ -175,24 +175,24 @@ class TopicCalls(Calls):
             timeout_ms=self._left_ms(deadline_ms),
             validate_only=validate_only,
         )
-        response = await self._of_controller(
+        response = await self._call_controller(
             request,
             CreatePartitionsResponse,
             deadline_ms,
             lambda answer: [each.error_code for each in answer.results],
         )
-        settle(
+        results_of(
             {
                 each.name: outcome(each.error_code, each.error_message, each.name, None)
                 for each in response.results
             },
-            asked=counts,
+            requested=counts,
         )
 
 
 def _new_topic(given: object) -> NewTopic:
     if not isinstance(given, NewTopic):
-        raise InvalidArgument(f"a topic is made from NewTopic(name=...), and not from {given!r}")
+        raise InvalidArgument(f"a topic must be NewTopic(name=...), not {given!r}")
     return given
 
 

@@ -1,4 +1,4 @@
-"""Transactions and producers: what is open, whose it is, and how to end one that hangs."""
+"""Describe and abort transactions, describe and fence producers."""
 
 from collections.abc import Iterable
 
@@ -48,7 +48,7 @@ from headwater.protocol.messages.write_txn_markers import (
 
 
 class TransactionCalls(Calls):
-    """See the module."""
+    """The transaction methods of the admin client."""
 
     async def list_transactions(
         self,
@@ -64,7 +64,7 @@ class TransactionCalls(Calls):
             producer_id_filters=tuple(several(producer_ids, "producer_ids")),
             duration_filter=longer_than_ms,
         )
-        answers = await self._of_all(
+        answers = await self._call_all(
             request,
             ListTransactionsResponse,
             self._deadline_ms(timeout),
@@ -84,7 +84,7 @@ class TransactionCalls(Calls):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Each transactional id, and what its transaction has touched."""
+        """The states of transactional ids and the partitions in their transactions."""
         deadline_ms = self._deadline_ms(timeout)
         return await self._for_each(
             several(transactional_ids, "transactional_ids"),
@@ -94,7 +94,7 @@ class TransactionCalls(Calls):
     async def _describe_transaction(
         self, transactional_id: str, deadline_ms: int
     ) -> TransactionDescription:
-        answer = await self._of_coordinator(
+        answer = await self._call_coordinator(
             TRANSACTION,
             transactional_id,
             DescribeTransactionsRequest(transactional_ids=(transactional_id,)),
@@ -125,9 +125,9 @@ class TransactionCalls(Calls):
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, list[ProducerDescription]]:
-        """The producers that the leaders of partitions remember."""
+        """The producer state of the partition leaders."""
 
-        async def ask(
+        async def call(
             node_id: int, theirs: list[TopicPartition]
         ) -> dict[TopicPartition, list[ProducerDescription] | KafkaError]:
             request = DescribeProducersRequest(
@@ -137,7 +137,7 @@ class TransactionCalls(Calls):
                 )
             )
             answer = await self._call(node_id, request, DescribeProducersResponse)
-            told = {
+            described = {
                 TopicPartition(topic.name, each.partition_index): each
                 for topic in answer.topics
                 for each in topic.partitions
@@ -149,18 +149,18 @@ class TransactionCalls(Calls):
                     where,
                     [_producer(one) for one in each.active_producers],
                 )
-                for where, each in told.items()
+                for where, each in described.items()
             }
 
         wanted = places(partitions)
-        return await self._of_leaders(wanted, ask, self._deadline_ms(timeout))
+        return await self._call_leaders(wanted, call, self._deadline_ms(timeout))
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, FencedProducer]:
-        """Take transactional ids away from their producers; what these had open is aborted.
+        """Fence the producers of transactional ids and abort their open transactions.
 
-        An id that nobody has had is made. Who each id stands for now is told.
+        Returns the new producer ids and epochs. An unknown transactional id is created.
         """
         deadline_ms = self._deadline_ms(timeout)
         return await self._for_each(
@@ -169,7 +169,7 @@ class TransactionCalls(Calls):
         )
 
     async def _fence_producer(self, transactional_id: str, deadline_ms: int) -> FencedProducer:
-        answer = await self._of_coordinator(
+        answer = await self._call_coordinator(
             TRANSACTION,
             transactional_id,
             InitProducerIdRequest(
@@ -178,12 +178,12 @@ class TransactionCalls(Calls):
             ),
             InitProducerIdResponse,
             deadline_ms,
-            # Asked again while the transaction that was open is being aborted.
+            # CONCURRENT_TRANSACTIONS is retried while the open transaction is being aborted.
             lambda answer: answer.error_code,
         )
         checked(answer.error_code, None, transactional_id)
         if answer.producer_id < 0:
-            text = "the broker names no producer"
+            text = "the response has no producer id"
             raise refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, transactional_id)
         return FencedProducer(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
@@ -196,9 +196,9 @@ class TransactionCalls(Calls):
         coordinator_epoch: int,
         timeout: float | None = None,
     ) -> None:
-        """Write an abort marker for a transaction that its coordinator has forgotten (KIP-664).
+        """Write an ABORT marker for a hanging transaction (KIP-664).
 
-        Only for that: one that is known is aborted by `fence_producers`.
+        Abort a transaction that its coordinator knows with `fence_producers` instead.
         """
         where = place(partition)
         topic = WritableTxnMarkerTopic(name=where.topic, partition_indexes=(where.partition,))
@@ -210,7 +210,7 @@ class TransactionCalls(Calls):
             coordinator_epoch=coordinator_epoch,
         )
 
-        async def ask(
+        async def call(
             node_id: int, _: list[TopicPartition]
         ) -> dict[TopicPartition, KafkaError | None]:
             answer = await self._call(
@@ -225,16 +225,16 @@ class TransactionCalls(Calls):
                 for one in each.partitions
             }
 
-        await self._of_leaders([where], ask, self._deadline_ms(timeout))
+        await self._call_leaders([where], call, self._deadline_ms(timeout))
 
 
-def _producer(told: ProducerState) -> ProducerDescription:
-    start_offset = told.current_txn_start_offset
+def _producer(state: ProducerState) -> ProducerDescription:
+    start_offset = state.current_txn_start_offset
     return ProducerDescription(
-        producer_id=told.producer_id,
-        producer_epoch=told.producer_epoch,
-        last_sequence=told.last_sequence,
-        last_timestamp=told.last_timestamp,
-        coordinator_epoch=told.coordinator_epoch,
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch,
         transaction_start_offset=start_offset if start_offset >= 0 else None,
     )

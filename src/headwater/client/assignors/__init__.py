@@ -9,7 +9,7 @@ from headwater.client.assignors.range_assignor import RANGE
 from headwater.client.assignors.round_robin_assignor import ROUND_ROBIN
 
 ASSIGNORS = {each.name: each for each in (RANGE, ROUND_ROBIN, STICKY, COOPERATIVE_STICKY)}
-"""The built-in ones, by the names that travel in JoinGroup."""
+"""The built-in assignors, by their protocol names in JoinGroup."""
 
 __all__ = [
     "ASSIGNORS",

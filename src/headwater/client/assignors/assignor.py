@@ -1,7 +1,7 @@
-"""What an assignor is: who is in the group goes in, who gets what comes out.
+"""The interface of client-side assignors, as Kafka's ConsumerPartitionAssignor.
 
-What a reader would get wrong: the order of members matters. All clients sort them in the same way,
-static members first by their instance id, so that two leaders in a row deal out alike.
+Note: the order of members matters. All clients sort them in the same way, static members first by
+instance id, so that consecutive group leaders compute the same assignment.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,28 +11,28 @@ from enum import IntEnum
 from headwater.common.ids import TopicPartition
 
 Assignment = dict[str, list[TopicPartition]]
-"""What each member gets, by its member id. Every member is in it."""
+"""Partitions by member id. Contains every member."""
 
 
 class RebalanceProtocol(IntEnum):
-    """What members do with what they own while the group rebalances (KIP-429)."""
+    """What members do with their partitions during a rebalance (KIP-429)."""
 
     EAGER = 0
-    """All is given up before a member joins again."""
+    """A member revokes all partitions before it rejoins."""
     COOPERATIVE = 1
-    """Only what is lost is given up, in a second rebalance."""
+    """A member revokes only the partitions that it loses, in a second rebalance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member as its subscription describes it."""
+    """A member with its subscription."""
 
     member_id: str
     topics: frozenset[str]
     group_instance_id: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     generation_id: int = -1
-    """The generation in which it owned them; -1 when it does not say."""
+    """The generation in which it owned them; -1 if unknown."""
     user_data: bytes | None = None
     rack_id: str | None = None
 
@@ -46,7 +46,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignor:
-    """One way to deal out. `assign` gets the partition counts of the topics that exist."""
+    """An assignment strategy. `assign` receives the partition counts of existing topics."""
 
     name: str
     assign: Callable[[Mapping[str, int], Sequence[GroupMember]], Assignment]
@@ -57,10 +57,10 @@ class Assignor:
         ]
         | None
     ) = None
-    """The same with the racks of each partition's replicas, where the assignor cares (KIP-881)."""
+    """The same with the racks of replicas, for rack-aware assignors (KIP-881)."""
     protocols: frozenset[RebalanceProtocol] = frozenset({RebalanceProtocol.EAGER})
     user_data: Callable[[Sequence[TopicPartition], int], bytes | None] = lambda _owned, _id: None
-    """What a member says beyond its subscription, of what it owns and in which generation."""
+    """Extra data in the subscription, from the owned partitions and the generation."""
 
 
 def ranked(members: Sequence[GroupMember]) -> list[GroupMember]:
@@ -70,7 +70,7 @@ def ranked(members: Sequence[GroupMember]) -> list[GroupMember]:
 def partitions_to_assign(
     partition_counts: Mapping[str, int], members: Sequence[GroupMember]
 ) -> list[TopicPartition]:
-    """All partitions that somebody wants, in order."""
+    """All partitions of subscribed topics, sorted."""
     wanted = {topic for member in members for topic in member.topics}
     return [
         TopicPartition(topic, partition)

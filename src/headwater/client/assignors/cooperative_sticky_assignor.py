@@ -1,13 +1,14 @@
-"""Sticky: as even as can be, and among the even ways the one that moves the least.
+"""The sticky assignors: balanced first, and among balanced assignments the fewest moves.
 
-Where all members want the same topics, quotas settle it in one pass. Else partitions are moved, one
-by one, from who has two more to who has less, until no move helps.
+If all members subscribe to the same topics, quotas give the result in one pass. Otherwise
+partitions are moved one by one from a member with at least two more to one with fewer, until no
+move helps.
 
-Where racks matter (KIP-881), even comes first, near second and sticky third: a partition without a
-replica in its owner's rack goes to somebody near who has room, and stays if there is nobody.
+With racks (KIP-881), balance comes first, rack locality second and stickiness third: a partition
+without a replica in its owner's rack moves to a member in a rack of a replica, if one has room.
 
-The cooperative assignor deals out in the same way, but a partition that changes hands is given to
-nobody at first: its owner must let go of it, and joins again when it has.
+The cooperative assignor computes the same assignment, but leaves a partition that changes its
+owner unassigned: the old owner must revoke it first, and rejoins afterwards.
 """
 
 import heapq
@@ -42,12 +43,12 @@ def assign_sticky(
         for member_id, owned in previous_owners(members).items()
     }
     order = ranked(members)
-    wishes = {
+    subscriptions = {
         frozenset(topic for topic in member.topics if topic in partition_counts)
         for member in members
     }
     where = racks if racks and racks_matter(members, existing, racks) else None
-    if len(wishes) <= 1:
+    if len(subscriptions) <= 1:
         return _by_quota(list(existing), order, kept, where)
     return _by_moves(list(existing), order, kept, where)
 
@@ -62,7 +63,7 @@ def assign_cooperatively(
         for member_id, owned in previous_owners(members).items()
         for partition in owned
     }
-    # What several claim must be let go of by all of them, before anybody gets it.
+    # A partition that several members claim must be revoked by all of them first.
     claimed = {partition for member in members for partition in member.owned}
     return {
         member_id: [
@@ -80,7 +81,7 @@ def _by_quota(
     kept: Assignment,
     racks: Racks | None,
 ) -> Assignment:
-    """Everybody gets the same number, or one more for as many as the rest allows."""
+    """Give every member the same number, and one more to as many as the remainder allows."""
     if not order:
         return {}
     least, more_count = divmod(len(partitions), len(order))
@@ -97,7 +98,7 @@ def _by_quota(
     if racks is not None:
         free = _give_near(assignment, free, order, kept, racks, least, more_count)
     _fill(assignment, free, least)
-    # Who is still at the lower quota may get one of the rest, in order.
+    # Members at the lower quota get the remainder, in order.
     for owned in assignment.values():
         if free and len(owned) == least:
             owned.append(free.popleft())
@@ -113,7 +114,7 @@ def _give_near(
     least: int,
     more_count: int,
 ) -> deque[TopicPartition]:
-    """First to who is near, then to who had it and is not. What is left then."""
+    """Assign to members in a replica's rack, then to former owners; return the rest."""
 
     def give(partition: TopicPartition, takers: list[GroupMember]) -> bool:
         nonlocal more_count
@@ -140,7 +141,7 @@ def _give_near(
 
 
 def _fill(assignment: Assignment, free: deque[TopicPartition], least: int) -> None:
-    """Round after round, a partition for everybody who has less than the quota."""
+    """Give one partition per round to every member below the quota."""
     hungry = [owned for owned in assignment.values() if len(owned) < least]
     while hungry:
         for owned in hungry:
@@ -154,14 +155,14 @@ def _by_moves(
     kept: Assignment,
     racks: Racks | None,
 ) -> Assignment:
-    """Uneven wishes: keep all, give what is free to who has least, then even out."""
+    """Different subscriptions: keep all, give free partitions to the least loaded, then balance."""
     takers: dict[str, list[str]] = {}
     for member in order:
         for topic in member.topics:
             takers.setdefault(topic, []).append(member.member_id)
     owner_of = {partition: member_id for member_id, owned in kept.items() for partition in owned}
     load = {member.member_id: len(kept[member.member_id]) for member in order}
-    # Those with the fewest takers first: the others can still go elsewhere.
+    # Partitions with the fewest candidates first: the others have more choice.
     free = [partition for partition in partitions if partition not in owner_of]
     for partition in sorted(free, key=lambda each: (len(takers[each.topic]), each)):
         member_id = _lightest(takers[partition.topic], load, _near_ids(order, partition, racks))
@@ -189,7 +190,7 @@ def _near_ids(
 def _even_out(
     owner_of: dict[TopicPartition, str], takers: dict[str, list[str]], load: dict[str, int]
 ) -> None:
-    """Each move makes the sum of the squared loads smaller, so this ends."""
+    """Move partitions to lighter members. Each move reduces the sum of squares, so this ends."""
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in sorted(owner_of):
         by_topic.setdefault(partition.topic, []).append(partition)

@@ -1,8 +1,8 @@
-"""Who owned what before: what the sticky assignors try to keep.
+"""Find the previous owners of partitions, which the sticky assignors try to keep.
 
-Members say what they own inside their subscriptions. A member that slept through a rebalance claims
-what is no longer its own; the newest generation tells who is right. What two members claim in the
-same generation belongs to neither, since one of them is wrong and nobody knows which.
+Members list their owned partitions in their subscriptions. A member that missed a rebalance claims
+partitions that it has lost; the claim of the newest generation wins. A partition that two members
+claim in the same generation has no owner, because one of the claims must be wrong.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ NO_GENERATION: Final = -1
 
 @protocol_message
 class StickyUserData:
-    """What a member of the eager sticky assignor adds; version 0 has no generation."""
+    """User data of the eager sticky assignor; version 0 has no generation."""
 
     previous_assignment: tuple[NamedPartitions, ...] = many(NamedPartitions, default=())
     generation: int = one("int32", default=NO_GENERATION, since=1)
@@ -37,12 +37,12 @@ def write_sticky_user_data(owned: Sequence[TopicPartition], generation_id: int) 
 
 
 def write_generation(_owned: Sequence[TopicPartition], generation_id: int) -> bytes:
-    """What a member of the cooperative assignor adds: Kafka repeats the generation there."""
+    """User data of the cooperative assignor: Kafka repeats the generation there."""
     return _GENERATION.pack(generation_id)
 
 
 def previous_owners(members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
-    """What each member may keep, if it still wants the topic."""
+    """The owned partitions of each member, limited to topics that it still subscribes to."""
     claims = [(*_claim(member), member) for member in members]
     newest: dict[TopicPartition, int] = {}
     claimants: dict[TopicPartition, int] = {}
@@ -67,7 +67,7 @@ def previous_owners(members: Sequence[GroupMember]) -> dict[str, list[TopicParti
 
 
 def _claim(member: GroupMember) -> tuple[Sequence[TopicPartition], int]:
-    """The subscription's own fields, or the user data of members too old to have them."""
+    """Owned partitions and generation: from the subscription, or from old members' user data."""
     if member.owned or member.generation_id != NO_GENERATION:
         return member.owned, member.generation_id
     data = member.user_data
@@ -82,5 +82,5 @@ def _claim(member: GroupMember) -> tuple[Sequence[TopicPartition], int]:
         except ProtocolError:
             continue
         return partitions_of(read.previous_assignment), read.generation
-    # Another client's own data under the same name: it keeps nothing, and is no reason to fail.
+    # Unknown user data of another client under the same name: treat it as owning nothing.
     return (), NO_GENERATION

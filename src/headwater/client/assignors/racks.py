@@ -1,8 +1,9 @@
-"""Racks: when they matter to an assignment, and who is near a partition (KIP-881).
+"""Rack awareness of assignors: whether racks matter, and which members are near (KIP-881).
 
-A consumer that reads from a replica in its own rack costs no traffic between racks. What a reader
-would get wrong: a member that does not say where it is counts as near to everything, so that it
-takes what it would take without racks.
+A consumer that fetches from a replica in its rack causes no traffic between racks.
+
+Note: a member without a rack counts as near to all partitions, so that it is treated as without
+racks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,13 +12,13 @@ from headwater.client.assignors.assignor import GroupMember
 from headwater.common.ids import TopicPartition
 
 Racks = Mapping[TopicPartition, frozenset[str]]
-"""Where the replicas of each partition are, as far as brokers say."""
+"""The racks of each partition's replicas, as far as brokers have a rack."""
 
 
 def racks_matter(
     members: Iterable[GroupMember], partitions: Iterable[TopicPartition], racks: Racks
 ) -> bool:
-    """Not where no member is in a rack with a replica, or where all partitions are in all racks."""
+    """False if no member shares a rack with a replica, or if all partitions are in all racks."""
     theirs = {member.rack_id for member in members if member.rack_id}
     places = [racks.get(partition, frozenset()) for partition in partitions]
     everywhere = frozenset(rack for place in places for rack in place)

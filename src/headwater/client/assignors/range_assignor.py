@@ -1,9 +1,9 @@
-"""Range: topic by topic, each member gets a run of neighbouring partitions.
+"""The range assignor: for each topic, every member gets consecutive partitions.
 
-Topics with equally many partitions are dealt out alike, so that a member has the same numbers of
-each and can join them. Where racks matter, a member first gets what has a replica in its rack, up
-to what it would get anyway; of topics that are dealt out alike it gets a number only if that holds
-for all of them. Kafka does this since 3.5 (KIP-881), and in the same order.
+Topics with the same number of partitions and the same subscribers are co-partitioned: a member
+gets the same partition numbers of all of them. With racks, a member first gets partitions with a
+replica in its rack, up to its quota; of co-partitioned topics only numbers for which this holds in
+all topics. Same algorithm and order as Kafka since 3.5 (KIP-881).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from headwater.common.ids import TopicPartition
 
 
 class _Topic:
-    """A topic that is being dealt out: what is left of it, and how much each may still get."""
+    """A topic during the assignment: its free partitions and the members' quotas."""
 
     def __init__(self, name: str, count: int, takers: list[GroupMember], racks: Racks) -> None:
         self.name = name
@@ -26,7 +26,7 @@ class _Topic:
         self._each, self._extra = divmod(count, len(takers))
 
     def room(self, member: GroupMember) -> int:
-        """How many more it may get; the first that ask get one more where it does not divide."""
+        """Partitions that the member may still get; the first ones get the remainder."""
         return max(self._each + (self._extra > 0) - self._given[member.member_id], 0)
 
     def give(self, member: GroupMember, partitions: list[TopicPartition]) -> None:
@@ -42,7 +42,7 @@ def assign_ranges(
     members: Sequence[GroupMember],
     racks: Racks | None = None,
 ) -> Assignment:
-    """The first members get one more where the number does not divide."""
+    """Assign ranges; the first members get one more if the number does not divide."""
     where = racks or {}
     order = ranked(members)
     assignment: Assignment = {member.member_id: [] for member in members}
@@ -88,7 +88,7 @@ def _assign_near(topics: list[_Topic], racks: Racks, assignment: Assignment) -> 
 
 
 def _assign_alike_near(topics: list[_Topic], racks: Racks, assignment: Assignment) -> None:
-    """The same number of all topics goes to the first who is near to each of them."""
+    """Give a partition number of all topics to the first member that is near to all of them."""
     takers = topics[0].takers
     for number in range(topics[0].count):
         for member in takers:

@@ -1,7 +1,7 @@
-"""Round robin: all partitions of all topics in a row, dealt out like cards.
+"""The round robin assignor: all partitions of all topics in order, one per member in turn.
 
-Who does not want a topic is passed over, and the next card still goes to the member after the one
-that took it.
+A member that is not subscribed to a topic is skipped; the turn passes to the member after the one
+that got the partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,9 @@ from headwater.client.assignors.assignor import (
 )
 
 
-def deal_round(partition_counts: Mapping[str, int], members: Sequence[GroupMember]) -> Assignment:
+def assign_round_robin(
+    partition_counts: Mapping[str, int], members: Sequence[GroupMember]
+) -> Assignment:
     order = ranked(members)
     assignment: Assignment = {member.member_id: [] for member in members}
     turn = 0
@@ -27,4 +29,4 @@ def deal_round(partition_counts: Mapping[str, int], members: Sequence[GroupMembe
     return assignment
 
 
-ROUND_ROBIN = Assignor(name="roundrobin", assign=deal_round)
+ROUND_ROBIN = Assignor(name="roundrobin", assign=assign_round_robin)

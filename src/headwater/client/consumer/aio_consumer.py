@@ -1,4 +1,4 @@
-"""The consumer for asyncio. Made inside a running loop, and used on it.
+"""The consumer for asyncio. Create and use it on a running event loop.
 
     async with Consumer(bootstrap_servers="localhost:9092", group_id="drinkers") as consumer:
         consumer.subscribe(["tea"])
@@ -6,8 +6,10 @@
             for record in await consumer.poll(1.0):
                 print(record.offset, record.value)
 
-All times are in seconds. What a reader would get wrong: a poll says that everything polled before
-it is done with. Auto commit commits at that moment, and listeners are called from there.
+Timeouts are in seconds.
+
+Note: a poll marks all records of earlier polls as processed. Auto commit and rebalance listeners
+run inside `poll`.
 """
 
 import asyncio
@@ -49,7 +51,7 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 class Consumer:
-    """Reads topics, alone or as a member of a group. Not to be shared between tasks."""
+    """Consumer for asyncio, with or without a group. Not for use by several tasks at a time."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         chosen = read_settings(ConsumerSettings, settings, keywords)
@@ -71,12 +73,12 @@ class Consumer:
         await self.close()
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Record after record, for ever."""
+        """Iterate over records without end."""
         while True:
             for record in await self.poll(1.0):
                 yield record
 
-    # What to read.
+    # Subscription.
 
     def subscribe(
         self,
@@ -85,73 +87,73 @@ class Consumer:
         pattern: "str | re.Pattern[str] | None" = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Share topics with the other members of the group. Replaces an earlier subscription."""
+        """Subscribe to topics as a member of the group. Replaces an earlier subscription."""
         broker_matches = self._core.settings.group_protocol == "consumer"
         wanted = subscription_to(topics, pattern, broker_matches=broker_matches, listener=listener)
         if not wanted.uses_group:
-            # Kafka's consumer leaves its group then, which takes a while here: it is awaited.
-            raise InvalidArgument("subscribe to one topic at least; `await unsubscribe()` leaves")
+            # Kafka's consumer unsubscribes here, which is a coroutine in this class.
+            raise InvalidArgument("subscribe to at least one topic; use `await unsubscribe()`")
         self._core.subscribe(wanted)
 
     async def unsubscribe(self, timeout: float | None = None) -> None:
-        """Leave the group, or let go of what was assigned by hand."""
+        """Leave the group, or drop the manual assignment."""
         deadline_ms = self._deadline_ms(timeout)
         await self._prepare_to_leave(deadline_ms)
         await self._core.unsubscribe(deadline_ms=deadline_ms)
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to; of a pattern, those that it has found so far."""
+        """The subscribed topics; for a pattern, the topics that match so far."""
         return self._core.subscribed_topics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, whatever others do. Replaces an earlier assignment."""
+        """Consume these partitions without group management. Replaces an earlier assignment."""
         self._core.assign(partitions)
 
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._core.state.partitions)
 
-    # Reading.
+    # Polling.
 
     async def poll(self, timeout: float = 0.0) -> list[ConsumerRecord]:
-        """At most `max.poll.records` records; none if none come in time."""
+        """Up to `max.poll.records` records; an empty list after the timeout."""
         limit = self._core.settings.max_poll_records
-        records = await self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+        records = await self._poll(timeout, lambda: self._core.collector.records(limit)) or []
         return self._core.interceptors.on_consume(records)
 
     async def poll_table(
         self, timeout: float = 0.0, max_records: int | None = None, *, views: bool = False
     ) -> "pa.Table":
-        """All that is there as an Arrow table, once there is something; else an empty one.
+        """All buffered records as an Arrow table; an empty table after the timeout.
 
-        With `views`, values are of Arrow's type `binary_view` and stay where they were received.
+        With `views`, values have Arrow's type `binary_view` and are not copied.
         """
-        collecting = self._core.collecting
-        table = await self._poll(timeout, lambda: collecting.table(max_records, views=views))
-        return collecting.no_rows(views=views) if table is None else table
+        collector = self._core.collector
+        table = await self._poll(timeout, lambda: collector.table(max_records, views=views))
+        return collector.no_rows(views=views) if table is None else table
 
     async def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         deadline_ms = self._deadline_ms(timeout)
         while True:
-            # Before anything is taken: what a callback raises would else cost the records.
-            self._core.group.call_back()
+            # Before taking records: an exception in a callback must not lose them.
+            self._core.group.run_callbacks()
             taken = await self._core.step(deadline_ms, take)
             if not isinstance(taken, Rebalance):
                 return taken
             try:
-                await self._tell_listener(taken)
+                await self._notify_listener(taken)
             finally:
                 self._core.finish_rebalance()
 
-    async def _tell_listener(self, rebalance: Rebalance) -> None:
-        outcome = told(self._core.subscription.listener, rebalance)
-        if isawaitable(outcome):
-            await outcome
+    async def _notify_listener(self, rebalance: Rebalance) -> None:
+        result = notify_listener(self._core.subscription.listener, rebalance)
+        if isawaitable(result):
+            await result
 
     def wakeup(self) -> None:
-        """End a poll that waits, or the next one, with `WokenUp`."""
+        """End the current poll, or the next one, with `WokenUp`."""
         self._core.wake_up()
 
-    # Where it is.
+    # Positions.
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record."""
@@ -159,7 +161,7 @@ class Consumer:
         return await self._core.position(place(partition), deadline_ms=deadline_ms)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at an offset."""
+        """Continue at an offset."""
         self._core.seek(place(partition), offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -171,7 +173,7 @@ class Consumer:
             self._core.seek(partition, AutoOffsetReset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Get no records of these until they are resumed. What is buffered of them is kept."""
+        """Return no records of these partitions until they are resumed; keep buffered ones."""
         self._core.pause(places(partitions), is_paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
@@ -182,11 +184,11 @@ class Consumer:
         return frozenset(partition for partition, state in states if state.is_paused)
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets lie before the end, as of the last fetch; None before the first."""
+        """Lag to the end offset of the last fetch; None before the first fetch."""
         return self._core.lag(place(partition))
 
     def metrics(self) -> dict[str, float]:
-        """Counts under the names of Kafka's consumer metrics."""
+        """Values by the names of Kafka's consumer metrics."""
         return self._core.metrics()
 
     # Commits.
@@ -194,33 +196,33 @@ class Consumer:
     async def commit(
         self, offsets: OffsetsToCommit | None = None, timeout: float | None = None
     ) -> None:
-        """Commit these offsets, or all positions, and wait until that is done.
+        """Commit these offsets, or all positions, and wait (commitSync).
 
-        What was committed before without waiting is done as well then, and its callbacks called.
+        Pending asynchronous commits complete first, and their callbacks run.
         """
         chosen = None if offsets is None else offsets_to_commit(offsets)
         await self._core.commit(chosen, deadline_ms=self._deadline_ms(timeout))
-        self._core.group.call_back()
+        self._core.group.run_callbacks()
 
     def commit_async(
         self, offsets: OffsetsToCommit | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """Commit without waiting. The callback is called from a later poll, commit or close."""
+        """Commit without waiting. The callback runs in a later poll, commit or close."""
         chosen = None if offsets is None else offsets_to_commit(offsets)
         self._core.start_commit(chosen, callback)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed; partitions without a commit are left out."""
+        """Committed offsets of the group; partitions without one are left out."""
         wanted = places(partitions)
         return await self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this member is, for a producer that commits its offsets in a transaction."""
+        """The group id, generation and member id, for `send_offsets_to_transaction`."""
         return self._core.group_metadata()
 
-    # Offsets of logs.
+    # ListOffsets.
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -230,18 +232,18 @@ class Consumer:
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offsets that come next; with `read_committed`, the last stable ones."""
+        """The end offsets; with `read_committed`, the last stable offsets."""
         return await self._edges(partitions, LATEST_TIMESTAMP, timeout)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition that is not older than its timestamp, if any."""
-        asked = {
+        """The first record at or after each timestamp; None if there is none."""
+        targets = {
             place(each): whole_number(when, "a timestamp", least=0)
             for each, when in timestamps.items()
         }
-        found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        found = await self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
         return {each: where if where.offset >= 0 else None for each, where in found.items()}
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
@@ -253,14 +255,14 @@ class Consumer:
     async def _edges(
         self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(places(partitions), which)
-        found = await self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        targets = dict.fromkeys(places(partitions), which)
+        found = await self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
         return {each: where.offset for each, where in found.items()}
 
-    # The end.
+    # Closing.
 
     async def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
-        """Commit if that is automatic, leave the group, close. May be called again."""
+        """Auto commit if enabled, leave the group and close. Idempotent."""
         if self._core.is_closed:
             return
         deadline_ms = self._deadline_ms(CLOSE_TIMEOUT_S if timeout is None else timeout)
@@ -271,9 +273,9 @@ class Consumer:
 
     async def _prepare_to_leave(self, deadline_ms: int) -> None:
         rebalance = await self._core.prepare_to_leave(deadline_ms=deadline_ms)
-        self._core.group.call_back()
+        self._core.group.run_callbacks()
         if rebalance is not None:
-            await self._tell_listener(rebalance)
+            await self._notify_listener(rebalance)
 
     def _deadline_ms(self, timeout: float | None) -> int:
         return self._clock.steady_ms() + limit_ms(
@@ -285,8 +287,8 @@ class Consumer:
         return list(every) if partitions is None else places(partitions)
 
 
-def told(listener: RebalanceListener, rebalance: Rebalance) -> Any:
-    """Call the right method of a listener; what it returns may be awaitable."""
+def notify_listener(listener: RebalanceListener, rebalance: Rebalance) -> Any:
+    """Call the method of the listener for this change; the result may be awaitable."""
     partitions = list(rebalance.partitions)
     match rebalance.change:
         case AssignmentChange.ASSIGNED:

@@ -1,19 +1,20 @@
-"""Where to begin when there is no position: `auto.offset.reset`.
+"""`auto.offset.reset`: the position of a partition without a valid committed offset.
 
     earliest   latest   none   by_duration:PT6H
 
-The last one is of KIP-1106: the first record that is not older than the duration, which is written
-as ISO 8601 has it, with days, hours, minutes and seconds.
+The last form (KIP-1106) is the first record not older than an ISO 8601 duration with days, hours,
+minutes and seconds.
 """
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar, Final
 
 from headwater.common.config_types import ConfigType
 from headwater.common.settings.setting_types import SettingType
 
-# What ListOffsets calls these places.
+# Special timestamps of ListOffsets.
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 
@@ -25,7 +26,7 @@ _BY_DURATION: Final = "by_duration:"
 
 @dataclass(frozen=True, slots=True)
 class AutoOffsetReset:
-    """A rule. `name` is none, earliest, latest or by_duration."""
+    """A reset strategy. `name` is none, earliest, latest or by_duration."""
 
     name: str
     duration_ms: int = 0
@@ -35,7 +36,7 @@ class AutoOffsetReset:
     NONE: ClassVar["AutoOffsetReset"]
 
     def timestamp(self, now_ms: int) -> int:
-        """What to ask ListOffsets for."""
+        """The timestamp for ListOffsets."""
         match self.name:
             case "earliest":
                 return EARLIEST_TIMESTAMP
@@ -45,13 +46,39 @@ class AutoOffsetReset:
                 return max(now_ms - self.duration_ms, 0)
 
 
+class OutOfRangeAction(Enum):
+    """What a consumer does after OFFSET_OUT_OF_RANGE."""
+
+    FETCH_FROM_LEADER = "fetch from leader"
+    RETRY = "retry"
+    RESET = "reset"
+    FAIL = "fail"
+
+
+def on_offset_out_of_range(
+    strategy: AutoOffsetReset, *, is_from_follower: bool, has_buffered: bool
+) -> OutOfRangeAction:
+    """Decide what to do after OFFSET_OUT_OF_RANGE.
+
+    A follower may be behind, so the leader is asked first (KIP-392). Buffered records are returned
+    to the application before the position is reset; the error recurs when they are consumed.
+    """
+    if is_from_follower:
+        return OutOfRangeAction.FETCH_FROM_LEADER
+    if has_buffered:
+        return OutOfRangeAction.RETRY
+    if strategy == AutoOffsetReset.NONE:
+        return OutOfRangeAction.FAIL
+    return OutOfRangeAction.RESET
+
+
 AutoOffsetReset.EARLIEST = AutoOffsetReset("earliest")
 AutoOffsetReset.LATEST = AutoOffsetReset("latest")
 AutoOffsetReset.NONE = AutoOffsetReset("none")
 
 
 def offset_reset() -> SettingType[str]:
-    """A rule as it is written; what cannot be read is refused."""
+    """The type of the setting: a valid reset strategy."""
 
     def check(text: str) -> str:
         parse_offset_reset(text)
@@ -69,7 +96,7 @@ def parse_offset_reset(text: str) -> AutoOffsetReset:
 
 
 def parse_duration(text: str) -> int:
-    """A duration of ISO 8601 in milliseconds."""
+    """An ISO 8601 duration in milliseconds."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()) or text.endswith("T"):
         raise ValueError("must have a duration such as PT6H or P2DT30M after by_duration:")

@@ -1,4 +1,4 @@
-"""The blocking consumer: the same as the one for asyncio, on a thread of its own.
+"""The blocking consumer: the asyncio one on a background thread.
 
     with Consumer(bootstrap_servers="localhost:9092", group_id="drinkers") as consumer:
         consumer.subscribe(["tea"])
@@ -6,10 +6,10 @@
             for record in consumer.poll(1.0):
                 print(record.offset, record.value)
 
-Heartbeats and fetches go on in the background between polls, and a poll that finds records takes
-them without a word to the thread behind it. As with Kafka's, one thread at a time
-may use a consumer; only `wakeup` may be called by another. Listeners and callbacks of commits run
-in the thread that polls.
+Heartbeats and fetches continue in the background between polls. A poll that finds buffered records
+takes them without waking the background thread. As with Kafka's consumer, only one thread at a
+time may use it, except for `wakeup`. Rebalance listeners and commit callbacks run in the thread
+that polls.
 """
 
 import re
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from headwater.client.argument_checks import limit_ms, place, places, whole_number
 from headwater.client.consumer.aio_consumer import (
     CLOSE_TIMEOUT_S,
-    told,
+    notify_listener,
 )
 from headwater.client.consumer.auto_offset_reset import (
     EARLIEST_TIMESTAMP,
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-# What waits has its own limit; this much later the thread behind it is taken for dead.
+# A call has its own deadline; this much later the background thread is considered dead.
 _SLACK_S: Final = 30.0
 _STOP_S: Final = 5.0
 
 
 class Consumer:
-    """Reads topics, alone or as a member of a group."""
+    """Blocking consumer, with or without a group."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         chosen = read_settings(ConsumerSettings, settings, keywords)
@@ -86,11 +86,11 @@ class Consumer:
         self.close()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Record after record, for ever."""
+        """Iterate over records without end."""
         while True:
             yield from self.poll(1.0)
 
-    # What to read.
+    # Subscription.
 
     def subscribe(
         self,
@@ -99,9 +99,9 @@ class Consumer:
         pattern: "str | re.Pattern[str] | None" = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Share topics with the other members of the group. Replaces an earlier subscription.
+        """Subscribe to topics as a member of the group. Replaces an earlier subscription.
 
-        No topics at all mean `unsubscribe`. Kafka does this.
+        An empty list unsubscribes, as in Kafka.
         """
         broker_matches = self._settings.group_protocol == "consumer"
         wanted = subscription_to(topics, pattern, broker_matches=broker_matches, listener=listener)
@@ -111,95 +111,95 @@ class Consumer:
             self.unsubscribe()
 
     def unsubscribe(self, timeout: float | None = None) -> None:
-        """Leave the group, or let go of what was assigned by hand."""
+        """Leave the group, or drop the manual assignment."""
         deadline_ms = self._deadline_ms(timeout)
         self._prepare_to_leave(deadline_ms, timeout)
         self._run(self._core.unsubscribe(deadline_ms=deadline_ms), timeout)
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to; of a pattern, those that it has found so far."""
+        """The subscribed topics; for a pattern, the topics that match so far."""
         return self._call(self._core.subscribed_topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, whatever others do. Replaces an earlier assignment."""
+        """Consume these partitions without group management. Replaces an earlier assignment."""
         wanted = places(partitions)
         self._call(lambda: self._core.assign(wanted))
 
     def assignment(self) -> frozenset[TopicPartition]:
         return self._call(lambda: frozenset(self._core.state.partitions))
 
-    # Reading.
+    # Polling.
 
     def poll(self, timeout: float = 0.0) -> list[ConsumerRecord]:
-        """At most `max.poll.records` records; none if none come in time."""
+        """Up to `max.poll.records` records; an empty list after the timeout."""
         limit = self._settings.max_poll_records
-        records = self._poll(timeout, lambda: self._core.collecting.records(limit)) or []
+        records = self._poll(timeout, lambda: self._core.collector.records(limit)) or []
         return self._core.interceptors.on_consume(records)
 
     def poll_table(
         self, timeout: float = 0.0, max_records: int | None = None, *, views: bool = False
     ) -> "pa.Table":
-        """All that is there as an Arrow table, once there is something; else an empty one.
+        """All buffered records as an Arrow table; an empty table after the timeout.
 
-        With `views`, values are of Arrow's type `binary_view` and stay where they were received.
+        With `views`, values have Arrow's type `binary_view` and are not copied.
         """
-        collecting = self._core.collecting
+        collector = self._core.collector
         if max_records is not None:
-            table = self._poll(timeout, lambda: collecting.table(max_records, views=views))
-            return collecting.no_rows(views=views) if table is None else table
+            table = self._poll(timeout, lambda: collector.table(max_records, views=views))
+            return collector.no_rows(views=views) if table is None else table
         deadline_ms = self._deadline_ms(timeout)
         while True:
             left_s = max(deadline_ms - self._clock.steady_ms(), 0) / 1000
-            taken = self._poll(left_s, collecting.whole)
+            taken = self._poll(left_s, collector.whole)
             if taken is None:
-                return collecting.no_rows(views=views)
+                return collector.no_rows(views=views)
             unpacked = unpack(taken, views=views)
             if unpacked.error is not None:
-                self._call(partial(collecting.give_back, unpacked.unread))
+                self._call(partial(collector.give_back, unpacked.unread))
                 if not unpacked.rows:
                     raise unpacked.error
             if unpacked.rows:
-                return collecting.table_of(unpacked.rows, views=views)
-            # Nothing but markers, or records of aborted transactions.
+                return collector.table_of(unpacked.rows, views=views)
+            # Only control batches or aborted transactions; poll again.
 
     def _poll(self, timeout: float, take: Callable[[], T]) -> T | None:
         deadline_ms = self._deadline_ms(timeout)
         while True:
-            # Before anything is taken: what a callback raises would else cost the records.
-            self._core.group.call_back()
-            at_once = self._take_in_passing(take)
+            # Before taking records: an exception in a callback must not lose them.
+            self._core.group.run_callbacks()
+            at_once = self._take_buffered(take)
             if at_once:
                 return at_once
             taken = self._run(self._core.step(deadline_ms, take), timeout)
             if not isinstance(taken, Rebalance):
                 return taken
             try:
-                told(self._core.subscription.listener, taken)
+                notify_listener(self._core.subscription.listener, taken)
             finally:
                 self._call(self._core.finish_rebalance)
 
-    def _take_in_passing(self, take: Callable[[], T]) -> T | None:
-        """What is there already, without waking the thread behind it. Nothing where in doubt."""
+    def _take_buffered(self, take: Callable[[], T]) -> T | None:
+        """Take buffered records without waking the background thread; None if unsure."""
         if self._is_closed:
             return None
-        found = self._thread.visit(lambda: self._core.take_in_passing(take))
+        found = self._thread.visit(lambda: self._core.take_buffered(take))
         if found is None:
             return None
-        taken, must_go_on = found
-        if must_go_on:
-            self._thread.post(self._core.go_on)
+        taken, has_room = found
+        if has_room:
+            self._thread.post(self._core.fetch_more)
         return taken
 
     def wakeup(self) -> None:
-        """End a poll that waits, or the next one, with `WokenUp`. For other threads."""
+        """End the current poll, or the next one, with `WokenUp`. May be called by any thread."""
         if self._is_closed:
-            # A handler of signals cannot know whether there is still somebody to be woken.
+            # A signal handler cannot know whether the consumer is still open.
             return
-        # Not by the loop's thread alone: a poll that comes right after this may not ask it.
+        # Set here too: a poll that starts right after this may not go through the loop's thread.
         self._core.wake_next()
-        self._thread.post(self._core.look_up)
+        self._thread.post(self._core.notify)
 
-    # Where it is.
+    # Positions.
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record."""
@@ -208,7 +208,7 @@ class Consumer:
         return self._run(work, timeout)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at an offset."""
+        """Continue at an offset."""
         self._call(lambda: self._core.seek(place(partition), offset))
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -230,7 +230,7 @@ class Consumer:
         self._call(seek)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Get no records of these until they are resumed. What is buffered of them is kept."""
+        """Return no records of these partitions until they are resumed; keep buffered ones."""
         chosen = places(partitions)
         self._call(lambda: self._core.pause(chosen, is_paused=True))
 
@@ -248,44 +248,44 @@ class Consumer:
         )
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets lie before the end, as of the last fetch; None before the first."""
+        """Lag to the end offset of the last fetch; None before the first fetch."""
         return self._call(lambda: self._core.lag(place(partition)))
 
     def metrics(self) -> dict[str, float]:
-        """Counts under the names of Kafka's consumer metrics."""
+        """Values by the names of Kafka's consumer metrics."""
         return self._call(self._core.metrics)
 
     # Commits.
 
     def commit(self, offsets: OffsetsToCommit | None = None, timeout: float | None = None) -> None:
-        """Commit these offsets, or all positions, and wait until that is done.
+        """Commit these offsets, or all positions, and wait (commitSync).
 
-        What was committed before without waiting is done as well then, and its callbacks called.
+        Pending asynchronous commits complete first, and their callbacks run.
         """
         chosen = None if offsets is None else offsets_to_commit(offsets)
         self._run(self._core.commit(chosen, deadline_ms=self._deadline_ms(timeout)), timeout)
-        self._core.group.call_back()
+        self._core.group.run_callbacks()
 
     def commit_async(
         self, offsets: OffsetsToCommit | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """Commit without waiting. The callback is called from a later poll, commit or close."""
+        """Commit without waiting. The callback runs in a later poll, commit or close."""
         chosen = None if offsets is None else offsets_to_commit(offsets)
         self._call(lambda: self._core.start_commit(chosen, callback))
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed; partitions without a commit are left out."""
+        """Committed offsets of the group; partitions without one are left out."""
         wanted = places(partitions)
         work = self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
         return self._run(work, timeout)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this member is, for a producer that commits its offsets in a transaction."""
+        """The group id, generation and member id, for `send_offsets_to_transaction`."""
         return self._call(self._core.group_metadata)
 
-    # Offsets of logs.
+    # ListOffsets.
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -295,18 +295,18 @@ class Consumer:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offsets that come next; with `read_committed`, the last stable ones."""
+        """The end offsets; with `read_committed`, the last stable offsets."""
         return self._edges(partitions, LATEST_TIMESTAMP, timeout)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition that is not older than its timestamp, if any."""
-        asked = {
+        """The first record at or after each timestamp; None if there is none."""
+        targets = {
             place(each): whole_number(when, "a timestamp", least=0)
             for each, when in timestamps.items()
         }
-        work = self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        work = self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
         found = self._run(work, timeout)
         return {each: where if where.offset >= 0 else None for each, where in found.items()}
 
@@ -319,14 +319,14 @@ class Consumer:
     def _edges(
         self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(places(partitions), which)
-        work = self._core.listed(asked, deadline_ms=self._deadline_ms(timeout))
+        targets = dict.fromkeys(places(partitions), which)
+        work = self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
         return {each: where.offset for each, where in self._run(work, timeout).items()}
 
-    # The end.
+    # Closing.
 
     def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
-        """Commit if that is automatic, leave the group, close. May be called again."""
+        """Auto commit if enabled, leave the group and close. Idempotent."""
         if self._is_closed:
             return
         timeout = CLOSE_TIMEOUT_S if timeout is None else timeout
@@ -334,7 +334,7 @@ class Consumer:
         try:
             self._prepare_to_leave(deadline_ms, timeout)
         except ClientClosed:
-            # The thread did not come along into this forked process; there is nothing to close.
+            # A forked process has no background thread; there is nothing to close.
             self._is_closed = True
             return
         finally:
@@ -344,9 +344,9 @@ class Consumer:
 
     def _prepare_to_leave(self, deadline_ms: int, timeout: float | None) -> None:
         rebalance = self._run(self._core.prepare_to_leave(deadline_ms=deadline_ms), timeout)
-        self._core.group.call_back()
+        self._core.group.run_callbacks()
         if rebalance is not None:
-            told(self._core.subscription.listener, rebalance)
+            notify_listener(self._core.subscription.listener, rebalance)
 
     def _end(self, deadline_ms: int, timeout: float) -> None:
         try:
@@ -362,11 +362,11 @@ class Consumer:
             work.close()
             raise ClientClosed("the consumer is closed")
         limit_s = self._settings.default_api_timeout_ms / 1000
-        # A poll may commit and look for offsets on its way, each within the usual limit.
+        # A poll may commit and look up offsets on the way, each within the default timeout.
         return self._thread.run(work, timeout_s=max(timeout or 0, limit_s) + _SLACK_S)
 
     def _call(self, work: Callable[[], T]) -> T:
-        """Do something short on the loop's thread."""
+        """Run a short function on the loop's thread."""
 
         async def call() -> T:
             return work()

@@ -1,8 +1,8 @@
-"""A consumer, on one loop: what the asyncio face and the blocking face share.
+"""The consumer on one event loop, shared by the asyncio and the blocking consumer.
 
-`step` is the heart: it gives what the application shall have next, either something it must hear of
-(`Rebalance`) or whatever was fetched. Who calls it tells the listener, says `finish_rebalance`, and
-comes again. So listeners run where the application is, and not on the loop of a blocking consumer.
+`step` returns what the application gets next: records, or a `Rebalance`. The caller then calls the
+rebalance listener and `finish_rebalance`, and calls `step` again. In this way listeners run in the
+application's thread, not on the loop of a blocking consumer.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class ConsumerCore:
-    """For the loop's thread, where it must also be made."""
+    """Create and use on the loop's thread."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ConsumerCore:
         self.cluster.schedule.allows_creation = settings.allow_auto_create_topics
         self.cluster.on_metadata(self._metadata_changed)
         self.state = SubscriptionState(has_group=settings.group_id is not None)
-        self._complaints = FetchErrors(self.state)
+        self._fetch_errors = FetchErrors(self.state)
         self.offsets = OffsetRequests(self.cluster, is_committed_only=settings.is_committed_only)
         self._metrics = ConsumerMetrics()
         self.interceptors = ConsumerInterceptors(settings.interceptor_classes)
@@ -72,14 +72,14 @@ class ConsumerCore:
             settings,
             interceptors=self.interceptors,
             metrics=self._metrics,
-            changed=self._tell,
+            changed=self._notify,
         )
         self._positions = FetchPositions(
             self.cluster,
             self.state,
             self.offsets,
             settings,
-            complaints=self._complaints,
+            fetch_errors=self._fetch_errors,
             identity=self.group.reader,
             changed=self._changed,
         )
@@ -87,18 +87,18 @@ class ConsumerCore:
             self.cluster,
             self.state,
             settings,
-            complaints=self._complaints,
+            fetch_errors=self._fetch_errors,
             metrics=self._metrics,
-            arrived=self._tell,
+            arrived=self._notify,
         )
-        self.collecting = FetchCollector(
+        self.collector = FetchCollector(
             self._fetcher,
             self.state,
             self._metrics,
             key_deserializer=settings.deserializer_of_keys(),
             value_deserializer=settings.deserializer_of_values(),
         )
-        self._news = asyncio.Event()
+        self._event = asyncio.Event()
         self._is_woken = False
         self._is_closed = False
 
@@ -110,7 +110,7 @@ class ConsumerCore:
 
     def subscribed_topics(self) -> frozenset[str]:
         if self.subscription.server_pattern is not None:
-            # What else the broker has found, it has given to other members.
+            # The broker matches the pattern; topics assigned to other members are not known here.
             return frozenset(partition.topic for partition in self.state.partitions)
         return frozenset(
             self.subscription.wanted_topics(
@@ -129,33 +129,35 @@ class ConsumerCore:
         else:
             self.cluster.schedule.wants_all = True
         self.cluster.want_refresh()
-        self.group.tell_member()
+        self.group.update_member()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these, without the group's help."""
+        """Consume exactly these partitions, without group management."""
         self._check_open()
         self.subscription.check_manual()
         wanted = places(partitions)
         self.group.subscription = Subscription(is_manual=bool(wanted))
-        self.group.commit_now_and_then(is_due=True)
+        self.group.maybe_auto_commit(is_due=True)
         self.state.assign(wanted)
         for each in wanted:
             self.cluster.use_topic(each.topic)
         self._changed()
 
     async def prepare_to_leave(self, *, deadline_ms: int) -> Rebalance | None:
-        """Commit if that is automatic. Gives what the listener must hear of before we leave.
+        """Auto commit if enabled. Return the revocation that the listener must see first.
 
-        Kafka does this: commits that nobody waits for are not lost by closing right after them.
+        As in Kafka, pending asynchronous commits complete, so that closing does not lose them.
         """
         self._check_open()
-        await self.group.settle_commits(deadline_ms=deadline_ms)
-        await self.group.commit_before_losing(tuple(self.state.partitions), deadline_ms=deadline_ms)
+        await self.group.await_pending_commits(deadline_ms=deadline_ms)
+        await self.group.commit_before_revocation(
+            tuple(self.state.partitions), deadline_ms=deadline_ms
+        )
         owned = self.group.owned
         return Rebalance(AssignmentChange.REVOKED, owned) if owned else None
 
     async def unsubscribe(self, *, deadline_ms: int) -> None:
-        """Leave the group, and read nothing."""
+        """Leave the group and drop the assignment."""
         self._check_open()
         await self.group.leave(deadline_ms=deadline_ms)
         self.state.assign(())
@@ -163,20 +165,20 @@ class ConsumerCore:
     # Polling.
 
     async def step(self, deadline_ms: int, take: Callable[[], T]) -> T | Rebalance | None:
-        """What the application gets next; None if there is nothing before the deadline."""
+        """What the application gets next; None after the deadline."""
         self._check_open()
         is_first = True
         while True:
-            self._news.clear()
+            self._event.clear()
             if self._is_woken:
                 self._is_woken = False
                 raise WokenUp("woken up")
             rebalance = await self.group.begin_rebalance(deadline_ms=deadline_ms)
             if rebalance is not None:
                 return rebalance
-            self._complaints.raise_first()
+            self._fetch_errors.raise_first()
             if is_first:
-                self.group.commit_now_and_then()
+                self.group.maybe_auto_commit()
             if self._fetcher.data:
                 taken = take()
                 self._fetcher.pump()
@@ -189,66 +191,66 @@ class ConsumerCore:
             is_first = False
             await self._wait(deadline_ms)
 
-    def take_in_passing(self, take: Callable[[], T]) -> tuple[T, bool] | None:
-        """What `step` would give without doing anything else, and whether `go_on` must follow.
+    def take_buffered(self, take: Callable[[], T]) -> tuple[T, bool] | None:
+        """Take what `step` would return without waiting, and whether `fetch_more` must follow.
 
-        For a thread that visits the loop: nothing here is scheduled on it. None where `step` might
-        wait or has something else to tell.
+        For another thread that holds the loop's lock: schedules nothing on the loop. Returns None
+        if `step` might wait or return a rebalance.
         """
         fetcher = self._fetcher
-        if self._is_closed or self._is_woken or not fetcher.data or not self._complaints.is_empty:
+        if self._is_closed or self._is_woken or not fetcher.data or not self._fetch_errors.is_empty:
             return None
-        if not self.group.polled_in_passing():
+        if not self.group.try_poll():
             return None
         before_bytes = fetcher.buffered_bytes
         taken = take()
         return taken, fetcher.buffered_bytes != before_bytes
 
-    def go_on(self) -> None:
-        """There is room for more."""
+    def fetch_more(self) -> None:
+        """Fetch more, after records were taken from the buffer."""
         if not self._is_closed:
             self._fetcher.pump()
 
     async def _wait(self, deadline_ms: int) -> None:
         left_ms = deadline_ms - self._clock.steady_ms()
         if left_ms <= 0:
-            # Without this a caller that only ever polls with 0 would never let the loop work.
+            # Let the loop run, even if the application always polls with timeout 0.
             await asyncio.sleep(0)
             return
         try:
             async with asyncio.timeout(left_ms / 1000):
-                await self._news.wait()
+                await self._event.wait()
         except TimeoutError:
             return
 
     def finish_rebalance(self) -> None:
-        """The listener has heard of it."""
+        """Continue after the listener has run."""
         if self.group.finish_rebalance():
             self._changed()
 
     def wake_up(self) -> None:
-        """End a poll that waits, or the next one."""
+        """End the current step, or the next one, with `WokenUp`."""
         self.wake_next()
-        self._tell()
+        self._notify()
 
     def wake_next(self) -> None:
-        """End the next step; `wake_up` ends the present one as well. For any thread."""
+        """End the next step; `wake_up` also ends the current one. For any thread."""
         self._is_woken = True
 
-    def look_up(self) -> None:
-        """Have a step that waits look at what there is."""
-        self._tell()
+    def notify(self) -> None:
+        """Make a waiting step check for records and events."""
+        self._notify()
 
     # Positions.
 
     async def position(self, partition: TopicPartition, *, deadline_ms: int) -> int:
-        """The next offset for the application; waits until there is one."""
+        """The offset of the next record; waits until the partition has a position."""
         while not self.state[partition].has_position:
-            self._news.clear()
+            self._event.clear()
             self._advance()
-            self._complaints.raise_first()
+            self._fetch_errors.raise_first()
             if self._clock.steady_ms() >= deadline_ms:
-                raise KafkaTimeout(f"{partition} got no position in time")
+                raise KafkaTimeout(f"no position for {partition} before the timeout")
             await self._wait(deadline_ms)
         return self.state[partition].position
 
@@ -256,7 +258,7 @@ class ConsumerCore:
         if isinstance(where, AutoOffsetReset):
             self.state.reset(partition, where)
         elif (offset := whole_number(where, "an offset")) < 0:
-            raise IllegalState(f"{offset} is no offset to seek to")
+            raise IllegalState(f"cannot seek to negative offset {offset}")
         else:
             self.state.seek(partition, offset)
         self._changed()
@@ -267,7 +269,7 @@ class ConsumerCore:
         self._changed()
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets lie before the end that was seen last."""
+        """Lag to the end offset of the last fetch."""
         state = self.state[partition]
         is_committed_only = self.settings.is_committed_only
         end = state.last_stable_offset if is_committed_only else state.high_watermark
@@ -305,10 +307,10 @@ class ConsumerCore:
         self._check_open()
         return await self.group.committed(partitions, deadline_ms=deadline_ms)
 
-    # The end.
+    # Closing.
 
     async def close(self, *, deadline_ms: int) -> None:
-        """Leave the group and close everything, within the time. May be called again."""
+        """Leave the group and close everything before the deadline. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -317,10 +319,10 @@ class ConsumerCore:
         finally:
             self._positions.close()
             self._fetcher.close()
-            # One turn, in which the last words leave.
+            # One loop iteration, so that the last requests are sent.
             await asyncio.sleep(0)
             self.cluster.close()
-            self._tell()
+            self._notify()
 
     @property
     def is_closed(self) -> bool:
@@ -336,27 +338,27 @@ class ConsumerCore:
         self._changed()
 
     def _complain_of_topics(self) -> None:
-        """What can never be read is told; that a topic does not exist yet is none of that."""
+        """Report permanent errors of topics; a missing topic may be created later."""
         for topic in self.subscription.topics:
             view = self.cluster.metadata.topics.get(topic)
             code = ErrorCode.NONE if view is None else view.error
             if code is not ErrorCode.NONE and not code.is_retriable:
                 error = error_for(code, f"topic {topic}: {meaning(code)}")
-                self._complaints.add(error)
-                self._tell()
+                self._fetch_errors.add(error)
+                self._notify()
 
     def _changed(self) -> None:
-        """Something may be possible now that was not before."""
+        """Continue after a change that may allow fetches or position updates."""
         self._advance()
-        self._tell()
+        self._notify()
 
     def _advance(self) -> None:
         if not self._is_closed:
             self._positions.advance()
             self._fetcher.pump()
 
-    def _tell(self) -> None:
-        self._news.set()
+    def _notify(self) -> None:
+        self._event.set()
 
     def _check_open(self) -> None:
         if self._is_closed:

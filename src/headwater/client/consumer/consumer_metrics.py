@@ -1,7 +1,6 @@
-"""What a consumer counts, under the names of Kafka's own metrics.
+"""Consumer metrics under Kafka's names.
 
-What a reader would get wrong: what was fetched is not what was consumed. Records and bytes count
-when the application takes them.
+Note: fetched is not consumed. Records and bytes count as consumed when the application takes them.
 """
 
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ConsumerMetrics:
-    """Totals since the consumer was made. Only the client's loop, and who polls, write them."""
+    """Totals since the consumer was created. Written by the loop and by the polling thread."""
 
     fetch_count: int = 0
     fetch_bytes: int = 0
@@ -24,7 +23,7 @@ class ConsumerMetrics:
     rebalance_count: int = 0
 
     def fetched(self, size_bytes: int, *, took_ms: int, throttle_ms: int) -> None:
-        """An answer came."""
+        """Count a fetch response."""
         self.fetch_count += 1
         self.fetch_bytes += size_bytes
         self.fetch_bytes_max = max(self.fetch_bytes_max, size_bytes)

@@ -24,7 +24,7 @@ from headwater.common.settings.setting_types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    """What a consumer can be told."""
+    """Settings of the consumer."""
 
     group_id: str | None = setting(optional(text()), None)
     group_instance_id: str | None = setting(optional(text()), None)
@@ -47,9 +47,9 @@ class ConsumerSettings(ClientSettings):
     exclude_internal_topics: bool = setting(boolean(), True)
     allow_auto_create_topics: bool = setting(boolean(), True)
     default_api_timeout_ms: int = setting(integer(0), 60_000)
-    # Tables are taken whole, so that fewer and larger answers are better for them.
+    # Tables are taken whole, so larger responses pay off.
     headwater_table_fetch_bytes: int = setting(integer(0), 8_388_608)
-    # What a batch may unpack to; a guard against bombs, as brokers have it.
+    # Limit for a decompressed batch, against decompression bombs, as on brokers.
     headwater_unpacked_max_bytes: int = setting(long(1), 104_857_600)
     key_deserializer: object = plugin(None)
     value_deserializer: object = plugin(None)
@@ -60,7 +60,7 @@ class ConsumerSettings(ClientSettings):
         return self.isolation_level == "read_committed"
 
     @property
-    def reset_rule(self) -> AutoOffsetReset:
+    def reset_strategy(self) -> AutoOffsetReset:
         return parse_offset_reset(self.auto_offset_reset)
 
     def deserializer_of_keys(self) -> Deserializer | None:
@@ -70,24 +70,26 @@ class ConsumerSettings(ClientSettings):
         return deserializer(self.value_deserializer, "value.deserializer")
 
     def check(self) -> None:
-        """What no single setting can say. Raises `InvalidSetting`."""
+        """Check combinations of settings. Raises `InvalidSetting`."""
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise InvalidSetting("heartbeat.interval.ms must be below session.timeout.ms")
         if self.group_id == "":
-            raise InvalidSetting("group.id must not be empty; leave it out to be in no group")
+            raise InvalidSetting("group.id must not be empty; leave it out to use no group")
         if self.group_instance_id is not None and not self.group_instance_id:
             raise InvalidSetting("group.instance.id must not be empty")
         self.assignors()
 
     def assignors(self) -> tuple[Assignor, ...]:
-        """The client's assignors, in the order of preference."""
+        """The client-side assignors, in order of preference."""
         given = self.partition_assignment_strategy
         if isinstance(given, str):
             given = split_list(given)
         if isinstance(given, Assignor):
             given = (given,)
         if not isinstance(given, list | tuple) or not given:
-            raise InvalidSetting(f"partition.assignment.strategy cannot be {given!r}")
+            raise InvalidSetting(
+                f"partition.assignment.strategy must be a list of assignors, not {given!r}"
+            )
         chosen = tuple(_assignor(each) for each in given)
         if not frozenset.intersection(*(each.protocols for each in chosen)):
             raise InvalidSetting("partition.assignment.strategy mixes rebalance protocols")
@@ -97,12 +99,14 @@ class ConsumerSettings(ClientSettings):
 def _assignor(given: object) -> Assignor:
     if isinstance(given, Assignor):
         return given
-    # Kafka's own way to say it is the name of a Java class.
+    # Kafka's own form is a Java class name.
     name = str(given).rpartition(".")[2]
     found = ASSIGNORS.get(_JAVA_NAMES.get(name, name))
     if found is None:
         known = ", ".join(ASSIGNORS)
-        raise InvalidSetting(f"partition.assignment.strategy: {given!r} is none of {known}")
+        raise InvalidSetting(
+            f"partition.assignment.strategy: unknown assignor {given!r}; choose from {known}"
+        )
     return found
 
 

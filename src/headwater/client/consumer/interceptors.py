@@ -1,10 +1,11 @@
-"""Interceptors: users' code that sees what a poll gives out, and what was committed.
+"""Consumer interceptors: user code that sees polled records and committed offsets.
 
-An interceptor has `on_consume`, which gets the list of records of a poll and returns the one to
-give out, or `on_commit`, which gets the offsets of a commit that went well, or both. They run in
-the order given, in the thread that polls. What a reader would get wrong: an interceptor only
-watches, so what it raises is logged and stops neither the poll nor the interceptors behind it.
-Kafka does this. Tables are not shown to it: they have no records.
+An interceptor has `on_consume`, which receives the records of a poll and returns those to deliver,
+or `on_commit`, which receives the offsets of a successful commit, or both. They run in the given
+order, in the polling thread.
+
+Note: exceptions of an interceptor are logged and ignored, as in Kafka. Tables (`poll_table`) do
+not pass through interceptors.
 """
 
 import logging
@@ -20,7 +21,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ConsumerInterceptors:
-    """All interceptors of a consumer."""
+    """The interceptors of a consumer."""
 
     __slots__ = ("_committed", "_consuming")
 
@@ -30,23 +31,23 @@ class ConsumerInterceptors:
         self._committed = methods_of(interceptors, "on_commit")
 
     @property
-    def hear_of_commits(self) -> bool:
+    def watches_commits(self) -> bool:
         return bool(self._committed)
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """What the application gets of what a poll has found."""
+        """Pass polled records through the interceptors."""
         if not records:
             return records
         for intercept in self._consuming:
             try:
                 changed = intercept(records)
             except Exception:  # noqa: BLE001 - an interceptor may raise anything
-                _LOG.warning("an interceptor's on_consume failed", exc_info=True)
+                _LOG.warning("Interceptor failed: method=on_consume", exc_info=True)
                 continue
             if isinstance(changed, list):
                 records = changed
             else:
-                _LOG.warning("an interceptor's on_consume returned %r, and no list", changed)
+                _LOG.warning("Interceptor did not return a list: method=on_consume got=%r", changed)
         return records
 
     def on_commit(
@@ -58,4 +59,4 @@ class ConsumerInterceptors:
             try:
                 intercept(offsets)
             except Exception:  # noqa: BLE001 - as above
-                _LOG.warning("an interceptor's on_commit failed", exc_info=True)
+                _LOG.warning("Interceptor failed: method=on_commit", exc_info=True)

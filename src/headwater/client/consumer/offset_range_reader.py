@@ -1,12 +1,12 @@
-"""Reads ranges of offsets, whole batches at a time, for whoever keeps positions elsewhere.
+"""Read ranges of offsets in whole batches, for callers that keep positions themselves.
 
-Spark plans which offsets a task reads, and a mirror copies batches unopened; neither wants a group,
-a position or a record. Blocking, for one thread at a time. While the caller works on one answer the
-next one is already under way.
+Spark plans which offsets a task reads, and a mirror copies batches without decoding them; neither
+needs a group, a position or records. Blocking, for one thread at a time. The next response is
+fetched while the caller works on the current one.
 
-What a reader would get wrong: an answer begins with the batch that *contains* the offset that was
-asked for, and may end beyond the range. `first_offset` and the caller's own end say what to leave
-out; `next_offset` moves over what nobody sees, such as markers and aborted transactions.
+Note: a response starts with the batch that *contains* the requested offset, and may end beyond the
+range. The caller must skip records before `first_offset` and from its own end on. `next_offset`
+skips control batches and aborted transactions.
 """
 
 import asyncio
@@ -64,13 +64,13 @@ _CLOSE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedBatches:
-    """What one answer held of a range: the bytes, and where in them the batches are."""
+    """The part of a range in one response: the bytes, and the positions of batches in them."""
 
     data: bytes
     batches: tuple[PlacedBatch, ...]
-    # Records before it were not asked for.
+    # Records before it were not requested.
     first_offset: int
-    # Where reading goes on.
+    # The offset to continue at.
     next_offset: int
 
 
@@ -80,10 +80,10 @@ class _Answer(NamedTuple):
 
 
 class OffsetRangeReader:
-    """See the module. Closed when it is left as a context, or by `close`."""
+    """Reads ranges of offsets. A context manager."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
-        """Settings are those of a consumer; those of its group have no effect."""
+        """Takes consumer settings; group settings have no effect."""
         self._settings = read_settings(ConsumerSettings, settings, keywords)
         self._clock = SystemClock()
         self._thread = LoopThread("headwater-range-reader")
@@ -100,19 +100,19 @@ class OffsetRangeReader:
         self.close()
 
     def close(self) -> None:
-        """Close the connections. May be called again."""
+        """Close the connections. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
-        # If nobody is there any more, what is left ends with the process.
+        # If the background thread is gone, the connections end with the process.
         with suppress(ClientClosed, KafkaTimeout):
             self._thread.run(self._disconnect(), timeout_s=_CLOSE_S)
         self._thread.stop(timeout_s=_CLOSE_S)
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, int]:
-        """How many partitions each topic has; of all topics, internal ones left out, if not named.
+        """Partition counts of these topics, or of all except internal ones.
 
-        Raises `UnknownTopicOrPartition` and its like for a topic that is not there.
+        Raises `UnknownTopicOrPartition` or another error for a named topic.
         """
         wanted = None if names is None else tuple(names)
         return self._thread.run(self._topics(wanted))
@@ -120,14 +120,14 @@ class OffsetRangeReader:
     def offsets(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after each timestamp; -1 asks for the end, -2 for the start."""
+        """The first offset at or after each timestamp; -1 is the end, -2 the beginning."""
         deadline_ms = self._deadline_ms()
         return self._thread.run(self._offsets.listed(timestamps, deadline_ms=deadline_ms))
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, transactions that are under way waited for."""
+        """Committed offsets of a group; waits for pending transactions."""
         deadline_ms = self._deadline_ms()
         return self._thread.run(
             self._offsets.committed(
@@ -136,17 +136,17 @@ class OffsetRangeReader:
         )
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit for a group that nobody has joined."""
+        """Commit for a group without members."""
         deadline_ms = self._deadline_ms()
         self._thread.run(self._offsets.commit(group_id, offsets, deadline_ms=deadline_ms))
 
     def read(
         self, partition: TopicPartition, start: int, end: int, *, timeout_ms: int | None = None
     ) -> Iterator[FetchedBatches]:
-        """All batches with records from `start` on and before `end`, which must have been written.
+        """All batches with records from `start` and before `end`, which must exist already.
 
-        `timeout_ms` limits the wait for each answer that brings something. Raises
-        `OffsetOutOfRange` where the log has lost its beginning, `KafkaTimeout` when nothing comes.
+        `timeout_ms` limits the wait for each response with data. Raises `OffsetOutOfRange` if the
+        log starts later, `KafkaTimeout` if no data arrives.
         """
         limit_ms = self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         coming = self._begin(partition, start, limit_ms) if start < end else None
@@ -163,7 +163,7 @@ class OffsetRangeReader:
                     coming.cancel()
                 raise
 
-    # On the loop.
+    # On the loop's thread.
 
     async def _connect(self) -> ClusterClient:
         return ClusterClient(
@@ -175,7 +175,7 @@ class OffsetRangeReader:
 
     async def _topics(self, names: tuple[str, ...] | None) -> dict[str, int]:
         wanted = None if names is None else tuple(MetadataRequestTopic(name=name) for name in names)
-        # A reader that creates what it cannot find hides the misspelt name.
+        # Auto creation would hide a misspelt topic name.
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
         async def attempt() -> dict[str, int]:
@@ -196,7 +196,7 @@ class OffsetRangeReader:
         )
 
     async def _fetch(self, partition: TopicPartition, offset: int, limit_ms: int) -> _Answer:
-        """The next answer that brings something."""
+        """The next response with data."""
         deadline_ms = self._clock.steady_ms() + limit_ms
 
         async def attempt() -> _Answer:
@@ -217,7 +217,7 @@ class OffsetRangeReader:
             isolation_level=int(self._settings.is_committed_only),
             session_id=0,
             session_epoch=_SESSIONLESS_EPOCH,
-            # Of the leader, wherever it is: the nearest replica would be named instead of records.
+            # Without a rack, so that the leader returns records instead of a preferred replica.
             rack_id="",
             topics=(
                 FetchTopic(
@@ -236,7 +236,7 @@ class OffsetRangeReader:
         )
         arrived: asyncio.Future[_Answer] = self._cluster.loop.create_future()
 
-        def came(response: FetchResponse) -> None:
+        def on_response(response: FetchResponse) -> None:
             if arrived.done():
                 return
             outcome = _copied(partition, response)
@@ -245,15 +245,15 @@ class OffsetRangeReader:
             else:
                 arrived.set_result(outcome)
 
-        def failed(error: KafkaError) -> None:
+        def on_failure(error: KafkaError) -> None:
             if not arrived.done():
                 arrived.set_exception(error)
 
         wait_ms = self._settings.fetch_max_wait_ms + _SLACK_MS
         self._cluster.connection(view.leader_id).ask(
             request,
-            came,
-            failed,
+            on_response,
+            on_failure,
             timeout_ms=max(self._settings.request_timeout_ms, wait_ms),
             newest=_NEWEST_WITHOUT_IDS if topic_id == NO_TOPIC_ID else None,
         )
@@ -269,7 +269,7 @@ class OffsetRangeReader:
         view = self._cluster.metadata.partition(*partition)
         if view is None or view.leader_id == NO_NODE:
             self._cluster.want_refresh()
-            raise LeaderNotAvailable(f"{partition} has no leader, or does not exist")
+            raise LeaderNotAvailable(f"{partition} has no leader or does not exist")
         return view
 
     # On the caller's thread.
@@ -282,7 +282,7 @@ class OffsetRangeReader:
         headers, _ = scan(answer.data, 0, len(answer.data))
         if not headers:
             raise error_for(
-                ErrorCode.MESSAGE_TOO_LARGE, f"a batch at {offset} is larger than an answer"
+                ErrorCode.MESSAGE_TOO_LARGE, f"the batch at offset {offset} exceeds the response"
             )
         placed = list(_positions(headers))
         visible = (
@@ -310,7 +310,7 @@ def _result(coming: "Future[_Answer]") -> _Answer:
 
 
 def _copied(partition: TopicPartition, response: FetchResponse) -> _Answer | KafkaError:
-    """An answer that outlives the connection's buffer, or why there is none."""
+    """Copy the data out of the connection's buffer; return an error if there is one."""
     if response.error_code is not ErrorCode.NONE:
         return error_for(response.error_code, f"{partition}: {meaning(response.error_code)}")
     for topic in response.responses:
@@ -321,11 +321,11 @@ def _copied(partition: TopicPartition, response: FetchResponse) -> _Answer | Kaf
                 return error_for(each.error_code, f"{partition}: {meaning(each.error_code)}")
             records: Any = each.records
             return _Answer(bytes(records or b""), tuple(each.aborted_transactions or ()))
-    return UnknownServerError(f"{partition} is not in the answer about it")
+    return UnknownServerError(f"{partition} is missing from the response")
 
 
 def _is_readable(topic: MetadataResponseTopic, *, is_named: bool) -> bool:
-    """Whether a topic is one of those that are meant. Raises for one that was named and is not."""
+    """Whether to list a topic. Raises the error of a topic that was named."""
     if topic.error_code is ErrorCode.NONE:
         return is_named or not topic.is_internal
     if is_named:

@@ -1,8 +1,10 @@
-"""Questions about offsets: of logs, of groups, of leader epochs. And commits.
+"""ListOffsets, OffsetForLeaderEpoch, OffsetFetch and OffsetCommit requests, with retries.
 
-Each goes to the leaders or to the coordinator, is asked again where an answer may get better, and
-gives what it has when every partition has an answer. What a reader would get wrong: offsets of
-groups are asked for and told by topic name (versions up to 9), because a name outlives a topic.
+Each goes to the partition leaders or the group coordinator and is retried until every partition
+has a result.
+
+Note: OffsetFetch and OffsetCommit use topic names (versions up to 9), because committed offsets
+are stored by name.
 """
 
 import asyncio
@@ -48,17 +50,17 @@ _NEWEST_BY_NAME: Final = 9
 _UNKNOWN: Final = -1
 
 NO_IDENTITY: Final = Identity(-1, "", None)
-"""Of one that commits for a group without being in it."""
+"""The identity for commits without being a member."""
 
 A = TypeVar("A")
 T = TypeVar("T")
-_AskLeader = Callable[
+_CallLeader = Callable[
     [int, dict[TopicPartition, int]], Awaitable[dict[TopicPartition, T | ErrorCode]]
 ]
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record that is not older than what was asked for."""
+    """The first record at or after the requested timestamp."""
 
     offset: int
     timestamp: int
@@ -66,43 +68,43 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetRequests:
-    """Asks on one cluster's connections. For the loop's thread."""
+    """Sends offset requests of one cluster. Runs on the loop's thread."""
 
     def __init__(self, cluster: ClusterClient, *, is_committed_only: bool = False) -> None:
         self._cluster = cluster
         self._isolation_level = int(is_committed_only)
 
-    # Offsets of logs.
+    # ListOffsets and OffsetForLeaderEpoch.
 
     async def listed(
         self, timestamps: Mapping[TopicPartition, int], *, deadline_ms: int
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The offset at each timestamp (or at -1, the end; or -2, the start); -1 if there is none.
+        """Offsets by timestamp (-1: end, -2: beginning); offset -1 if there is none.
 
-        Raises `KafkaTimeout`, or what cannot get better.
+        Raises `KafkaTimeout` or a fatal error.
         """
-        return await self._of_leaders(timestamps, self._list_offsets, deadline_ms)
+        return await self._call_leaders(timestamps, self._list_offsets, deadline_ms)
 
     async def ends_of_epochs(
         self, epochs: Mapping[TopicPartition, int], *, deadline_ms: int
     ) -> dict[TopicPartition, EpochEndOffset]:
-        """Where each leader's log of an epoch ends (KIP-320)."""
-        return await self._of_leaders(epochs, self._ask_epochs, deadline_ms)
+        """The end offsets of leader epochs in the leaders' logs (KIP-320)."""
+        return await self._call_leaders(epochs, self._list_epoch_ends, deadline_ms)
 
-    async def _of_leaders(
+    async def _call_leaders(
         self,
-        asked: Mapping[TopicPartition, int],
-        ask: _AskLeader[T],
+        requested: Mapping[TopicPartition, int],
+        call: _CallLeader[T],
         deadline_ms: int,
     ) -> dict[TopicPartition, T]:
-        """Ask each leader for its partitions, until all have answered."""
+        """Send each leader its partitions; retry until all have results."""
         found: dict[TopicPartition, T] = {}
 
         async def attempt() -> None:
-            left = {each: what for each, what in asked.items() if each not in found}
+            left = {each: what for each, what in requested.items() if each not in found}
             by_node = await self._by_leader(left, deadline_ms)
             answers = await asyncio.gather(
-                *(ask(node_id, theirs) for node_id, theirs in by_node.items()),
+                *(call(node_id, theirs) for node_id, theirs in by_node.items()),
                 return_exceptions=True,
             )
             failures: list[KafkaError] = []
@@ -119,26 +121,26 @@ class OffsetRequests:
                         else:
                             found[partition] = outcome
             if not failures:
-                failures += [_silence(each) for each in left if each not in found]
+                failures += [_missing(each) for each in left if each not in found]
             if failures:
                 self._cluster.want_refresh()
                 raise next((each for each in failures if not each.is_retriable), failures[0])
 
-        if asked:
+        if requested:
             await self._cluster.retrying.until(deadline_ms, attempt)
         return found
 
     async def _by_leader(
-        self, asked: Mapping[TopicPartition, A], deadline_ms: int
+        self, requested: Mapping[TopicPartition, A], deadline_ms: int
     ) -> dict[int, dict[TopicPartition, A]]:
         by_node: dict[int, dict[TopicPartition, A]] = {}
-        self._cluster.use_topics(each.topic for each in asked)
-        for partition, what in asked.items():
+        self._cluster.use_topics(each.topic for each in requested)
+        for partition, what in requested.items():
             await self._cluster.topic(partition.topic, deadline_ms=deadline_ms)
             view = self._cluster.metadata.partition(*partition)
             if view is None or view.leader_id == NO_NODE:
                 self._cluster.want_refresh()
-                raise LeaderNotAvailable(f"{partition} has no leader, or does not exist")
+                raise LeaderNotAvailable(f"{partition} has no leader or does not exist")
             by_node.setdefault(view.leader_id, {})[partition] = what
         return by_node
 
@@ -175,7 +177,7 @@ class OffsetRequests:
             for each in topic.partitions
         }
 
-    async def _ask_epochs(
+    async def _list_epoch_ends(
         self, node_id: int, epochs: dict[TopicPartition, int]
     ) -> dict[TopicPartition, EpochEndOffset | ErrorCode]:
         request = OffsetForLeaderEpochRequest(
@@ -208,7 +210,7 @@ class OffsetRequests:
         view = self._cluster.metadata.partition(*partition)
         return NO_EPOCH if view is None else view.leader_epoch
 
-    # Offsets of groups.
+    # OffsetFetch and OffsetCommit.
 
     async def committed(
         self,
@@ -219,9 +221,9 @@ class OffsetRequests:
         identity: Identity = NO_IDENTITY,
         require_stable: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed; partitions without a commit are left out. None asks for all.
+        """Committed offsets of a group; partitions without one are left out. None: all partitions.
 
-        A transaction that is still open over them is waited for, if `require_stable`.
+        With `require_stable`, waits for transactions with pending offsets.
         """
         topics = None
         if partitions is not None:
@@ -240,7 +242,7 @@ class OffsetRequests:
         request = OffsetFetchRequest(groups=(group,), require_stable=require_stable)
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
-            response = await self._of_coordinator(group_id, request, deadline_ms)
+            response = await self._fetch_from_coordinator(group_id, request, deadline_ms)
             return self._read_committed(group_id, response)
 
         try:
@@ -248,7 +250,7 @@ class OffsetRequests:
         except UnsupportedVersion:
             if not require_stable:
                 raise
-            # Brokers before 2.5 cannot wait for transactions; Kafka's clients then do without.
+            # Brokers before 2.5 do not know require_stable; Kafka's clients fall back, too.
             return await self.committed(
                 group_id,
                 partitions,
@@ -282,7 +284,7 @@ class OffsetRequests:
         deadline_ms: int,
         is_retriable: Callable[[KafkaError], bool] = lambda error: error.is_retriable,
     ) -> None:
-        """Commit, and again while that may help. Raises the first error of a partition."""
+        """Commit with retries. Raises the first error of a partition."""
         topics = tuple(
             OffsetCommitRequestTopic(
                 name=topic,
@@ -308,7 +310,7 @@ class OffsetRequests:
                 group_instance_id=who.group_instance_id,
                 topics=topics,
             )
-            response = await self._of_coordinator_commit(group_id, request, deadline_ms)
+            response = await self._commit_to_coordinator(group_id, request, deadline_ms)
             answered: set[TopicPartition] = set()
             for topic in response.topics:
                 for each in topic.partitions:
@@ -316,12 +318,12 @@ class OffsetRequests:
                     answered.add(TopicPartition(topic.name, each.partition_index))
             for partition in offsets:
                 if partition not in answered:
-                    raise _silence(partition)
+                    raise _missing(partition)
 
         if offsets:
             await self._cluster.retrying.until(deadline_ms, attempt, is_retriable=is_retriable)
 
-    async def _of_coordinator(
+    async def _fetch_from_coordinator(
         self, group_id: str, request: OffsetFetchRequest, deadline_ms: int
     ) -> OffsetFetchResponse:
         node_id = await self._cluster.coordinator(GROUP, group_id, deadline_ms=deadline_ms)
@@ -333,10 +335,10 @@ class OffsetRequests:
             self._cluster.forget_coordinator(GROUP, group_id)
             raise
         if len(response.groups) != 1:
-            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "no group in the answer")
+            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the response has no group")
         return response
 
-    async def _of_coordinator_commit(
+    async def _commit_to_coordinator(
         self, group_id: str, request: OffsetCommitRequest, deadline_ms: int
     ) -> OffsetCommitResponse:
         node_id = await self._cluster.coordinator(GROUP, group_id, deadline_ms=deadline_ms)
@@ -363,7 +365,6 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicParti
     return by_topic
 
 
-def _silence(partition: TopicPartition) -> KafkaError:
-    """A broker was asked about a partition, and its answer does not speak of it."""
-    text = f"{partition}: the broker says nothing about it"
+def _missing(partition: TopicPartition) -> KafkaError:
+    text = f"{partition}: missing from the response"
     return error_for(ErrorCode.UNKNOWN_SERVER_ERROR, text)

@@ -1,7 +1,7 @@
-"""What an application asked for: topics by name, by pattern, or partitions by hand.
+"""The subscription of a consumer: topics, a pattern, or manually assigned partitions.
 
-One of the three at a time; Kafka's consumers refuse to mix them. A pattern of text is the broker's
-to match in a consumer group (RE2), and ours in a classic one; a compiled pattern is always ours.
+Only one of the three at a time, as in Kafka. In a consumer group the broker matches a pattern given
+as text (RE2), in a classic group the client does; a compiled pattern is always matched here.
 """
 
 import re
@@ -16,31 +16,31 @@ from headwater.common.ids import TopicPartition
 
 
 class RebalanceListener:
-    """Told, inside `poll` and `close`, which partitions come and go. Override what you need.
+    """Callbacks for assignment changes, called inside `poll` and `close`. Override as needed.
 
-    With asyncio the three may be coroutines.
+    With asyncio the methods may be coroutines.
     """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """New partitions. Their positions are not known yet; `seek` may set them."""
+        """Partitions were assigned. They have no positions yet; `seek` may set them."""
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions that another member gets next: the last moment for a commit."""
+        """Partitions will be revoked: the last chance to commit their offsets."""
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Partitions that another member may have already. By default as if revoked."""
+        """Partitions were lost and may have a new owner. Calls `on_partitions_revoked`."""
         return self.on_partitions_revoked(partitions)
 
 
 class Matcher(Protocol):
-    """The part of `re.Pattern` that is used."""
+    """The used part of `re.Pattern`."""
 
     def search(self, string: str, /) -> object | None: ...
 
 
 @dataclass(slots=True)
 class Subscription:
-    """What is asked for now."""
+    """The current subscription."""
 
     topics: tuple[str, ...] = ()
     pattern: Matcher | None = None
@@ -54,14 +54,14 @@ class Subscription:
 
     def check_not_manual(self) -> None:
         if self.is_manual:
-            raise IllegalState("partitions were assigned by hand; unsubscribe first")
+            raise IllegalState("partitions were assigned manually; unsubscribe first")
 
     def check_manual(self) -> None:
         if self.uses_group:
-            raise IllegalState("topics are subscribed to; unsubscribe first")
+            raise IllegalState("the consumer is subscribed to topics; unsubscribe first")
 
     def wanted_topics(self, metadata: ClusterMetadata, *, excludes_internal: bool) -> list[str]:
-        """The topics to join the group for, as far as they are known."""
+        """The topics to subscribe to, matched against known metadata."""
         if self.pattern is None:
             return list(self.topics)
         return sorted(
@@ -78,23 +78,25 @@ def subscription_to(
     broker_matches: bool,
     listener: RebalanceListener | None,
 ) -> Subscription:
-    """Checks what `subscribe` was given."""
-    heard = listener or RebalanceListener()
+    """Check the arguments of `subscribe`."""
+    chosen = listener or RebalanceListener()
     if (topics is None) == (pattern is None):
-        raise IllegalState("subscribe to topics or to a pattern")
+        raise IllegalState("subscribe takes topics or a pattern, and not both")
     if pattern is None:
         names = map(topic_name, several(topics or (), "topics"))
-        return Subscription(topics=tuple(dict.fromkeys(names)), listener=heard)
+        return Subscription(topics=tuple(dict.fromkeys(names)), listener=chosen)
     if isinstance(pattern, str) and broker_matches:
-        return Subscription(server_pattern=pattern, listener=heard)
-    return Subscription(pattern=_whole(pattern), listener=heard)
+        return Subscription(server_pattern=pattern, listener=chosen)
+    return Subscription(pattern=_whole(pattern), listener=chosen)
 
 
 def _whole(pattern: "str | re.Pattern[str]") -> Matcher:
-    """Kafka's patterns must match the whole name, like RE2's on the broker's side."""
+    """Anchor a pattern: Kafka's patterns match the whole name, as RE2's on the broker."""
     if not isinstance(pattern, str):
         return pattern
     try:
         return re.compile(rf"\A(?:{pattern})\Z")
     except re.error as error:
-        raise InvalidRegularExpression(f"{pattern!r} is no pattern: {error.msg}") from error
+        raise InvalidRegularExpression(
+            f"{pattern!r} is not a valid pattern: {error.msg}"
+        ) from error

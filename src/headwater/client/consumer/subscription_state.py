@@ -1,9 +1,8 @@
-"""What a consumer reads and how far it is: pure bookkeeping, no I/O.
+"""Positions of assigned partitions. Pure bookkeeping, as Kafka's SubscriptionState.
 
-A partition has two places. `position` is the next record for the application, and what a commit
-says. `fetch_offset` is the next one to ask a broker for; it runs ahead by what is buffered. A seek
-moves both, and gives the partition a new `token`: an answer to a question that was asked under an
-older token is thrown away.
+A partition has two positions. `position` is the next record for the application, and what is
+committed. `fetch_offset` is the next one to fetch; it is ahead by what is buffered. A seek moves
+both and gives the partition a new `token`: responses to requests under an older token are dropped.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,18 +15,18 @@ from headwater.common.ids import NO_EPOCH, TopicPartition
 
 
 class FetchState(Enum):
-    """What must happen before a partition can be fetched."""
+    """What a partition needs before it can be fetched."""
 
     NEEDS_COMMITTED = "needs committed offset"
     NEEDS_RESET = "needs reset"
     NEEDS_VALIDATION = "needs validation"
-    """The leader has changed: does it still have what we read? (KIP-320)"""
+    """The leader has changed; check that it has our position (KIP-320)."""
     FETCHING = "fetching"
 
 
 @dataclass(slots=True)
 class TopicPartitionState:
-    """One assigned partition."""
+    """The state of one assigned partition."""
 
     token: int
     phase: FetchState
@@ -37,11 +36,11 @@ class TopicPartitionState:
     fetch_offset: int = -1
     fetch_epoch: int = NO_EPOCH
     validated_epoch: int = NO_EPOCH
-    """The epoch of the leader that was asked last whether it has our position."""
+    """The leader epoch against which the position was last validated."""
     reset: AutoOffsetReset | None = None
     is_paused: bool = False
-    is_asking: bool = False
-    """A look-up for the present phase is under way."""
+    is_requesting: bool = False
+    """A request for the current state is in flight."""
     retry_at_ms: int = 0
     buffered_bytes: int = 0
     high_watermark: int = -1
@@ -61,7 +60,7 @@ class TopicPartitionState:
 
 
 class SubscriptionState:
-    """All assigned partitions, in the order in which they were assigned."""
+    """All assigned partitions, in order of assignment."""
 
     def __init__(self, *, has_group: bool) -> None:
         self._has_group = has_group
@@ -75,7 +74,7 @@ class SubscriptionState:
         return state
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these. What stays keeps its position, its pause and what is buffered of it."""
+        """Assign exactly these. Remaining ones keep position, pause and buffered data."""
         first = FetchState.NEEDS_COMMITTED if self._has_group else FetchState.NEEDS_RESET
         known = self.partitions
         self.partitions = {
@@ -84,12 +83,12 @@ class SubscriptionState:
         }
 
     def state_for(self, partition: TopicPartition, token: int) -> TopicPartitionState | None:
-        """The state, if an answer to a question under this token still matters."""
+        """The state, if a response to a request under this token is still valid."""
         state = self.partitions.get(partition)
         return state if state is not None and state.token == token else None
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Go on at an offset. If its epoch is given, the leader is asked whether it has that."""
+        """Continue at an offset. With an epoch, the position is validated with the leader."""
         state = self[partition]
         self._restart(state)
         state.position = state.fetch_offset = offset
@@ -97,15 +96,15 @@ class SubscriptionState:
         state.validated_epoch = NO_EPOCH
         state.phase = FetchState.FETCHING if epoch == NO_EPOCH else FetchState.NEEDS_VALIDATION
 
-    def reset(self, partition: TopicPartition, rule: AutoOffsetReset | None) -> None:
-        """Find a new position, by a rule or, with None, by `auto.offset.reset`."""
+    def reset(self, partition: TopicPartition, strategy: AutoOffsetReset | None) -> None:
+        """Find a new position, with a strategy or, for None, with `auto.offset.reset`."""
         state = self[partition]
         self._restart(state)
         state.phase = FetchState.NEEDS_RESET
-        state.reset = rule
+        state.reset = strategy
 
     def truncated(self, partition: TopicPartition, offset: int, epoch: int) -> None:
-        """The leader has less than we read: go back to where its log and ours part."""
+        """Go back to the offset where the leader's log diverges."""
         state = self[partition]
         self._restart(state)
         state.position = state.fetch_offset = offset
@@ -113,9 +112,9 @@ class SubscriptionState:
         state.phase = FetchState.FETCHING
 
     def drop_buffered(self, partition: TopicPartition, end_offset: int, epoch: int) -> bool:
-        """The leader has not all that we fetched: fetch again what the application has not got.
+        """Fetch buffered records again, because the leader does not have all of them.
 
-        False if the leader lacks some of what the application has got, too.
+        False if the leader also lacks records that the application has consumed.
         """
         state = self[partition]
         if state.position > end_offset or state.position_epoch > epoch:
@@ -124,14 +123,14 @@ class SubscriptionState:
         return True
 
     def consumed(self, state: TopicPartitionState, offset: int, epoch: int) -> None:
-        """The application has got all before this offset."""
+        """The application has consumed all records before this offset."""
         state.position = offset
         state.position_epoch = epoch
 
     def leader_epoch_seen(self, state: TopicPartitionState, leader_epoch: int) -> None:
-        """Metadata names a leader. A newer one must confirm the position, if we can say its epoch.
+        """Require validation if metadata has a newer leader epoch and our epoch is known.
 
-        What is buffered stays: the log matched up to the position when it was fetched.
+        Buffered data stays valid: the log matched when it was fetched.
         """
         if leader_epoch <= state.validated_epoch or not state.has_position:
             return
@@ -147,14 +146,14 @@ class SubscriptionState:
     def waiting(
         self, phase: FetchState, now_ms: int
     ) -> Iterator[tuple[TopicPartition, TopicPartitionState]]:
-        """Partitions in a phase for which nobody asks yet."""
+        """Partitions in a state whose request is not in flight yet."""
         for partition, state in self.partitions.items():
-            if state.phase is phase and not state.is_asking and now_ms >= state.retry_at_ms:
+            if state.phase is phase and not state.is_requesting and now_ms >= state.retry_at_ms:
                 yield partition, state
 
     def _restart(self, state: TopicPartitionState) -> None:
         state.token = self._next_token()
-        state.is_asking = False
+        state.is_requesting = False
         state.retry_at_ms = 0
         state.buffered_bytes = 0
         state.read_replica = -1

@@ -1,4 +1,4 @@
-"""Where brokers are said to be: `bootstrap.servers` as hosts and ports."""
+"""Parse `bootstrap.servers` into hosts and ports."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from headwater.network.endpoint import parse_address
 
 
 class BootstrapAddress(NamedTuple):
-    """A host, by name or number, and its port."""
+    """A host name or IP address, and a port."""
 
     host: str
     port: int
@@ -19,7 +19,7 @@ class BootstrapAddress(NamedTuple):
 
 
 def parse_bootstrap(servers: Sequence[str]) -> list[BootstrapAddress]:
-    """The addresses in the order given, each once. A scheme before them is taken and ignored."""
+    """The addresses in order, without duplicates. A scheme is accepted and ignored."""
     found: dict[BootstrapAddress, None] = {}
     for server in servers:
         endpoint = parse_address(server.rpartition("://")[2], name="BOOTSTRAP")

@@ -1,13 +1,15 @@
-"""A client's way to one broker: it connects when it is needed, and again when it was lost.
+"""The connection to one broker: connects on demand and reconnects after failures.
 
-Requests wait here until the connection is up, its versions are known, and there is room among
-those in flight. What a reader would get wrong:
+Requests wait until the connection is up, its API versions are known, and fewer than the maximum are
+in flight.
 
-- A request that is lost is told so and not sent again: only its sender knows whether it may.
-- When connecting fails, all that wait are told at once. Those that come afterwards wait for the
-  next attempt, which the back-off holds up; none waits longer than its own timeout.
-- A message that is handed to `then` may have views of the receive buffer in it (records of a
-  Fetch). They are good only within that call, unless `keep_answer` is asked for in it.
+Note:
+- A request lost with its connection fails; it is not sent again, because only its sender knows
+  whether that is safe.
+- When connecting fails, all waiting requests fail at once. Later ones wait for the next attempt
+  after the backoff, but not longer than their timeouts.
+- A message passed to `then` may have views of the receive buffer (records of a Fetch). They are
+  valid only during that call, unless it calls `keep_answer`.
 """
 
 import asyncio
@@ -37,14 +39,14 @@ from headwater.protocol.codec import response_class
 from headwater.protocol.older_versions import Message
 
 _SWEEP_S: Final = 0.1
-# Requests that wait for a connection; more than a client of sane use ever has.
+# Maximum of requests waiting for a connection; far more than clients normally have.
 _WAITING_MAX: Final = 10_000
 
 R = TypeVar("R", bound=Message)
 
 
 class BrokerConnection:
-    """One broker's address, and the connection to it if there is one. For the loop's thread."""
+    """A broker address and the connection to it, if any. Use on the loop's thread."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class BrokerConnection:
         self._backoff = ExponentialBackoff(
             settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms
         )
-        self._conversation: RequestChannel | None = None
+        self._channel: RequestChannel | None = None
         self._resolving: asyncio.Task[None] | None = None
         self._addresses: list[SocketAddress] = []
         self._waiting: deque[Request] = deque()
@@ -79,33 +81,33 @@ class BrokerConnection:
         self._is_closed = False
         self.address = address
         self.on_change: Callable[[], None] | None = None
-        """Called when a request could be sent that could not before, and when the way is lost."""
+        """Called when requests can be sent again, and when the connection is lost."""
 
     @property
     def versions(self) -> NodeApiVersions | None:
-        """What the broker understands; None while it is not connected."""
-        return None if self._conversation is None else self._conversation.versions
+        """The API versions of the broker; None while not connected."""
+        return None if self._channel is None else self._channel.versions
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is connected and its versions are known."""
+        """Whether the connection is up and its API versions are known."""
         return self.versions is not None
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last attempt to connect failed, or the connection was lost since."""
+        """Whether the last connection attempt failed, or the connection was lost."""
         return self.failures > 0
 
     @property
     def may_send(self) -> bool:
-        """Whether a request would leave at once."""
+        """Whether a request would be sent at once."""
         return not self._waiting and self._has_room
 
     @property
     def load(self) -> int:
-        """How many requests wait, for room or for an answer."""
-        conversation = self._conversation
-        in_flight = conversation.in_flight_count if conversation is not None else 0
+        """The number of requests that are waiting or in flight."""
+        channel = self._channel
+        in_flight = channel.in_flight_count if channel is not None else 0
         return len(self._waiting) + in_flight
 
     def ask(
@@ -117,15 +119,15 @@ class BrokerConnection:
         timeout_ms: int | None = None,
         newest: int | None = None,
     ) -> None:
-        """Send a request, in the highest version that both know and that is not above `newest`.
+        """Send a request in the highest common version, up to `newest`.
 
-        Exactly one of the two is called, later, within `timeout_ms` (`request.timeout.ms`) plus
-        the time to notice.
+        Exactly one of the two callbacks is called later, within `timeout_ms` (default:
+        `request.timeout.ms`) and the check interval.
         """
         self._enqueue(message, then, otherwise, timeout_ms, newest)
 
     def tell(self, message: Message, otherwise: Otherwise, *, newest: int | None = None) -> None:
-        """Send a request that has no answer. `otherwise` is told if it could not be sent."""
+        """Send a request that has no response; `otherwise` is called if it cannot be sent."""
         self._enqueue(message, None, otherwise, None, newest)
 
     async def call(
@@ -136,7 +138,7 @@ class BrokerConnection:
         timeout_ms: int | None = None,
         newest: int | None = None,
     ) -> R:
-        """Send a request and wait for its answer. Not for Fetch: see the module's text."""
+        """Send a request and wait for the response. Not for Fetch: see the module docstring."""
         assert response_class(message.api) is response
         future: asyncio.Future[R] = self._loop.create_future()
 
@@ -152,15 +154,15 @@ class BrokerConnection:
         return await future
 
     def keep_answer(self) -> bool:
-        """Within `then`: have the views in its message stay good; False if they must be copied.
+        """Within `then`: keep the views of the message valid; False if they must be copied.
 
-        Whoever keeps one of them keeps the memory of the whole answer.
+        A view keeps the memory of the whole response alive.
         """
-        return self._conversation is not None and self._conversation.keep_answer()
+        return self._channel is not None and self._channel.keep_answer()
 
     def connect(self) -> None:
-        """Begin to connect, if it is not connected, as soon as the back-off allows."""
-        if self._is_closed or self._conversation is not None or self._resolving is not None:
+        """Start connecting, if not connected, as soon as the backoff allows."""
+        if self._is_closed or self._channel is not None or self._resolving is not None:
             return
         self._arm()
         wait_ms = self._not_before_ms - self._clock.steady_ms()
@@ -174,7 +176,7 @@ class BrokerConnection:
         self.connect()
 
     def close(self) -> None:
-        """End it; what waits is told. May be called again."""
+        """Close the connection; waiting requests fail. Idempotent."""
         self._is_closed = True
         for timer in (self._timer, self._idle_timer, self._reconnect_timer):
             if timer is not None:
@@ -183,9 +185,9 @@ class BrokerConnection:
         if self._resolving is not None:
             self._resolving.cancel()
             self._resolving = None
-        if self._conversation is not None:
-            self._conversation.close()
-        self._refuse_waiting(NetworkException("closed on our side"))
+        if self._channel is not None:
+            self._channel.close()
+        self._fail_waiting(NetworkException("closed by the client"))
 
     def _enqueue(
         self,
@@ -196,7 +198,7 @@ class BrokerConnection:
         newest: int | None,
     ) -> None:
         if self._is_closed or len(self._waiting) >= _WAITING_MAX:
-            why = "the connection is closed" if self._is_closed else "too many requests wait"
+            why = "the connection is closed" if self._is_closed else "too many waiting requests"
             self._loop.call_soon(otherwise, NetworkException(f"{self.address}: {why}"))
             return
         now_ms = self._clock.steady_ms()
@@ -225,14 +227,14 @@ class BrokerConnection:
                 found = await resolve(self._loop, self.address.host, self.address.port)
         except (ConnectionLost, TimeoutError) as error:
             self._resolving = None
-            self._lost(ConnectionLost(str(error) or "its name is not resolved in time"))
+            self._lost(ConnectionLost(str(error) or "host name was not resolved in time"))
             return
         self._resolving = None
         self._addresses = found
         self._open(self._addresses.pop(0))
 
     def _open(self, where: SocketAddress) -> None:
-        self._conversation = RequestChannel(
+        self._channel = RequestChannel(
             self._loop,
             self._clock,
             self._rng,
@@ -243,39 +245,39 @@ class BrokerConnection:
             tls=self._tls,
             tokens=self._tokens,
         )
-        self._conversation.connect(where)
+        self._channel.connect(where)
         self._arm()
 
     def _ready(self) -> None:
         self.failures = 0
         self._addresses = []
         self._flush()
-        self._tell_change()
+        self._notify_change()
 
     def _lost(self, lost: ConnectionLost) -> None:
-        """The connection is gone, or never came about."""
+        """The connection was lost, or could not be established."""
         was_ready = self.is_ready
-        self._conversation = None
+        self._channel = None
         if self._is_closed:
             return
         if not was_ready and self._addresses and not is_about_login(lost):
-            # The host has another address, which needs no back-off.
+            # Try the next address of the host, without backoff.
             self._open(self._addresses.pop(0))
             return
         self.failures += 1
         now_ms = self._clock.steady_ms()
         self._not_before_ms = now_ms + self._backoff.after(self.failures, self._rng)
-        self._refuse_waiting(self._told(lost))
-        self._tell_change()
+        self._fail_waiting(self._error_of(lost))
+        self._notify_change()
 
-    def _told(self, lost: ConnectionLost) -> KafkaError:
+    def _error_of(self, lost: ConnectionLost) -> KafkaError:
         if isinstance(lost, TlsRefused):
             return SslAuthenticationFailed(f"{self.address}: {lost}")
         if is_about_login(lost):
             return error_for(lost.code, f"{self.address}: {lost}")
         return NetworkException(f"{self.address}: {lost}")
 
-    def _refuse_waiting(self, error: KafkaError) -> None:
+    def _fail_waiting(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
             request.otherwise(error)
@@ -285,19 +287,19 @@ class BrokerConnection:
     @property
     def _has_room(self) -> bool:
         return (
-            self._conversation is not None
-            and self._conversation.may_send
+            self._channel is not None
+            and self._channel.may_send
             and self._clock.steady_ms() >= self._muted_until_ms
         )
 
     def _flush(self) -> None:
-        """Send what waits, as far as there is room."""
+        """Send waiting requests, up to the maximum in flight."""
         while self._waiting and self._has_room:
             self._send(self._waiting.popleft())
 
     def _send(self, request: Request) -> None:
-        assert self._conversation is not None
-        self._conversation.send(request)
+        assert self._channel is not None
+        self._channel.send(request)
 
     def _hand_over(self, then: Then, answer: Message) -> None:
         throttle_ms = getattr(answer, "throttle_time_ms", 0)
@@ -305,22 +307,22 @@ class BrokerConnection:
             self._mute(throttle_ms)
         then(answer)
         self._flush()
-        self._tell_change()
+        self._notify_change()
 
     def _mute(self, throttle_ms: int) -> None:
-        """A quota is exceeded. Brokers since 2.0 answer at once and rely on this (KIP-219)."""
+        """Throttle ourselves: brokers since 2.0 respond at once and rely on this (KIP-219)."""
         self._muted_until_ms = self._clock.steady_ms() + throttle_ms
         self._loop.call_later(throttle_ms / 1000, self._unmuted)
 
     def _unmuted(self) -> None:
         self._flush()
-        self._tell_change()
+        self._notify_change()
 
-    def _tell_change(self) -> None:
+    def _notify_change(self) -> None:
         if self.on_change is not None:
             self.on_change()
 
-    # Time.
+    # Timers.
 
     def _arm(self) -> None:
         if self._timer is None and not self._is_closed:
@@ -329,8 +331,8 @@ class BrokerConnection:
     def _sweep(self) -> None:
         self._timer = None
         now_ms = self._clock.steady_ms()
-        if self._conversation is not None:
-            self._conversation.sweep(now_ms)
+        if self._channel is not None:
+            self._channel.sweep(now_ms)
         self._expire_waiting(now_ms)
         if self._waiting:
             self.connect()
@@ -342,7 +344,7 @@ class BrokerConnection:
 
     @property
     def _is_connecting(self) -> bool:
-        return self._resolving is not None or (self._conversation is not None and not self.is_ready)
+        return self._resolving is not None or (self._channel is not None and not self.is_ready)
 
     def _expire_waiting(self, now_ms: int) -> None:
         if not any(now_ms >= request.deadline_ms for request in self._waiting):
@@ -350,21 +352,23 @@ class BrokerConnection:
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
             if now_ms >= request.deadline_ms:
-                request.otherwise(NetworkException(f"{self.address}: not connected in time"))
+                request.otherwise(
+                    NetworkException(f"{self.address}: not connected before the timeout")
+                )
             else:
                 self._waiting.append(request)
 
     def _watch_idleness(self) -> None:
-        """A connection without use is closed, but not one that a request came for meanwhile."""
+        """Close the connection after `connections.max.idle.ms` without requests."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
         idle_ms = self._settings.connections_max_idle_ms
-        if self._conversation is None or idle_ms < 0 or self._is_closed:
+        if self._channel is None or idle_ms < 0 or self._is_closed:
             return
         left_ms = self._used_ms + idle_ms - self._clock.steady_ms()
         if left_ms > 0:
             self._idle_timer = self._loop.call_later(left_ms / 1000, self._watch_idleness)
         elif not self.load:
-            self._conversation.close()
+            self._channel.close()
             self.failures = 0

@@ -1,9 +1,9 @@
-"""A client's view of a whole cluster: connections, metadata that stays fresh, coordinators.
+"""The connection of a client to a cluster: broker connections, fresh metadata, coordinators.
 
-The shared floor of producer, consumer and admin. It lives on one asyncio loop and belongs to its
-thread. What a reader would get wrong: `metadata` is what was last heard, and never waited for;
-`topic` and `refresh` wait. A node may have several connections, one per role, so that a heartbeat
-does not stand in line behind a fetch that waits for records.
+Shared by producer, consumer and admin client. Runs on one asyncio loop.
+
+Note: `metadata` is the last response and never waits; `topic` and `refresh` wait. A node may have
+several connections, one per role, so that a heartbeat does not queue behind a fetch.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 _KINDS: Final = {GROUP: "group", TRANSACTION: "transactional.id"}
-# A new cluster may need a moment to create the coordinators' topics.
+# A new cluster may need a moment to create the internal topics of coordinators.
 _COORDINATOR_PATIENCE_MS: Final = 3_000
 _COORDINATOR_WARNING_INTERVAL_MS: Final = 30_000
 
@@ -56,15 +56,15 @@ _log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Message)
 
 
-class _Way(NamedTuple):
-    """Which connection: a node, and what it is used for."""
+class _ConnectionKey(NamedTuple):
+    """A node and the role of the connection."""
 
     node_id: int
     role: str
 
 
 class ClusterClient:
-    """Connections to all brokers of a cluster. Made and used on the loop's thread only."""
+    """Connections to all brokers of a cluster. Create and use on the loop's thread."""
 
     def __init__(
         self,
@@ -90,59 +90,59 @@ class ClusterClient:
         self.is_closed = False
         self._tls = tls_of(settings)
         self._tokens: OAuthTokenCache | None = tokens_of(settings, clock)
-        self._connections: dict[_Way, BrokerConnection] = {}
-        # Bootstrap servers have negative ids until they say who they are.
+        self._connections: dict[_ConnectionKey, BrokerConnection] = {}
+        # Bootstrap servers have negative ids until metadata is known.
         self._bootstrap = {
             -2 - index: address
             for index, address in enumerate(parse_bootstrap(settings.bootstrap_servers))
         }
         self._coordinators: dict[tuple[int, str], BrokerNode] = {}
-        # By kind of coordinator: when to warn that none is available.
+        # By kind of coordinator: when to log that none is available.
         self._warn_at_ms: dict[int, int] = {}
         self._listeners: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._is_asking = False
+        self._is_requesting = False
         self._last_error: KafkaError | None = None
 
     # Metadata.
 
     def on_metadata(self, listener: Callable[[], None]) -> None:
-        """Have a function called after every answer, when `metadata` is the new one."""
+        """Call a function after every metadata response."""
         self._listeners.append(listener)
 
     def want_refresh(self) -> None:
-        """What is known proved wrong: ask again as soon as the back-off allows."""
+        """Refresh stale metadata as soon as the backoff allows."""
         self.schedule.want()
         self._plan()
 
     def use_topic(self, topic: str) -> TopicView | None:
-        """What is known of a topic, without waiting; from now on it is kept fresh."""
+        """The metadata of a topic, without waiting; from now on the topic is refreshed."""
         if self.schedule.use(topic, self.clock.steady_ms()):
             self._plan()
         return self.metadata.topics.get(topic)
 
     def use_topics(self, topics: Iterable[str]) -> None:
-        """Have what is not known of topics asked for at once, and not topic by topic."""
+        """Request metadata of all unknown topics in one request."""
         for name in topics:
             topic_name(name)
             self.use_topic(name)
 
     async def refresh(self, *, deadline_ms: int) -> ClusterMetadata:
-        """Wait for an answer that was asked for from now on."""
-        # One that is under way may have been asked before what the caller has just done.
-        rounds = 2 if self._is_asking else 1
+        """Wait for the response to a request sent from now on."""
+        # A response in flight may be older than what the caller has just done.
+        rounds = 2 if self._is_requesting else 1
         self.want_refresh()
         for _ in range(rounds):
-            await self._next_answer(deadline_ms)
+            await self._next_response(deadline_ms)
         return self.metadata
 
     async def topic(self, name: str, *, deadline_ms: int) -> TopicView:
-        """A topic that exists and has partitions; waits until it does, or for the deadline.
+        """A topic with partitions; waits until it exists, or until the deadline.
 
-        Raises `KafkaTimeout`, or at once what cannot get better: a bad name, missing rights.
+        Raises `KafkaTimeout`, or at once a fatal error: an invalid name, missing authorization.
         """
-        # Among the topics that are kept fresh it would spoil the request for all others.
+        # An invalid name would make requests for all other topics fail.
         topic_name(name)
         while True:
             view = self.use_topic(name)
@@ -150,19 +150,19 @@ class ClusterClient:
                 if view.partitions and view.error is ErrorCode.NONE:
                     return view
                 if view.error and not view.error.is_retriable:
-                    # The next call asks again: rights may have been given meanwhile.
+                    # Ask again in the next call: ACLs may have been added meanwhile.
                     self.metadata = self.metadata.without(frozenset((name,)))
                     raise error_for(view.error, f"topic {name}: {meaning(view.error)}")
             self.want_refresh()
             try:
-                await self._next_answer(deadline_ms)
+                await self._next_response(deadline_ms)
             except KafkaTimeout as timeout:
                 raise self._missing(name, view) from timeout
             except asyncio.CancelledError as cancelled:
                 raise cancelled from self._missing(name, view)
 
     def _missing(self, name: str, view: TopicView | None) -> KafkaTimeout:
-        why = str(self._last_error or "no answer") if view is None else meaning(view.error)
+        why = str(self._last_error or "no response") if view is None else meaning(view.error)
         return KafkaTimeout(f"topic {name} is not in the metadata: {why}")
 
     def learn_leader(
@@ -174,14 +174,14 @@ class ClusterClient:
         leader_epoch: int,
         node: BrokerNode | None,
     ) -> bool:
-        """A broker has named its successor in an answer (KIP-951); whether that was news."""
+        """Apply a new leader from a response (KIP-951); return whether it was news."""
         before = self.metadata
         self.metadata = before.with_leader(
             topic, partition, leader_id=leader_id, leader_epoch=leader_epoch, node=node
         )
         return self.metadata is not before
 
-    async def _next_answer(self, deadline_ms: int) -> None:
+    async def _next_response(self, deadline_ms: int) -> None:
         if self.is_closed:
             raise ClientClosed("the client is closed")
         waiter: asyncio.Future[None] = self.loop.create_future()
@@ -192,7 +192,7 @@ class ClusterClient:
                 await waiter
         except TimeoutError as error:
             why = f": {self._last_error}" if self._last_error is not None else ""
-            raise KafkaTimeout(f"no metadata in time{why}") from error
+            raise KafkaTimeout(f"no metadata before the timeout{why}") from error
         except asyncio.CancelledError as cancelled:
             raise cancelled from self._last_error
         finally:
@@ -200,40 +200,40 @@ class ClusterClient:
                 self._waiters.remove(waiter)
 
     def _plan(self) -> None:
-        """Set the timer for the next request."""
-        if self.is_closed or self._is_asking:
+        """Schedule the next request."""
+        if self.is_closed or self._is_requesting:
             return
         if self._timer is not None:
             self._timer.cancel()
         wait_ms = self.schedule.due_ms() - self.clock.steady_ms()
-        self._timer = self.loop.call_later(max(wait_ms, 0) / 1000, self._ask_metadata)
+        self._timer = self.loop.call_later(max(wait_ms, 0) / 1000, self._request_metadata)
 
-    def _ask_metadata(self) -> None:
+    def _request_metadata(self) -> None:
         self._timer = None
-        if self.is_closed or self._is_asking:
+        if self.is_closed or self._is_requesting:
             return
         node_id = self.least_loaded()
         request = self.schedule.request(self.clock.steady_ms())
-        self._is_asking = True
-        asked_all = request.topics is None
+        self._is_requesting = True
+        all_topics = request.topics is None
         self.connection(node_id).ask(
             request,
-            lambda response: self._metadata_came(response, asked_all),
+            lambda response: self._metadata_arrived(response, all_topics),
             self._metadata_failed,
         )
 
-    def _metadata_came(self, response: MetadataResponse, asked_all: bool) -> None:
-        self._is_asking = False
+    def _metadata_arrived(self, response: MetadataResponse, all_topics: bool) -> None:
+        self._is_requesting = False
         if response.error_code is not ErrorCode.NONE or not response.brokers:
             self._metadata_failed(error_for(response.error_code or ErrorCode.BROKER_NOT_AVAILABLE))
             return
         self._last_error = None
-        self.metadata = self.metadata.merged(response, all_topics=asked_all)
+        self.metadata = self.metadata.merged(response, all_topics=all_topics)
         if self.schedule.forgets:
-            # Who comes back to a topic after a while waits for news of it.
+            # A topic that is used again later waits for new metadata.
             used = self.schedule.topics
             self.metadata = self.metadata.without(frozenset(self.metadata.topics).difference(used))
-        self._drop_moved()
+        self._close_obsolete()
         is_whole = not any(
             topic.error_code.is_retriable
             or any(part.leader_id == NO_NODE for part in topic.partitions)
@@ -249,15 +249,15 @@ class ClusterClient:
         self._plan()
 
     def _metadata_failed(self, error: KafkaError) -> None:
-        self._is_asking = False
+        self._is_requesting = False
         self._last_error = error
         if is_about_login(error):
-            self._tell_waiters(error)
+            self._fail_waiters(error)
         self.schedule.failed(self.clock.steady_ms(), self.rng)
         self._plan()
 
-    def _tell_waiters(self, error: KafkaError) -> None:
-        """As Java's clients do: to wait for somebody who does not let us in would be in vain."""
+    def _fail_waiters(self, error: KafkaError) -> None:
+        """Fail waiting calls at once, as Java's clients do for authentication errors."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -266,16 +266,16 @@ class ClusterClient:
     # Connections.
 
     def connection(self, node_id: int, role: str = "") -> BrokerConnection:
-        """The connection to a node, made when it is first asked for.
+        """The connection to a node, created on first use.
 
-        Raises `BrokerNotAvailable` for a node that nobody has named.
+        Raises `BrokerNotAvailable` for an unknown node.
         """
         if self.is_closed:
             raise ClientClosed("the client is closed")
-        way = _Way(node_id, role)
-        found = self._connections.get(way)
+        key = _ConnectionKey(node_id, role)
+        found = self._connections.get(key)
         if found is None:
-            found = self._connections[way] = BrokerConnection(
+            found = self._connections[key] = BrokerConnection(
                 self.loop,
                 self.clock,
                 self.rng,
@@ -287,10 +287,10 @@ class ClusterClient:
         return found
 
     def least_loaded(self) -> int:
-        """A node to ask what any can answer: a ready one with few requests, else one to try."""
+        """The best node for a request that any can answer: connected and with few requests."""
         known = list(self.metadata.brokers)
         start = self.rng.below(len(known)) if known else 0
-        # Others than the first shall have their turn when all are equally idle.
+        # Start at a random node, so that idle nodes share the load.
         candidates = known[start:] + known[:start]
         if not known or (
             self.settings.metadata_recovery_strategy == "rebootstrap"
@@ -309,12 +309,12 @@ class ClusterClient:
         newest: int | None = None,
         role: str = "",
     ) -> R:
-        """One request to one node, and its answer. Nothing is retried."""
+        """Send one request to one node. No retries."""
         connection = self.connection(node_id, role)
         return await connection.call(message, response, timeout_ms=timeout_ms, newest=newest)
 
     async def call_any(self, message: Message, response: type[R], *, deadline_ms: int) -> R:
-        """A request that any node can answer, until one has."""
+        """Send a request to any node; retry until one answers."""
 
         async def attempt() -> R:
             return await self.call(self.least_loaded(), message, response)
@@ -322,7 +322,7 @@ class ClusterClient:
         return await self.retrying.until(deadline_ms, attempt)
 
     def _preference(self, node_id: int) -> tuple[int, int]:
-        connection = self._connections.get(_Way(node_id, ""))
+        connection = self._connections.get(_ConnectionKey(node_id, ""))
         if connection is None:
             return (1, 0)
         if connection.is_ready:
@@ -330,7 +330,7 @@ class ClusterClient:
         return (3 if connection.is_failing else 2, connection.failures)
 
     def _is_failing(self, node_id: int) -> bool:
-        connection = self._connections.get(_Way(node_id, ""))
+        connection = self._connections.get(_ConnectionKey(node_id, ""))
         return connection is not None and connection.is_failing
 
     def _address(self, node_id: int) -> BootstrapAddress:
@@ -344,38 +344,40 @@ class ClusterClient:
             raise BrokerNotAvailable(f"broker {node_id} is not in the metadata")
         return broker.address
 
-    def _drop_moved(self) -> None:
-        """Close connections to nodes that have moved or gone, and to bootstrap servers at rest."""
-        for way, connection in list(self._connections.items()):
-            broker = self.metadata.brokers.get(way.node_id)
-            if way.node_id in self._bootstrap:
-                is_over = connection.load == 0
+    def _close_obsolete(self) -> None:
+        """Close connections to nodes that moved or left, and to idle bootstrap servers."""
+        for key, connection in list(self._connections.items()):
+            broker = self.metadata.brokers.get(key.node_id)
+            if key.node_id in self._bootstrap:
+                is_obsolete = connection.load == 0
             elif broker is None:
-                is_over = all(each.node_id != way.node_id for each in self._coordinators.values())
+                is_obsolete = all(
+                    each.node_id != key.node_id for each in self._coordinators.values()
+                )
             else:
-                is_over = broker.address != connection.address
-            if is_over:
-                del self._connections[way]
+                is_obsolete = broker.address != connection.address
+            if is_obsolete:
+                del self._connections[key]
                 connection.close()
 
     # Coordinators.
 
     async def coordinator(self, kind: int, key: str, *, deadline_ms: int) -> int:
-        """The node that coordinates a group (`GROUP`) or a transactional id (`TRANSACTION`)."""
+        """The coordinator of a group (`GROUP`) or a transactional id (`TRANSACTION`)."""
         known = self._coordinators.get((kind, key))
         if known is None:
             known = await self.retrying.until(deadline_ms, lambda: self._find(kind, key))
         return known.node_id
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """It is not the coordinator any more; the next call looks for it again."""
+        """Look the coordinator up again in the next call."""
         self._coordinators.pop((kind, key), None)
 
     async def _find(self, kind: int, key: str) -> BrokerNode:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,))
         response = await self.call(self.least_loaded(), request, FindCoordinatorResponse)
         if len(response.coordinators) != 1:
-            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "no coordinator in the answer")
+            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the response has no coordinator")
         found = response.coordinators[0]
         if found.error_code is not ErrorCode.NONE:
             error = error_for(found.error_code, found.error_message)
@@ -388,17 +390,17 @@ class ClusterClient:
         return node
 
     def _warn_of_no_coordinator(self, kind: int, key: str, error: KafkaError) -> None:
-        """Log why there is no coordinator, if that has lasted: callers go on trying in silence."""
+        """Log a lasting lack of a coordinator: callers retry silently."""
         now_ms = self.clock.steady_ms()
         if now_ms < self._warn_at_ms.setdefault(kind, now_ms + _COORDINATOR_PATIENCE_MS):
             return
         self._warn_at_ms[kind] = now_ms + _COORDINATOR_WARNING_INTERVAL_MS
         _log.warning("Coordinator not available: %s=%s reason=%s", _KINDS[kind], key, error)
 
-    # The end.
+    # Closing.
 
     def close(self) -> None:
-        """Close all connections; requests in flight are told. May be called again."""
+        """Close all connections; requests in flight fail. Idempotent."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -407,4 +409,4 @@ class ClusterClient:
         for connection in list(self._connections.values()):
             connection.close()
         self._connections.clear()
-        self._tell_waiters(ClientClosed("the client is closed"))
+        self._fail_waiters(ClientClosed("the client is closed"))

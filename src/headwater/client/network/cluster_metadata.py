@@ -1,9 +1,10 @@
-"""What a client knows of a cluster: brokers, topics, leaders. An immutable value.
+"""Metadata of a cluster as a client knows it: brokers, topics, leaders. Immutable.
 
-A new answer gives a new value, so a caller can hold one across awaits and see no half of a change.
-What a reader would get wrong: an answer may be older than what is known, because brokers learn at
-different speeds. A leader with a lower epoch than the known one is therefore not believed, as long
-as the topic still has the same id (KIP-320).
+A response gives a new value, so that a caller can hold one across awaits and see a consistent
+state.
+
+Note: a response may be older than what is known, because brokers learn at different speeds. A
+leader with a lower epoch than the known one is ignored while the topic id is the same (KIP-320).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerNode:
-    """A broker and where it is reached."""
+    """A broker and its address."""
 
     node_id: int
     address: BootstrapAddress
@@ -28,7 +29,7 @@ class BrokerNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """One partition. Its leader is `NO_NODE` while there is none."""
+    """One partition. Its leader is `NO_NODE` if there is none."""
 
     partition: int
     leader_id: int
@@ -41,7 +42,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
-    """One topic; `partitions` is in order and without gaps, unless the error says otherwise."""
+    """One topic; `partitions` is ordered and without gaps, unless there is an error."""
 
     name: str
     topic_id: TopicId = NO_TOPIC_ID
@@ -52,7 +53,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """All that is known at one moment."""
+    """A snapshot of the cluster."""
 
     brokers: Mapping[int, BrokerNode] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class ClusterMetadata:
     controller_id: int = NO_NODE
 
     def topic_named(self, topic_id: TopicId) -> str | None:
-        """The name of a topic by its id. Walks all topics: for answers, not for records."""
+        """The name of a topic by id. Searches all topics: use per response, not per record."""
         for topic in self.topics.values():
             if topic.topic_id == topic_id:
                 return topic.name
@@ -73,7 +74,7 @@ class ClusterMetadata:
         return view.partitions[partition]
 
     def racks_of(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
-        """Where the replicas of topics are; nothing, if no broker says where it is."""
+        """The racks of the replicas of topics; empty if no broker has a rack."""
         racks = {each.node_id: each.rack for each in self.brokers.values() if each.rack}
         if not racks:
             return {}
@@ -87,7 +88,7 @@ class ClusterMetadata:
         }
 
     def merged(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
-        """What is known after an answer. One about all topics forgets those it does not name."""
+        """Apply a response. One for all topics drops topics that it does not contain."""
         topics = {} if all_topics else dict(self.topics)
         for answer in response.topics:
             if answer.name:
@@ -114,7 +115,7 @@ class ClusterMetadata:
         leader_epoch: int,
         node: BrokerNode | None,
     ) -> "ClusterMetadata":
-        """What is known after a broker named its successor (KIP-951); older news change nothing."""
+        """Apply a new leader from a response (KIP-951); an older epoch changes nothing."""
         known = self.partition(topic, partition)
         if known is None or leader_epoch <= known.leader_epoch:
             return self
@@ -138,7 +139,7 @@ def _topic(answer: MetadataResponseTopic, known: TopicView | None) -> TopicView:
     partitions = []
     for index, each in enumerate(sorted(answer.partitions, key=lambda one: one.partition_index)):
         if each.partition_index != index:
-            # A gap would shift every later partition; the rest comes with a later answer.
+            # A gap would shift later partitions; the rest comes with a later response.
             break
         view = PartitionView(
             partition=index,

@@ -1,4 +1,4 @@
-"""New leaders that brokers name together with a refusal (KIP-951), for all who are refused."""
+"""Apply the new leaders that Produce and Fetch responses contain (KIP-951)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from headwater.common.ids import TopicPartition
 
 
 class NodeEndpoint(Protocol):
-    """Where a broker is, as the answers of several APIs have it."""
+    """A broker endpoint, as the responses of several APIs contain it."""
 
     @property
     def node_id(self) -> int: ...
@@ -26,7 +26,7 @@ class NodeEndpoint(Protocol):
 
 
 class LeaderHint(NamedTuple):
-    """Who leads a partition from now on, if that is said."""
+    """The current leader of a partition."""
 
     partition: TopicPartition
     leader_id: int
@@ -34,9 +34,9 @@ class LeaderHint(NamedTuple):
 
 
 def learn_leaders(
-    cluster: ClusterClient, named: Iterable[LeaderHint], endpoints: Iterable[NodeEndpoint]
+    cluster: ClusterClient, hints: Iterable[LeaderHint], endpoints: Iterable[NodeEndpoint]
 ) -> set[TopicPartition]:
-    """Have the metadata know them; the partitions for which that was news."""
+    """Apply leaders to the metadata; return the partitions for which it changed."""
     nodes = {
         each.node_id: BrokerNode(
             node_id=each.node_id, address=BootstrapAddress(each.host, each.port), rack=each.rack
@@ -45,7 +45,7 @@ def learn_leaders(
     }
     return {
         each.partition
-        for each in named
+        for each in hints
         if each.leader_id != NO_NODE
         and cluster.learn_leader(
             *each.partition,

@@ -1,14 +1,12 @@
-"""The thread behind a blocking client: one daemon thread with one asyncio loop.
+"""The background thread of a blocking client: a daemon thread with an asyncio loop.
 
-Three ways lead onto it. `run` starts a coroutine and waits for its result, for calls that wait for
-the cluster anyway. A `Wakeup` asks for one function to be called soon, once per burst: the many
-callers of a busy moment share one wake-up, so a record costs no system call. And `visit` does
-something short in the caller's thread while the loop does nothing, for calls that find what they
-want: to wake another thread and to be woken by it costs more than most of them do.
+There are three ways to use it. `run` executes a coroutine and waits for its result, for calls that
+wait for the cluster anyway. A `Wakeup` schedules one function per burst: callers share one wake-up,
+so that a record costs no system call. `visit` executes something short in the caller's thread while
+the loop is idle, which is cheaper than switching threads twice.
 
-What a reader would get wrong: threads do not survive a fork. In the child of a fork there is
-nobody behind the client, so its calls raise `ClientClosed` instead of hanging. Make a client in the
-process that uses it.
+Note: threads do not survive a fork. In a forked child the calls raise `ClientClosed` instead of
+hanging. Create a client in the process that uses it.
 """
 
 import asyncio
@@ -26,11 +24,11 @@ _STOP_S: Final = 5.0
 
 
 class LoopThread:
-    """A running loop in a thread of its own. Thread-safe."""
+    """A running loop in a thread. Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self.loop = new_loop(is_visited=True)
-        # Held for handing work over and for the end, so that no work comes too late to be seen.
+        # Held while work is submitted and at the end, so that no work is lost after the end.
         self._door = threading.Lock()
         self._is_over = False
         self._visitor: threading.Thread | None = None
@@ -39,24 +37,24 @@ class LoopThread:
 
     @property
     def is_here(self) -> bool:
-        """Whether the caller is the loop's own thread or visits it; none must wait for itself."""
+        """Whether the caller is the loop's thread or visits it, and so must not wait for it."""
         return threading.current_thread() in (self._thread, self._visitor)
 
     @property
     def is_running(self) -> bool:
-        """Whether there is somebody behind it; not so after `stop`, and not in a forked child."""
+        """Whether the thread is alive; False after `stop` and in a forked child."""
         return self._thread.is_alive()
 
     def check_not_here(self) -> None:
-        """Raise `ClientClosed` where waiting would never end."""
+        """Raise `ClientClosed` if waiting would never end."""
         if self.is_here or not self._thread.is_alive():
             self._refuse()
 
     def run(self, work: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
         """Run a coroutine on the loop and wait for it.
 
-        The coroutine should keep its own deadline; `timeout_s` is the net below it. When it is
-        over, the coroutine is cancelled and `KafkaTimeout` raised.
+        The coroutine should have its own deadline. After `timeout_s`, a safety net, it is
+        cancelled and `KafkaTimeout` raised.
         """
         if self.is_here or not self._thread.is_alive():
             work.close()
@@ -69,24 +67,24 @@ class LoopThread:
         try:
             return future.result(timeout_s)
         except CancelledError:
-            # The end came while the work was under way.
-            raise ClientClosed("the client was closed meanwhile") from None
+            # The loop was stopped while the work was running.
+            raise ClientClosed("the client was closed during the call") from None
         except FutureTimeout as error:
             if future.done():
-                # The coroutine's own: KafkaTimeout is one of these too.
+                # Raised by the coroutine: KafkaTimeout is a TimeoutError, too.
                 raise
             future.cancel()
             raise KafkaTimeout(f"not done within {timeout_s} s") from error
         except BaseException:
-            # Ctrl-C in the waiting thread must not leave the work behind.
+            # Ctrl-C in the waiting thread must cancel the work.
             future.cancel()
             raise
 
     def visit(self, work: Callable[[], T]) -> T | None:
-        """Do something short in the caller's thread, between two turns of the loop.
+        """Run something short in the caller's thread, between two iterations of the loop.
 
-        That costs no switch of threads, but nothing may be scheduled by it. None if this loop
-        cannot be visited; then `run` is the way.
+        Needs no thread switch, but must not schedule anything on the loop. Returns None if the
+        loop cannot be visited; use `run` then.
         """
         if self.is_here or not self._thread.is_alive() or not isinstance(self.loop, VisitableLoop):
             return None
@@ -102,7 +100,7 @@ class LoopThread:
             self._visitor = None
 
     def make(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run what makes the client. If it fails, the thread ends: nobody else could end it."""
+        """Run the constructor of the client. If it fails, stop the thread."""
         try:
             return self.run(work)
         except BaseException:
@@ -110,7 +108,7 @@ class LoopThread:
             raise
 
     def post(self, callback: Callable[[], object]) -> None:
-        """Have something called on the loop soon."""
+        """Schedule a function on the loop."""
         if not self._thread.is_alive():
             self._refuse()
         with self._door:
@@ -119,7 +117,7 @@ class LoopThread:
             self.loop.call_soon_threadsafe(callback)
 
     def stop(self, *, timeout_s: float) -> None:
-        """End the loop and wait for its thread that long. May be called again."""
+        """Stop the loop and wait for its thread. Idempotent."""
         if self._thread.is_alive() and not self.is_here:
             with self._door:
                 if not self._is_over:
@@ -128,8 +126,8 @@ class LoopThread:
 
     def _refuse(self) -> None:
         if self.is_here:
-            raise ClientClosed("a callback of a client must not wait for the same client")
-        raise ClientClosed("the client is closed, or was made before this process was forked")
+            raise ClientClosed("a callback of a client must not call the same client and wait")
+        raise ClientClosed("the client is closed, or was created before this process was forked")
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -142,7 +140,7 @@ class LoopThread:
             self.loop.close()
 
     def _cancel_all(self) -> None:
-        # One turn first: work that was handed over last is a task only then.
+        # One iteration first, so that work submitted last becomes a task.
         self.loop.run_until_complete(asyncio.sleep(0))
         tasks = asyncio.all_tasks(self.loop)
         for task in tasks:
@@ -152,7 +150,7 @@ class LoopThread:
 
 
 class Wakeup:
-    """One wake-up per burst: calls between the first one and its effect cost an attribute read."""
+    """Schedules a function once per burst of calls."""
 
     __slots__ = ("_is_set", "_post", "_work")
 
@@ -162,12 +160,12 @@ class Wakeup:
         self._is_set = False
 
     def set(self) -> None:
-        """Have the work called on the loop soon, if that is not on its way already."""
+        """Schedule the function on the loop, unless it is scheduled already."""
         if not self._is_set:
             self._is_set = True
             self._post(self._fire)
 
     def _fire(self) -> None:
-        # Cleared first: what is added while the work runs needs another round.
+        # Cleared first: work added while the function runs needs another call.
         self._is_set = False
         self._work()

@@ -1,8 +1,8 @@
-"""When to ask for metadata, and about which topics. Pure: time comes in as a parameter.
+"""Decide when to request metadata, and for which topics. Pure.
 
-What a reader would get wrong: a wish for a refresh is not a request. Between two requests lies at
-least `retry.backoff.ms`, however many partitions have moved at once. Only a topic that is new waits
-for nothing, unless the last request has failed.
+Note: `want` does not send a request at once. Requests are at least `retry.backoff.ms` apart,
+however many partitions have moved. Only a new topic is requested without backoff, unless the last
+request failed.
 """
 
 from headwater.client.network.exponential_backoff import ExponentialBackoff
@@ -11,7 +11,7 @@ from headwater.protocol.messages.metadata import MetadataRequest, MetadataReques
 
 
 class MetadataRefresh:
-    """Which topics somebody cares for, and when the next request is due."""
+    """The topics in use, and when the next request is due."""
 
     def __init__(
         self, *, max_age_ms: int, backoff: ExponentialBackoff, max_idle_ms: int | None = None
@@ -29,7 +29,7 @@ class MetadataRefresh:
 
     @property
     def forgets(self) -> bool:
-        """Whether topics that nobody uses for a while are asked for no longer."""
+        """Whether topics are dropped after they have not been used for a while."""
         return self._max_idle_ms is not None
 
     @property
@@ -37,7 +37,7 @@ class MetadataRefresh:
         return list(self._used_ms)
 
     def use(self, topic: str, now_ms: int) -> bool:
-        """Somebody uses a topic; whether it is new here, so that a refresh is wanted."""
+        """Mark a topic as used; return whether it is new and needs a refresh."""
         is_new = topic not in self._used_ms
         self._used_ms[topic] = now_ms
         if is_new:
@@ -45,13 +45,13 @@ class MetadataRefresh:
         return is_new
 
     def set_topics(self, topics: list[str], now_ms: int) -> None:
-        """Exactly these topics, as a consumer's subscription has it."""
+        """Set the topics, as a consumer's subscription does."""
         if any(topic not in self._used_ms for topic in topics):
             self._want_news()
         self._used_ms = dict.fromkeys(topics, now_ms)
 
     def want(self) -> None:
-        """What is known is wrong or too little; ask as soon as the back-off allows."""
+        """Request a refresh as soon as the backoff allows."""
         self._is_wanted = True
 
     def _want_news(self) -> None:
@@ -60,13 +60,13 @@ class MetadataRefresh:
             self._not_before_ms = 0
 
     def due_ms(self) -> int:
-        """When the next request should leave."""
+        """When the next request should be sent."""
         if self._is_wanted:
             return self._not_before_ms
         return max(self._updated_ms + self._max_age_ms, self._not_before_ms)
 
     def request(self, now_ms: int) -> MetadataRequest:
-        """The request to send now. Wishes that come while it is under way need another one."""
+        """The request to send now. A `want` while it is in flight needs another one."""
         self._is_wanted = False
         self._forget_idle(now_ms)
         if self.wants_all:
@@ -77,7 +77,7 @@ class MetadataRefresh:
         )
 
     def succeeded(self, now_ms: int, rng: Random, *, is_whole: bool) -> None:
-        """An answer came; it is not whole while topics or leaders are missing in it."""
+        """A response arrived; it is not whole if topics or leaders are missing."""
         self._updated_ms = now_ms
         if is_whole:
             self._failures = 0

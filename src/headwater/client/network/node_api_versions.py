@@ -1,7 +1,7 @@
-"""Which version of which API to speak with one broker: the highest that both know.
+"""Choose the API version for a request: the highest that client and broker support.
 
-What a reader would get wrong: this belongs to a connection and not to a cluster. During a rolling
-upgrade two brokers answer differently, and after a restart the same one does.
+Note: versions belong to a connection, not to a cluster. During a rolling upgrade brokers differ,
+and the same broker may differ after a restart.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,21 @@ from headwater.protocol.messages.api_versions import ApiVersionsResponse
 
 @dataclass(frozen=True, slots=True)
 class NodeApiVersions:
-    """What one broker announced when the connection came up."""
+    """The API versions and features that a broker announced on this connection."""
 
     ranges: Mapping[int, tuple[int, int]]
     features: Mapping[str, int]
 
     def choose(self, key: ApiKey, *, oldest: int = 0, newest: int | None = None) -> int:
-        """The highest common version, within what the caller's request can be said in.
+        """The highest common version between `oldest` and `newest`.
 
         Raises `UnsupportedVersion` if there is none.
         """
         version = self.highest(key, newest=newest)
         if version is None or version < oldest:
-            raise UnsupportedVersion(f"the broker does not serve {APIS[key].name} as it is needed")
+            raise UnsupportedVersion(
+                f"the broker does not support a required version of {APIS[key].name}"
+            )
         return version
 
     def highest(self, key: ApiKey, *, newest: int | None = None) -> int | None:
@@ -42,7 +44,7 @@ class NodeApiVersions:
         return limit if limit >= max(api.oldest, announced[0]) else None
 
     def feature(self, name: str) -> int:
-        """The level at which a feature is on in the cluster; 0 if it is off or unknown."""
+        """The finalized level of a feature; 0 if it is disabled or unknown."""
         return self.features.get(name, 0)
 
 

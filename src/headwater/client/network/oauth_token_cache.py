@@ -1,9 +1,10 @@
-"""The token of a client, shared by its connections and fetched anew before it runs out.
+"""The OAuth token of a client, shared by its connections and renewed before it expires.
 
-For the loop's thread; whoever gives tokens out is asked in another one, once at a time. What a
-reader would get wrong: nothing is fetched by a timer. A login asks, the first or one that is
-renewed, and brokers end logins no later than their tokens; so a client that needs none asks for
-none. When no new one is to be had, the one that is there serves as long as it holds.
+Runs on the loop's thread; the token source runs in another thread, one call at a time.
+
+Note: no timer fetches tokens. An authentication or re-authentication asks for one, and brokers
+require re-authentication before the token expires; so an idle client fetches none. If no new token
+can be fetched, the current one is used while it is valid.
 """
 
 import logging
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Of its life; Kafka's `sasl.login.refresh.window.factor`. Logins are renewed later than this.
+# Share of the lifetime, as Kafka's `sasl.login.refresh.window.factor`.
 _FRESH: Final = 0.8
 
 Then = Callable[["OAuthBearerCredentials"], None]
@@ -29,7 +30,7 @@ Otherwise = Callable[[LoginRefused], None]
 
 
 class OAuthTokenCache:
-    """See the module."""
+    """Caches the token of one client."""
 
     def __init__(
         self,
@@ -37,17 +38,17 @@ class OAuthTokenCache:
         clock: Clock,
         background_calls: BackgroundCalls = run_in_thread,
     ) -> None:
-        """`obtain` blocks."""
+        """`obtain` blocks and runs in a background thread."""
         self._obtain = obtain
         self._clock = clock
         self._background_calls = background_calls
         self._token: Token | None = None
-        # By wall time, as tokens have it.
+        # Wall-clock time, as in tokens.
         self._fresh_until_ms = 0
         self._waiting: list[tuple[Then, Otherwise]] = []
 
     def ask(self, then: Then, otherwise: Otherwise) -> None:
-        """One of the two is called, now or later."""
+        """Call one of the two callbacks, now or later."""
         if self._token is not None and self._clock.now_ms() < self._fresh_until_ms:
             then(self._token.credentials)
             return
@@ -61,29 +62,29 @@ class OAuthTokenCache:
         self._fresh_until_ms = 0
         if token.expires_ms is not None:
             self._fresh_until_ms = now_ms + int((token.expires_ms - now_ms) * _FRESH)
-        self._tell(token)
+        self._deliver(token)
 
     def _failed(self, error: BaseException) -> None:
-        # What code of others raises may tell secrets, so only its kind is told.
+        # The message of a foreign exception may contain secrets; report only its type.
         known = isinstance(error, HeadwaterError)
         reason = str(error) if known else f"oauth_cb raised {type(error).__name__}"
         token = self._token
         if token is not None and (token.expires_ms or 0) > self._clock.now_ms():
-            _log.warning("no new token, the one from before is used: %s", reason)
-            self._tell(token)
+            _log.warning("Token refresh failed, using the current token: reason=%s", reason)
+            self._deliver(token)
             return
         waiting, self._waiting = self._waiting, []
         for _, otherwise in waiting:
-            otherwise(LoginRefused(f"no token to log in with: {reason}"))
+            otherwise(LoginRefused(f"no OAuth token: {reason}"))
 
-    def _tell(self, token: "Token") -> None:
+    def _deliver(self, token: "Token") -> None:
         waiting, self._waiting = self._waiting, []
         for then, _ in waiting:
             then(token.credentials)
 
 
 def tokens_of(settings: ClientSettings, clock: Clock) -> OAuthTokenCache | None:
-    """The tokens of a client that logs in with such; None for all others."""
+    """The token cache of a client that uses OAUTHBEARER; None for other clients."""
     if (settings.sasl_mechanism or settings.sasl_mechanisms) != "OAUTHBEARER":
         return None
     from headwater.client.network.oauth_token_source import TokenSource

@@ -1,11 +1,13 @@
-"""Where a client has tokens of OAUTHBEARER from: a function, a file, or who gives them out.
+"""Sources of OAUTHBEARER tokens: a function, a file, or a token endpoint.
 
-    oauth_cb                              called with a text, gives (token, its end in seconds)
+    oauth_cb                              called with a string, returns (token, expiry in seconds)
     token.endpoint.url=file:/run/token    read again for each new token
-    token.endpoint.url=https://...        asked with the client's id and secret (RFC 6749, 4.4)
+    token.endpoint.url=https://...        client credentials grant (RFC 6749, 4.4)
 
-`TokenSource.obtain` blocks. What a reader would get wrong: neither token nor secret may get into
-any text here, so what a server answers is told by its status and by one word at the most.
+`TokenSource.obtain` blocks.
+
+Note: error messages must contain neither token nor secret, so a server's response is described by
+its status and at most one word.
 """
 
 import base64
@@ -33,13 +35,13 @@ _URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _MODULE: Final = "OAuthBearerLoginModule"
 _TIMEOUT_MS: Final = 10_000
 _EXTENSION: Final = "extension_"
-# Later than anybody can mean.
+# A sanity limit for expiry times.
 _LATEST_S: Final = 2**42
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token, and until when it holds by wall time; None where nobody says."""
+    """A token and its expiry in wall-clock time; None if unknown."""
 
     credentials: OAuthBearerCredentials
     expires_ms: int | None
@@ -47,14 +49,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """Gives a new token each time. It blocks, and raises `NotFetched`."""
+    """Obtains a new token with each call. Blocks, and raises `NotFetched`."""
 
     obtain: Callable[[], Token] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    """Who asks for a token, and for what."""
+class ClientCredentials:
+    """Client id, secret and scope for the token endpoint."""
 
     client_id: str
     secret: str = field(repr=False)
@@ -62,28 +64,30 @@ class Asker:
 
 
 def token_source(settings: "ClientSettings") -> TokenSource:
-    """What settings say, or `InvalidSetting`."""
+    """The token source of the settings; `InvalidSetting` if they are incomplete."""
     options = _jaas_options(settings)
     extensions = _extensions(settings, options)
     url = settings.sasl_oauthbearer_token_endpoint_url
     if settings.oauth_cb is not None:
         if url is not None:
-            raise InvalidSetting(f"give oauth_cb or {_URL}, and not both")
+            raise InvalidSetting(f"give oauth_cb or {_URL}, not both")
         if not callable(settings.oauth_cb):
-            raise InvalidSetting("oauth_cb must be a function that gives a token and its end")
+            raise InvalidSetting("oauth_cb must be a function that returns (token, expiry)")
         callback, text = settings.oauth_cb, settings.sasl_oauthbearer_config
         return TokenSource(lambda: called_back(callback(text), extensions))
     if not url:
-        raise InvalidSetting(f"OAUTHBEARER needs a token: set {_URL}, or oauth_cb in a program")
+        raise InvalidSetting(f"OAUTHBEARER requires {_URL}, or oauth_cb in a program")
     place = http_location(url, _URL)
     if place.is_file:
         return TokenSource(lambda: _from_file(place, extensions))
-    asker = _asker(settings, options)
-    return TokenSource(lambda: _patiently(settings, lambda: _asked(settings, place, asker)))
+    credentials = _client_credentials(settings, options)
+    return TokenSource(
+        lambda: _with_retries(settings, lambda: _from_endpoint(settings, place, credentials))
+    )
 
 
 def called_back(given: object, extensions: Mapping[str, str]) -> Token:
-    """What `oauth_cb` has returned: (token, seconds[, principal, extensions])."""
+    """Check the result of `oauth_cb`: (token, seconds[, principal, extensions])."""
     match given:
         case (str(token), int() | float() as ends_s):
             more: object = None
@@ -92,16 +96,16 @@ def called_back(given: object, extensions: Mapping[str, str]) -> Token:
         case (str(token), int() | float() as ends_s, str() | None, more):
             pass
         case _:
-            raise _no_token("oauth_cb must give (token, when it ends in seconds)")
+            raise _no_token("oauth_cb must return (token, expiry in seconds)")
     own = more if isinstance(more, Mapping) else {}
-    told = {**extensions, **{str(name): str(value) for name, value in own.items()}}
-    if not all(is_extension(name, value) for name, value in told.items()):
-        raise _no_token("oauth_cb gave an extension that cannot be sent")
-    return _token(token, int(ends_s * 1_000), told, "oauth_cb")
+    merged = {**extensions, **{str(name): str(value) for name, value in own.items()}}
+    if not all(is_extension(name, value) for name, value in merged.items()):
+        raise _no_token("oauth_cb returned an invalid extension")
+    return _token(token, int(ends_s * 1_000), merged, "oauth_cb")
 
 
 def token_end_ms(token: str) -> int | None:
-    """When a token says that it ends, if it is one that says so. Nothing of it is checked."""
+    """The `exp` claim of a JWT, if present. The token is not verified."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -120,18 +124,20 @@ def _from_file(place: HttpLocation, extensions: Mapping[str, str]) -> Token:
     return _token(text, token_end_ms(text), extensions, str(place))
 
 
-def _asked(settings: "ClientSettings", place: HttpLocation, asker: Asker) -> Token:
+def _from_endpoint(
+    settings: "ClientSettings", place: HttpLocation, credentials: ClientCredentials
+) -> Token:
     form = {"grant_type": "client_credentials"}
-    if asker.scope:
-        form["scope"] = asker.scope
-    proof = base64.b64encode(f"{asker.client_id}:{asker.secret}".encode()).decode("ascii")
+    if credentials.scope:
+        form["scope"] = credentials.scope
+    proof = base64.b64encode(f"{credentials.client_id}:{credentials.secret}".encode())
     document = fetch(
         place,
         timeout_s=(settings.sasl_login_read_timeout_ms or _TIMEOUT_MS) / 1_000,
         connect_timeout_s=(settings.sasl_login_connect_timeout_ms or _TIMEOUT_MS) / 1_000,
         headers={
             "Accept": "application/json",
-            "Authorization": f"Basic {proof}",
+            "Authorization": f"Basic {proof.decode('ascii')}",
             "Content-Type": "application/x-www-form-urlencoded",
         },
         body=urlencode(form).encode("ascii"),
@@ -142,7 +148,7 @@ def _asked(settings: "ClientSettings", place: HttpLocation, asker: Asker) -> Tok
         answer = None
     token = answer.get("access_token") if isinstance(answer, dict) else None
     if not isinstance(token, str):
-        raise _no_token(f"{place} answers without an access_token")
+        raise _no_token(f"the response of {place} has no access_token")
     lifetime_s = answer.get("expires_in")
     end_ms = token_end_ms(token)
     if end_ms is None and isinstance(lifetime_s, int) and 0 < lifetime_s < 2**31:
@@ -150,8 +156,8 @@ def _asked(settings: "ClientSettings", place: HttpLocation, asker: Asker) -> Tok
     return _token(token, end_ms, _extensions(settings, _jaas_options(settings)), str(place))
 
 
-def _patiently(settings: "ClientSettings", ask: Callable[[], Token]) -> Token:
-    """Ask again what may pass, within `sasl.login.retry.backoff.max.ms`; Kafka does this."""
+def _with_retries(settings: "ClientSettings", ask: Callable[[], Token]) -> Token:
+    """Retry temporary failures within `sasl.login.retry.backoff.max.ms`, as Kafka does."""
     rest_ms = settings.sasl_login_retry_backoff_ms
     ends_s = time.monotonic() + settings.sasl_login_retry_backoff_max_ms / 1_000
     while True:
@@ -167,7 +173,7 @@ def _patiently(settings: "ClientSettings", ask: Callable[[], Token]) -> Token:
 
 def _token(text: str, end_ms: int | None, extensions: Mapping[str, str], place: str) -> Token:
     if not is_token(text) or len(text) > TOKEN_CHARACTERS_MAX:
-        raise _no_token(f"{place} gave what is no token")
+        raise _no_token(f"{place} returned a malformed token")
     return Token(OAuthBearerCredentials(token=text, extensions=extensions), end_ms)
 
 
@@ -180,17 +186,19 @@ def _jaas_options(settings: "ClientSettings") -> Mapping[str, str]:
         return {}
     login = read_jaas(settings.sasl_jaas_config.reveal())
     if login.module != _MODULE:
-        raise InvalidSetting(f"sasl.jaas.config is for {login.module}, not for {_MODULE}")
+        raise InvalidSetting(f"sasl.jaas.config must be for {_MODULE}, not {login.module}")
     return login.options
 
 
-def _asker(settings: "ClientSettings", options: Mapping[str, str]) -> Asker:
-    """Kafka's own settings win over librdkafka's, and those over the text of JAAS."""
+def _client_credentials(
+    settings: "ClientSettings", options: Mapping[str, str]
+) -> ClientCredentials:
+    """Kafka's settings win over librdkafka's, and those over the JAAS options."""
     secret = (
         settings.sasl_oauthbearer_client_credentials_client_secret
         or settings.sasl_oauthbearer_client_secret
     )
-    asker = Asker(
+    credentials = ClientCredentials(
         client_id=(
             settings.sasl_oauthbearer_client_credentials_client_id
             or settings.sasl_oauthbearer_client_id
@@ -199,12 +207,12 @@ def _asker(settings: "ClientSettings", options: Mapping[str, str]) -> Asker:
         secret=secret.reveal() if secret is not None else options.get("clientSecret", ""),
         scope=settings.sasl_oauthbearer_scope or options.get("scope"),
     )
-    if not asker.client_id or not asker.secret:
+    if not credentials.client_id or not credentials.secret:
         raise InvalidSetting(
-            f"{_URL} is asked with sasl.oauthbearer.client.credentials.client.id and "
-            "sasl.oauthbearer.client.credentials.client.secret, which must be set"
+            f"{_URL} requires sasl.oauthbearer.client.credentials.client.id and "
+            "sasl.oauthbearer.client.credentials.client.secret"
         )
-    return asker
+    return credentials
 
 
 def _extensions(settings: "ClientSettings", options: Mapping[str, str]) -> Mapping[str, str]:
@@ -218,5 +226,5 @@ def _extensions(settings: "ClientSettings", options: Mapping[str, str]) -> Mappi
         found[name] = value
     for name, value in found.items():
         if not is_extension(name, value):
-            raise InvalidSetting("an extension of OAUTHBEARER is name=value, the name of letters")
+            raise InvalidSetting("an OAUTHBEARER extension must be name=value, with letters only")
     return found

@@ -1,9 +1,10 @@
-"""Requests and answers over one connection, each in the highest version that both sides know.
+"""Requests and responses over one connection, in the highest version that both sides support.
 
-It begins with ApiVersions and, where settings say so, a login, and can be used after that. Like the
-peer below it, it is used up when it is lost; connecting again is `broker_connection`'s business.
-What a reader would get wrong: a request that cannot be said in a version that the broker knows is
-told so later, as any other failure is, and not from within `send`.
+It starts with ApiVersions and, if configured, SASL authentication. A lost channel cannot be used
+again; reconnecting is the task of `broker_connection`.
+
+Note: a request that the broker's versions cannot express fails later through `otherwise`, like any
+other failure, and not inside `send`.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from headwater.security.authentication.sasl_credentials import Credentials
 
 _CORRELATION_LIMIT: Final = 2**31 - 1
-# How soon to look again whether there is room to renew a login.
+# Interval of checks whether there is room in flight for a re-authentication.
 _ROOM_S: Final = 0.02
 _ERROR_CODE: Final = Struct(">h")
 
@@ -60,7 +61,7 @@ Otherwise = Callable[[KafkaError], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request with its two ends. Without `then` no answer is expected."""
+    """A request with its callbacks. Without `then` no response is expected."""
 
     message: Message
     newest: int | None
@@ -70,7 +71,7 @@ class Request:
 
 
 class RequestChannel:
-    """For the loop's thread. `up` is called when it can be used, `down` once, when it is lost."""
+    """Runs on the loop's thread. `up` is called when it is usable, `down` once when it is lost."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class RequestChannel:
         tls: ClientTls | None = None,
         tokens: OAuthTokenCache | None = None,
     ) -> None:
-        """`tokens` are there where settings say that one logs in with a token."""
+        """`tokens` is set if the client authenticates with OAUTHBEARER."""
         self._tokens = tokens
         self._loop = loop
         self._clock = clock
@@ -110,15 +111,15 @@ class RequestChannel:
             tls=tls,
             host=address.host,
         )
-        self._login: SaslClientAuthenticator | None = None
+        self._authenticator: SaslClientAuthenticator | None = None
         self._has_answered = False
         self._renewal: asyncio.TimerHandle | None = None
         self.versions: NodeApiVersions | None = None
-        """Known as soon as it can be used."""
+        """Set as soon as the channel is usable."""
 
     @property
     def may_send(self) -> bool:
-        return self.versions is not None and self._login is None and self._peer.may_send
+        return self.versions is not None and self._authenticator is None and self._peer.may_send
 
     @property
     def in_flight_count(self) -> int:
@@ -129,7 +130,7 @@ class RequestChannel:
         self._peer.connect(where, deadline_ms=self._clock.steady_ms() + limit_ms)
 
     def send(self, request: Request) -> None:
-        """To be called only when `may_send`."""
+        """Call only if `may_send`."""
         assert self.versions is not None
         try:
             version = self.versions.choose(request.message.api, newest=request.newest)
@@ -139,7 +140,7 @@ class RequestChannel:
                 version,
                 request.deadline_ms,
                 then,
-                lambda lost: request.otherwise(from_failure(self._explained(lost))),
+                lambda lost: request.otherwise(from_failure(self._with_hint(lost))),
             )
         except (UnsupportedVersion, InvalidArgument) as error:
             self._loop.call_soon(request.otherwise, error)
@@ -156,18 +157,18 @@ class RequestChannel:
     def close(self) -> None:
         self._peer.close()
 
-    # The versions.
+    # API versions.
 
     def _negotiate(self) -> None:
-        self._ask_versions(APIS[ApiKey.API_VERSIONS].newest)
+        self._request_versions(APIS[ApiKey.API_VERSIONS].newest)
 
-    def _ask_versions(self, version: int) -> None:
+    def _request_versions(self, version: int) -> None:
         request = ApiVersionsRequest(
             client_software_name="headwater", client_software_version=__version__
         )
 
         def then(frame: memoryview) -> None:
-            self._versions_came(frame, version)
+            self._versions_arrived(frame, version)
 
         self._transmit(
             request,
@@ -177,22 +178,22 @@ class RequestChannel:
             lambda _: None,
         )
 
-    def _versions_came(self, frame: memoryview, asked: int) -> None:
-        """The answer to the first request. One in a version that is too new comes in version 0."""
+    def _versions_arrived(self, frame: memoryview, requested: int) -> None:
+        """Read the first response. To an unsupported version it comes in version 0."""
         body = frame[4:]
         try:
             (code,) = _ERROR_CODE.unpack_from(body)
         except struct_error as error:
-            raise ProtocolError("no answer to ApiVersions") from error
-        is_too_new = code == ErrorCode.UNSUPPORTED_VERSION and asked > 0
-        response = read(ApiVersionsResponse, 0 if is_too_new else asked, body)
+            raise ProtocolError("malformed response to ApiVersions") from error
+        is_too_new = code == ErrorCode.UNSUPPORTED_VERSION and requested > 0
+        response = read(ApiVersionsResponse, 0 if is_too_new else requested, body)
         if is_too_new:
-            # Brokers before 2.4 do not say what they would understand; all understand 0.
-            own = node_api_versions(response).highest(ApiKey.API_VERSIONS, newest=asked - 1)
-            self._ask_versions(own or 0)
+            # Brokers before 2.4 do not list their versions here; all support version 0.
+            own = node_api_versions(response).highest(ApiKey.API_VERSIONS, newest=requested - 1)
+            self._request_versions(own or 0)
             return
         if response.error_code is not ErrorCode.NONE:
-            raise ProtocolError(f"{response.error_code.name} to ApiVersions")
+            raise ProtocolError(f"ApiVersions failed with {response.error_code.name}")
         versions = node_api_versions(response)
         credentials = None if self._tokens is not None else login_of(self._settings)
         if self._tokens is not None:
@@ -203,10 +204,10 @@ class RequestChannel:
         else:
             self._log_in(cast("Credentials", credentials), versions)
 
-    # The login, and that it is renewed before it ends.
+    # Authentication, and re-authentication before the session ends (KIP-368).
 
     def _log_in_with_token(self, tokens: OAuthTokenCache, versions: NodeApiVersions) -> None:
-        """Other requests go on while a token is waited for that renews a login."""
+        """Get a token and authenticate; during a renewal other requests continue meanwhile."""
 
         def then(credentials: "OAuthBearerCredentials") -> None:
             if not self._peer.is_closed:
@@ -217,33 +218,33 @@ class RequestChannel:
     def _log_in(
         self, credentials: "Credentials | OAuthBearerCredentials", versions: NodeApiVersions
     ) -> None:
-        """Nothing else is sent meanwhile; what is in flight is answered before.
+        """Authenticate. No other requests are sent meanwhile; those in flight complete first.
 
-        A refusal is raised within the peer's callback, and so becomes the reason of its end.
+        A rejection is raised inside the peer's callback and closes the connection with it.
         """
-        self._login = login = credentials.login(self._rng)
+        self._authenticator = authenticator = credentials.login(self._rng)
 
-        def say(message: Message, version: int) -> None:
+        def send(message: Message, version: int) -> None:
             shape = response_class(message.api)
             api = APIS[message.api]
 
-            def heard(frame: memoryview) -> None:
+            def on_response(frame: memoryview) -> None:
                 body = frame[response_body_position(api, version, frame) :]
-                following = login.heard(read(shape, version, body))
+                following = authenticator.heard(read(shape, version, body))
                 if following is None:
-                    self._logged_in(credentials, versions, login)
+                    self._logged_in(credentials, versions, authenticator)
                 else:
-                    say(following, _login_version(versions, following))
+                    send(following, _login_version(versions, following))
 
             deadline_ms = self._clock.steady_ms() + self._settings.request_timeout_ms
-            self._transmit(message, version, deadline_ms, heard, lambda _: None)
+            self._transmit(message, version, deadline_ms, on_response, lambda _: None)
 
         def begin() -> None:
             if self._peer.may_send:
                 self._renewal = None
-                say(login.begin(), login.handshake_version)
+                send(authenticator.begin(), authenticator.handshake_version)
             else:
-                # Others are in flight, as many as may be; none joins them meanwhile.
+                # The maximum is in flight; no further requests are sent meanwhile.
                 self._renewal = self._loop.call_later(_ROOM_S, begin)
 
         begin()
@@ -252,11 +253,11 @@ class RequestChannel:
         self,
         credentials: "Credentials | OAuthBearerCredentials",
         versions: NodeApiVersions,
-        login: "SaslClientAuthenticator",
+        authenticator: "SaslClientAuthenticator",
     ) -> None:
-        self._login = None
+        self._authenticator = None
         self.versions = versions
-        delay_ms = login.renewal_ms()
+        delay_ms = authenticator.renewal_ms()
         if delay_ms is not None and self._tokens is not None:
             self._renewal = self._loop.call_later(
                 delay_ms / 1000, self._log_in_with_token, self._tokens, versions
@@ -267,13 +268,13 @@ class RequestChannel:
             )
         self._up()
 
-    def _explained(self, lost: ConnectionLost) -> ConnectionLost:
-        """Who says hello and hangs up at the first request often wants a login before it."""
+    def _with_hint(self, lost: ConnectionLost) -> ConnectionLost:
+        """Add a hint if the broker closed after ApiVersions: it may require SASL."""
         is_login_missing = type(lost) is ConnectionLost and login_of(self._settings) is None
         if self._has_answered or not is_login_missing:
             return lost
         return ConnectionLost(
-            f"{lost} at the first request; if this listener asks for a login, "
+            f"{lost} at the first request; if this listener requires SASL, "
             "set security.protocol and sasl.mechanism"
         )
 
@@ -282,7 +283,7 @@ class RequestChannel:
             self._renewal.cancel()
         self._down(lost)
 
-    # Saying and hearing.
+    # Frames.
 
     def _transmit(
         self,
@@ -316,8 +317,10 @@ class RequestChannel:
                 body = frame[response_body_position(api, version, frame) :]
                 answer = read(shape, version, body)
             except ProtocolError as error:
-                # Taken off the connection's list already, so it must be told here.
-                request.otherwise(NetworkException(f"{self._address} answered garbage: {error}"))
+                # The peer has removed the request already, so it must be failed here.
+                request.otherwise(
+                    NetworkException(f"malformed response from {self._address}: {error}")
+                )
                 raise
             self._has_answered = True
             hand_over(answer)
@@ -328,21 +331,21 @@ class RequestChannel:
 def _login_version(versions: NodeApiVersions, message: Message) -> int:
     version = versions.highest(message.api)
     if version is None:
-        raise LoginRefused("the broker is too old: it takes no SaslAuthenticate")
+        raise LoginRefused("the broker does not support SaslAuthenticate")
     return version
 
 
 def _written(message: Message, version: int) -> list[Part]:
-    """What a caller gave may not fit into a field; the connection lives on, and they are told."""
+    """Encode a message; an argument that does not fit its field fails only this request."""
     try:
         return write(message, version)
     except (AttributeError, TypeError, ValueError, struct_error) as error:
         name = APIS[message.api].name
-        raise InvalidArgument(f"a {name} request cannot say this: {error}") from error
+        raise InvalidArgument(f"cannot encode {name} request: {error}") from error
 
 
 def _buffers(parts: list[Part]) -> list[Buffer]:
-    """A client never sends files."""
+    """The parts as buffers; clients never send files."""
     buffers: list[Buffer] = []
     for part in parts:
         assert isinstance(part, Buffer)

@@ -1,8 +1,8 @@
-"""Trying again until a deadline, for calls that may be repeated.
+"""Retry idempotent calls with backoff until a deadline.
 
-What a reader would get wrong: the error at the end is the last one that a try gave, with the
-limit in its text, so that "timed out" never hides why. Retries may be nested, and then the outer
-limit ends the inner one: what the inner one last heard travels as the cause of its cancellation.
+Note: the final `KafkaTimeout` contains the last error, so that a timeout never hides its cause.
+Retries may be nested, and the outer deadline cancels the inner call: the last error of the inner
+one is then the cause of its cancellation.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Retrying:
-    """Runs tries with a back-off between them."""
+    """Runs attempts with a backoff between them."""
 
     def __init__(self, clock: Clock, rng: Random, backoff: ExponentialBackoff) -> None:
         self._clock = clock
@@ -32,11 +32,11 @@ class Retrying:
         *,
         is_retriable: Callable[[KafkaError], bool] = lambda error: error.is_retriable,
     ) -> T:
-        """What the first successful try gives. Raises a fatal error at once.
+        """The result of the first successful attempt. Raises a fatal error at once.
 
-        At the deadline it raises `KafkaTimeout`, whose cause is the last error.
+        At the deadline it raises `KafkaTimeout` with the last error as its cause.
         """
-        tries = _Tries()
+        attempts = _Attempts()
         try:
             while True:
                 left_ms = deadline_ms - self._clock.steady_ms()
@@ -44,23 +44,23 @@ class Retrying:
                     async with asyncio.timeout(max(left_ms, 0) / 1000):
                         return await attempt()
                 except KafkaError as error:
-                    tries.failed(error)
+                    attempts.failed(error)
                     if not is_retriable(error):
                         raise
-                    wait_ms = self._backoff.after(tries.failures, self._rng)
+                    wait_ms = self._backoff.after(attempts.failures, self._rng)
                     if self._clock.steady_ms() + wait_ms >= deadline_ms:
-                        raise tries.given_up() from error
+                        raise attempts.timeout() from error
                     await asyncio.sleep(wait_ms / 1000)
                 except TimeoutError as error:
-                    tries.last = tries.last or said_before(error)
-                    raise tries.given_up() from error
+                    attempts.last = attempts.last or said_before(error)
+                    raise attempts.timeout() from error
         except asyncio.CancelledError as cancelled:
-            raise cancelled from tries.last or said_before(cancelled)
+            raise cancelled from attempts.last or said_before(cancelled)
 
 
 @dataclass(slots=True)
-class _Tries:
-    """How often it failed, and what was heard last."""
+class _Attempts:
+    """The number of failures and the last error."""
 
     failures: int = 0
     last: KafkaError | None = None
@@ -69,17 +69,17 @@ class _Tries:
         self.failures += 1
         self.last = error
 
-    def given_up(self) -> KafkaTimeout:
+    def timeout(self) -> KafkaTimeout:
         if self.last is None:
-            return KafkaTimeout("no answer before the time limit")
+            return KafkaTimeout("no response before the timeout")
         if isinstance(self.last, KafkaTimeout):
-            # A limit within this one, which has said why.
+            # An inner timeout, which already contains the cause.
             return KafkaTimeout(str(self.last))
-        return KafkaTimeout(f"gave up after {max(self.failures, 1)} tries: {self.last}")
+        return KafkaTimeout(f"failed {max(self.failures, 1)} times, last with: {self.last}")
 
 
 def said_before(end: BaseException) -> KafkaError | None:
-    """What a try had last heard when its time was over."""
+    """The last error before a timeout or cancellation: the first Kafka error in its causes."""
     cause = end.__cause__
     while cause is not None and not isinstance(cause, KafkaError):
         cause = cause.__cause__

@@ -1,4 +1,4 @@
-"""Many workers for one consumer with per-key order, and deduplication.
+"""Process the records of one consumer with many workers, ordered by key; deduplication.
 
-Start with `parallel_consumer`; `commit_progress` decides what may be committed.
+Start with `parallel_consumer`; `commit_progress` decides which offsets may be committed.
 """

@@ -1,9 +1,10 @@
-"""Which records are done with, and so how far may be committed. Pure.
+"""Track processed records and the offsets that may be committed. Pure.
 
-Workers finish in any order. A commit says "all before this offset", so it may only go as far as the
-oldest record that is not done with. What a reader would get wrong: a partition that was revoked and
-comes back, or whose offsets go back, is another one. Work is begun under a token, and what finishes
-under an old token counts for nothing.
+Workers finish in any order. A committed offset covers all records before it, so it may only
+advance to the oldest unfinished record.
+
+Note: a partition that was revoked and assigned again, or whose offsets went back, starts over. Work
+carries a token, and work that finishes with an old token is ignored.
 """
 
 from collections import deque
@@ -14,25 +15,25 @@ from headwater.common.ids import TopicPartition
 
 @dataclass(slots=True)
 class PartitionProgress:
-    """One partition, from when it was assigned until it is revoked."""
+    """One partition, from its assignment to its revocation."""
 
     token: int
     order: deque[int] = field(default_factory=deque)
-    """Offsets that were begun, in their order, from the oldest that is not done with."""
+    """Offsets of started records in order, from the oldest unfinished one."""
     done: set[int] = field(default_factory=set)
-    """Those of them that are done with nevertheless."""
+    """Those of them that are finished."""
     next_offset: int | None = None
-    """What may be committed; None before anything is done with."""
+    """The offset that may be committed; None before the first record is finished."""
     committed: int | None = None
 
     @property
     def first_unseen(self) -> int:
-        """Where the next record must be at the least."""
+        """The lowest possible offset of the next record."""
         return self.order[-1] + 1 if self.order else self.next_offset or 0
 
 
 class CommitProgress:
-    """All partitions of a consumer."""
+    """The progress of all partitions of a consumer."""
 
     def __init__(self) -> None:
         self._tokens = 0
@@ -40,10 +41,10 @@ class CommitProgress:
         self.unfinished_count = 0
 
     def begin(self, partition: TopicPartition, offset: int) -> int:
-        """A record is handed to the workers. The token goes with it."""
+        """Start a record; returns the token for `finish`."""
         progress = self._partitions.get(partition)
         if progress is not None and offset < progress.first_unseen:
-            # Its log was cut, or its topic made anew: what lies there are other records.
+            # The log was truncated or the topic recreated: these are other records.
             self.forget(partition)
             progress = None
         if progress is None:
@@ -54,12 +55,12 @@ class CommitProgress:
         return progress.token
 
     def is_wanted(self, partition: TopicPartition, token: int) -> bool:
-        """Whether work that was begun under a token is still ours to do."""
+        """Whether work with this token is still valid."""
         progress = self._partitions.get(partition)
         return progress is not None and progress.token == token
 
     def finish(self, partition: TopicPartition, offset: int, token: int) -> None:
-        """A record is done with."""
+        """A record has been processed."""
         if not self.is_wanted(partition, token):
             return
         progress = self._partitions[partition]
@@ -71,7 +72,7 @@ class CommitProgress:
             progress.next_offset = oldest + 1
 
     def to_commit(self) -> dict[TopicPartition, int]:
-        """How far each partition may be committed, where that is news."""
+        """The offsets to commit, where they have changed."""
         return {
             partition: progress.next_offset
             for partition, progress in self._partitions.items()
@@ -88,6 +89,6 @@ class CommitProgress:
         return 0 if progress is None else len(progress.order) - len(progress.done)
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition is not ours any more."""
+        """The partition was revoked or lost."""
         self.unfinished_count -= self.unfinished(partition)
         self._partitions.pop(partition, None)

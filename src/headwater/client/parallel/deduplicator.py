@@ -1,4 +1,4 @@
-"""Handles each record once, although it may come twice: a memory of what was handled before.
+"""Skip records that were processed before, with a durable set of record identities.
 
     seen = Deduplicator("seen.db", identity="id", window=1_000_000)
     for record in seen.new(consumer.poll(1.0)):
@@ -7,12 +7,13 @@
     seen.flush()
     consumer.commit()
 
-A record is known by a header that its sender gives it, or by whatever a function makes of it. The
-last `window` of them are kept, in a file, so that a restart forgets nothing. What a reader would
-get wrong: this is a memory of one process, which has its file for itself. If a partition moves to
-another, that one's file must know what was handled, or a duplicate across the move is handled
-twice. All threads of the process may use it; but two of them may ask about the same record at the
-same time, and both be told that it is new. `ParallelConsumer` sees to that.
+A record's identity is a header set by its sender, or the result of a function. The last `window`
+identities are stored in a file, so that they survive a restart.
+
+Note: the file belongs to one process. If a partition moves to another process, that one does not
+know the identities, and a duplicate across the move is processed twice. Thread-safe; but two
+threads that ask about the same record at the same time are both told that it is new.
+`ParallelConsumer` prevents that.
 """
 
 import sqlite3
@@ -28,11 +29,11 @@ from headwater.common.exceptions import CorruptFile, InvalidSetting, StorageErro
 from headwater.records.consumer_record import ConsumerRecord
 
 Identity = Callable[[ConsumerRecord], bytes | str | None]
-"""What is the same for two records that are the same; None for one that is never a duplicate."""
+"""Returns equal values for duplicates; None for a record that is never a duplicate."""
 
 _DIGEST_BYTES: Final = 16
 _UNFLUSHED_MAX: Final = 10_000
-# For how long one that is being closed is waited for.
+# Wait for a deduplicator of the same file that is being closed.
 _LOCKED_S: Final = 1.0
 
 _SCHEMA: Final = """
@@ -44,19 +45,19 @@ CREATE TABLE IF NOT EXISTS handled (
 
 
 class Deduplicator:
-    """A bounded, durable set of identities."""
+    """A bounded, durable set of record identities."""
 
     def __init__(
         self, path: Path | str, *, identity: str | Identity, window: int = 1_000_000
     ) -> None:
         """`identity` is the name of a header, or a function.
 
-        `CorruptFile` for a file of others, `StorageError` for one that cannot be opened.
+        Raises `CorruptFile` for a foreign file, `StorageError` if it cannot be opened.
         """
         if window < 1:
             raise InvalidSetting("window must be at least 1")
         if not isinstance(identity, str) and not callable(identity):
-            raise InvalidSetting(f"identity is a header's name or a function, and not {identity!r}")
+            raise InvalidSetting(f"identity must be a header name or a function, not {identity!r}")
         self._identity = _header(identity) if isinstance(identity, str) else identity
         self._window = window
         self._unflushed = 0
@@ -66,21 +67,21 @@ class Deduplicator:
             database = sqlite3.connect(
                 path, timeout=_LOCKED_S, isolation_level=None, check_same_thread=False
             )
-            # Two processes that share a file would each believe to know all.
+            # Two processes with one file would overwrite each other's identities.
             database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            # The log is synced when handled records are flushed, and not for each of them.
+            # The log is synced by `flush`, not for each record.
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = FULL")
             database.execute(_SCHEMA)
             database.execute("BEGIN")
         except sqlite3.OperationalError as error:
             folder = Path(path).absolute().parent
-            why = str(error) if folder.is_dir() else f"there is no folder {folder}"
+            why = str(error) if folder.is_dir() else f"directory {folder} does not exist"
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 why = "another process has it open"
-            raise StorageError(f"{path} cannot be opened: {why}") from error
+            raise StorageError(f"cannot open {path}: {why}") from error
         except sqlite3.DatabaseError as error:
-            raise CorruptFile(f"{path} is no memory of handled records: {error}") from error
+            raise CorruptFile(f"{path} is not a deduplicator file: {error}") from error
         self._database = database
 
     def __enter__(self) -> Self:
@@ -95,24 +96,24 @@ class Deduplicator:
         self.close()
 
     def __len__(self) -> int:
-        """How many identities are remembered."""
+        """The number of stored identities."""
         with self._lock:
             found = self._open().execute("SELECT min(number), max(number) FROM handled")
             first, last = found.fetchone()
         return 0 if first is None else int(last - first + 1)
 
     def is_new(self, record: ConsumerRecord) -> bool:
-        """Whether it was not handled before, as far as is remembered."""
+        """Whether the record is not among the processed ones."""
         identity = self.identity_of(record)
         with self._lock:
             return identity is None or self._is_new(identity)
 
     def new(self, records: Iterable[ConsumerRecord]) -> Iterator[ConsumerRecord]:
-        """Those of the records that were not handled before; each is asked when its turn comes."""
+        """Filter out processed records, lazily."""
         return (record for record in records if self.is_new(record))
 
     def handled(self, record: ConsumerRecord) -> None:
-        """Remember it. Durable with the next `flush`, which comes by itself now and then."""
+        """Add the record. Durable after the next `flush`, which also happens automatically."""
         identity = self.identity_of(record)
         if identity is not None:
             with self._lock:
@@ -120,7 +121,7 @@ class Deduplicator:
 
     def _remember(self, identity: bytes) -> None:
         if not self._is_new(identity):
-            # Numbers must have no gaps, or the window would be smaller than it is said to be.
+            # Numbers must have no gaps, or the window would shrink.
             return
         database = self._open()
         added = database.execute("INSERT INTO handled (identity) VALUES (?)", (identity,))
@@ -132,7 +133,7 @@ class Deduplicator:
             self.flush()
 
     def flush(self) -> None:
-        """Make durable what is remembered: before a commit, so that nothing is forgotten."""
+        """Make the identities durable; call it before each commit."""
         with self._lock:
             database = self._open()
             database.execute("COMMIT")
@@ -140,7 +141,7 @@ class Deduplicator:
             self._unflushed = 0
 
     def close(self) -> None:
-        """Flush, and close the file. May be called again."""
+        """Flush and close the file. Idempotent."""
         with self._lock:
             if self._database is not None:
                 self._database.execute("COMMIT")
@@ -153,23 +154,23 @@ class Deduplicator:
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
-            raise IllegalState("the memory of handled records is closed")
+            raise IllegalState("the deduplicator is closed")
         return self._database
 
     def identity_of(self, record: ConsumerRecord) -> bytes | None:
-        """What a record is remembered by; None for one that is never a duplicate."""
+        """The stored identity of a record; None for one that is never a duplicate."""
         identity = self._identity(record)
         if identity is None:
             return None
         raw = identity.encode() if isinstance(identity, str) else identity
         if not isinstance(raw, bytes | bytearray | memoryview):
-            raise InvalidArgument(f"an identity is bytes or str, and not {identity!r}")
-        # A long one would fill the file; two of this length do not meet by chance.
+            raise InvalidArgument(f"an identity must be bytes or str, not {identity!r}")
+        # Hash long identities to bound the file; collisions are negligible at this length.
         return blake2b(raw, digest_size=_DIGEST_BYTES).digest() if len(raw) > _DIGEST_BYTES else raw
 
 
 def _header(name: str) -> Identity:
-    """The last header of that name."""
+    """The value of the last header with this name."""
 
     def identity(record: ConsumerRecord) -> bytes | None:
         for key, value in reversed(record.headers):

@@ -1,4 +1,4 @@
-"""Many workers for one consumer: order is kept for each key, and commits stay behind the work.
+"""A consumer with many worker threads: ordered by key, commits only processed records.
 
     def brew(record): ...
 
@@ -7,9 +7,10 @@
         consumer.subscribe(["tea"])
         consumer.run(brew)
 
-`run` polls and hands out until somebody calls `stop`. What a reader would get wrong: records are
-handled at least once. What was done with but not committed when a process dies, is done again by
-the next. Those who mind give it a `Deduplicator`, whose memory is made durable before each commit.
+`run` polls and distributes records until `stop` is called.
+
+Note: records are processed at least once. Records that were processed but not committed when a
+process dies are processed again. A `Deduplicator`, made durable before each commit, avoids that.
 """
 
 import logging
@@ -45,14 +46,14 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ParallelConsumer:
-    """A consumer with workers. `subscribe`, `run`, `stop` and `close`.
+    """A consumer with worker threads: `subscribe`, `run`, `stop` and `close`.
 
-    `max_pending` bounds the records that were polled and are not done with; beyond it, partitions
-    are paused. A record whose handling raises is tried again `retries` times. If that does not
-    help, it goes to `on_failure`, and is done with when that returns. Without `on_failure`, `run`
-    ends and raises what the handler raised, and the record is not committed.
+    `max_pending` bounds the records that are polled but unfinished; beyond it partitions are
+    paused. A failed record is retried `retries` times and then passed to `on_failure`; when that
+    returns, the record counts as processed. Without `on_failure`, `run` raises the handler's
+    exception, and the record is not committed.
 
-    With a `deduplicator`, records that were done with before are passed over.
+    With a `deduplicator`, records that were processed before are skipped.
     """
 
     def __init__(
@@ -109,18 +110,18 @@ class ParallelConsumer:
         self.close()
 
     def subscribe(self, topics: Iterable[str] | None = None, *, pattern: str | None = None) -> None:
-        """Share topics with the other members of the group."""
+        """Subscribe to topics as a member of the group."""
         self._consumer.subscribe(topics, pattern=pattern, listener=_Draining(self))
 
     def run(self, handle: Handle) -> None:
-        """Poll and hand out, until `stop` is called. Raises what a handler raised at last.
+        """Poll and process records until `stop` is called. Raises the exception of a handler.
 
-        Once only: what was polled and not begun would be passed over by another run.
+        Can be called once: a second run would skip records that were polled but not started.
         """
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
         if self._has_begun:
-            raise IllegalState("it runs or has run already; another run needs another consumer")
+            raise IllegalState("run can be called only once; create another consumer")
         self._has_begun = True
         lanes = WorkerLanes(self._workers, lambda job: self._work(handle, job))
         try:
@@ -134,24 +135,24 @@ class ParallelConsumer:
             raise self._failure
 
     def stop(self) -> None:
-        """Have `run` finish what it has handed out, and return. For any thread, or a handler."""
+        """Make `run` finish started records and return. May be called by any thread or handler."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Close the consumer. After `run` has returned."""
+        """Close the consumer, after `run` has returned."""
         self._is_closed = True
         self._stopping.set()
         self._consumer.close()
 
     @property
     def pending(self) -> int:
-        """How many records are handed out and not done with."""
+        """The number of records that are polled but unfinished."""
         with self._changed:
             return self._progress.unfinished_count
 
-    # The thread that polls.
+    # The polling thread.
 
     def _hand_out(self, lanes: WorkerLanes) -> None:
         commit_at_ms = self._clock.steady_ms() + self._commit_interval_ms
@@ -168,10 +169,10 @@ class ParallelConsumer:
                 self._commit()
 
     def _pause_or_resume(self, *, is_paused: bool) -> bool:
-        """Polls go on while paused, or the group would take the application for dead."""
+        """Pause or resume partitions; polls continue, so that the member stays in its group."""
         pending = self.pending
         if pending >= self._max_pending:
-            # Again and again, because partitions may have been assigned meanwhile.
+            # Repeated, because partitions may have been assigned meanwhile.
             self._consumer.pause(self._consumer.assignment())
             return True
         if is_paused and pending <= self._max_pending // 2:
@@ -189,20 +190,20 @@ class ParallelConsumer:
         try:
             self._consumer.commit(dict(offsets))
         except (CommitFailed, RebalanceInProgress) as error:
-            # The partitions are on their way to others, who will read from the last commit.
-            _LOG.info("not committed, because the group rebalances: %s", error)
+            # The new owners start at the last commit.
+            _LOG.info("Commit skipped during rebalance: reason=%s", error)
         except KafkaError as error:
             if not error.is_retriable:
                 raise
-            _LOG.warning("not committed this time: %s", error)
+            _LOG.warning("Commit failed, will be retried: reason=%s", error)
         else:
             with self._changed:
                 self._progress.committed(offsets)
 
     def give_up(self, partitions: list[TopicPartition], *, may_commit: bool) -> None:
-        """Partitions go: begun work is finished, within bounds, and what was not begun is left."""
+        """Revoke partitions: wait for started records, drop queued ones."""
         with self._changed:
-            # What waits in the queues is not begun any more; the next owner reads it again.
+            # Queued records are not started any more; the next owner consumes them again.
             self._leaving.update(partitions)
             if may_commit:
                 self._changed.wait_for(
@@ -254,10 +255,10 @@ class ParallelConsumer:
             return error
 
     def _attempt(self, handle: Handle, record: ConsumerRecord) -> BaseException | None:
-        """Handle a record, again if need be; what is left of it if nothing helps.
+        """Call the handler with retries; return the exception if all attempts fail.
 
-        A handler that wants the process to end (`sys.exit`) ends the run: its worker alone would
-        leave its queue behind, and `run` would wait for that without end.
+        SystemExit and the like end the run: if only the worker thread ended, its queue would
+        remain and `run` would wait forever.
         """
         tries = 0
         while True:
@@ -268,7 +269,10 @@ class ParallelConsumer:
                 tries += 1
                 if tries > self._retries:
                     return self._hand_over(record, error)
-                _LOG.info("%s-%d at %d: %r", record.topic, record.partition, record.offset, error)
+                _LOG.info(
+                    "Handler failed: topic=%s partition=%d offset=%d attempt=%d error=%r",
+                    record.topic, record.partition, record.offset, tries, error,
+                )  # fmt: skip
                 self._stopping.wait(self._retry_backoff_s * tries)
             except BaseException as end:  # noqa: BLE001 - raised again by `run`
                 return end
@@ -284,7 +288,7 @@ class ParallelConsumer:
 
 
 class _Draining(RebalanceListener):
-    """Sees to it that no partition goes while it is worked on."""
+    """Waits for started records before partitions are revoked."""
 
     def __init__(self, owner: ParallelConsumer) -> None:
         self._owner = owner
@@ -296,13 +300,11 @@ class _Draining(RebalanceListener):
         self._owner.give_up(partitions, may_commit=False)
 
 
-# One record at a time for each identity, and none that was done with before.
+# Records with one identity may have different keys, or none, and so different workers.
 #
-# Records of one identity may have different keys, or none, and so be with different workers. What
-# a reader would get wrong: a worker that waits here never has an identity of its own, so no two
-# of them wait for each other.
+# Note: a waiting worker holds no identity itself, so that workers cannot deadlock.
 class DeduplicatedWork:
-    """A deduplicator for many threads."""
+    """A deduplicator for many threads: one record at a time per identity."""
 
     def __init__(self, deduplicator: Deduplicator) -> None:
         self._seen = deduplicator
@@ -311,7 +313,7 @@ class DeduplicatedWork:
 
     @contextmanager
     def alone(self, record: ConsumerRecord) -> Iterator[bool]:
-        """Wait until no other record of this identity is worked on; whether it is new then."""
+        """Wait until no other record with this identity is in progress; yield whether it is new."""
         identity = self._seen.identity_of(record)
         if identity is None:
             yield True

@@ -1,7 +1,6 @@
-"""N queues and N workers: what has the same key is in the same queue, and so stays in order.
+"""Worker threads with one queue each; records with the same key share a queue and stay in order.
 
-Each worker is a thread that takes from one queue. What a reader would get wrong: a slow record
-holds up its own queue only, but all keys in it. More queues make that rarer.
+Note: a slow record delays all keys in its queue, but no other queue. More queues make that rarer.
 """
 
 import threading
@@ -14,7 +13,7 @@ from headwater.records.kernel import murmur2
 
 
 class Job:
-    """A record on its way to a worker."""
+    """A record for a worker."""
 
     __slots__ = ("record", "token")
 
@@ -24,7 +23,7 @@ class Job:
 
 
 class WorkerLane:
-    """One queue and its worker."""
+    """A queue and its worker thread."""
 
     def __init__(self, name: str, work: Callable[[Job], None]) -> None:
         self._work = work
@@ -40,7 +39,7 @@ class WorkerLane:
             self._changed.notify()
 
     def close(self) -> None:
-        """Begin nothing more. What is being worked on is finished."""
+        """Start no more records; the one in progress is finished."""
         with self._changed:
             self._is_open = False
             self._jobs.clear()
@@ -61,7 +60,7 @@ class WorkerLane:
 
 
 class WorkerLanes:
-    """All queues."""
+    """All queues and workers."""
 
     def __init__(self, count: int, work: Callable[[Job], None]) -> None:
         self._lanes = [WorkerLane(f"headwater-worker-{index}", work) for index in range(count)]
@@ -80,10 +79,10 @@ class WorkerLanes:
     def _lane_of(self, record: ConsumerRecord) -> int:
         key: object = record.key
         if key is None:
-            # Nothing to keep in order, so all take turns.
+            # Without a key there is no order to keep: distribute evenly.
             self._turn = (self._turn + 1) % len(self._lanes)
             return self._turn
         raw = key if isinstance(key, bytes) else repr(key).encode()
-        # All keys of a partition have the remainder in common by which it was chosen, so the same
-        # hash must be taken by other bits, or some lanes would stay empty.
+        # All keys of a partition agree in the hash modulo the partition count, so use other
+        # bits of the hash, or some lanes would stay empty.
         return (murmur2(raw) >> 16 & 0x7FFF) % len(self._lanes)

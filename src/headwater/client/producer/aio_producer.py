@@ -1,12 +1,11 @@
-"""The asyncio producer: it lives on the caller's loop, without a thread.
+"""The producer for asyncio, on the caller's event loop.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         where = await (await producer.send("tea", b"green", key=b"kind"))
 
-What a reader would get wrong: `send` is awaited for the right to send, not for the delivery. It
-usually returns without giving up the loop; it waits when the topic is not known yet, when
-`buffer.memory` is full, or when the loop needs its turn. What it returns is awaited for the
-delivery.
+Note: the `await` on `send` is for buffering the record, not for its delivery. It usually returns
+without suspending; it waits for metadata of a new topic, for free `buffer.memory`, or to let the
+loop run. Await the returned future for the delivery.
 """
 
 import asyncio
@@ -44,10 +43,10 @@ OnDelivery = Callable[[RecordFuture], object]
 
 
 class Producer:
-    """Sends records to a cluster. Belongs to the loop in which it is first used."""
+    """Producer for asyncio. Belongs to the loop of its first call."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, **keywords: object) -> None:
-        """Settings under Kafka's names, as a mapping or as keywords with underscores."""
+        """Settings with Kafka's names, as a mapping or as keywords with underscores."""
         self._settings = read_producer_settings(settings, keywords)
         self._interceptors = Interceptors(self._settings.interceptor_classes)
         self._clock = SystemClock()
@@ -68,7 +67,7 @@ class Producer:
         headers: Headers | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """Send a record; the future tells where it lies. `timestamp` is in milliseconds."""
+        """Send a record; the future has its offset. `timestamp` is in milliseconds."""
         if self._interceptors.are_any:
             topic, value, key, partition, timestamp, headers = self._interceptors.on_send(
                 topic, value, key, partition, timestamp, headers
@@ -77,7 +76,7 @@ class Producer:
             taken = self._take(topic, value, key, partition, timestamp, headers)
             if taken.__class__ is not RecordFuture:
                 assert isinstance(taken, PendingRecord)
-                taken = await self._send_patiently(taken)
+                taken = await self._send_when_possible(taken)
         except (TypeError, ValueError, AttributeError):
             check_record(self._settings, topic, value, key, partition, timestamp, headers)
             raise
@@ -89,13 +88,13 @@ class Producer:
         return taken
 
     async def send_and_wait(self, topic: str, value: Any = None, **rest: Any) -> RecordMetadata:
-        """Send a record and wait until it is confirmed."""
+        """Send a record and wait for the acknowledgement."""
         return await (await self.send(topic, value, **rest))
 
     async def send_table(self, topic: str, table: "GivenTable") -> "TableFuture":
-        """Send the rows of an Arrow table, or of a data frame, without an object per row.
+        """Send the rows of an Arrow table or data frame, without an object per row.
 
-        Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
+        Columns by name: `value`, and optionally `key`, `partition`, `timestamp`, `headers`.
         """
         from headwater.client.producer.tables.table_batches import table_batches
         from headwater.client.producer.tables.table_future import TableFuture
@@ -112,9 +111,9 @@ class Producer:
         return TableFuture(sent)
 
     async def send_batch(self, topic: str, partition: int, batch: bytearray) -> RecordFuture:
-        """Send a record batch that is ready, unopened; the future is that of its first record.
+        """Send an encoded record batch as it is; the future is that of its first record.
 
-        The bytes are the producer's from then on. Codec and timestamps stay as they are.
+        The producer owns the bytes from then on. Codec and timestamps are not changed.
         """
         from headwater.client.producer.tables.prebuilt_batch import whole_batch
 
@@ -127,7 +126,7 @@ class Producer:
         return RecordFuture(placed[1], 0, -1)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent so far are settled; raises `KafkaTimeout` if they are not."""
+        """Wait until all records sent so far are acknowledged or failed, or `KafkaTimeout`."""
         engine = self._engine()
         await engine.flush(None if timeout is None else engine.deadline_ms(timeout))
 
@@ -139,13 +138,13 @@ class Producer:
         return await engine.partitions_for(topic, engine.deadline_ms(timeout))
 
     def metrics(self) -> dict[str, float]:
-        """Counts under the names of Kafka's producer metrics."""
+        """Values by the names of Kafka's producer metrics."""
         return self._engine().metrics()
 
     # Transactions.
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Take over `transactional.id`; earlier producers with it are fenced. Once, and first."""
+        """Initialize the transactional id and fence earlier producers. Call once, first."""
         engine = self._engine()
         await engine.init_transactions(engine.deadline_ms(timeout))
 
@@ -158,25 +157,25 @@ class Producer:
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
-        """Commit a group's positions if, and only if, the transaction commits."""
+        """Commit offsets of a consumer group as part of the transaction."""
         engine = self._engine()
         who = ConsumerGroupMetadata(group_id=group) if isinstance(group, str) else group
         await engine.send_offsets(offsets_to_commit(offsets), who, engine.deadline_ms(timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """Make all records of the transaction visible at once, or raise why that cannot be."""
+        """Commit the transaction."""
         engine = self._engine()
         await engine.commit_transaction(engine.deadline_ms(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """Undo the transaction; after an abortable error this is the way on."""
+        """Abort the transaction; required after an abortable error."""
         engine = self._engine()
         await engine.abort_transaction(engine.deadline_ms(timeout))
 
-    # The end.
+    # Closing.
 
     async def close(self, timeout: float | None = None) -> None:
-        """Send what is left, for at most so many seconds (60), and end. May be called again."""
+        """Send buffered records within the timeout (60 s) and close. Idempotent."""
         engine = self._started
         if engine is not None and not engine.cluster.is_closed:
             await engine.close(engine.deadline_ms(_CLOSE_S if timeout is None else timeout))
@@ -196,8 +195,8 @@ class Producer:
 
     # Waiting.
 
-    async def _send_patiently(self, record: PendingRecord) -> RecordFuture:
-        """Bring about what is missing, within `max.block.ms`, and send again."""
+    async def _send_when_possible(self, record: PendingRecord) -> RecordFuture:
+        """Wait for metadata or memory, within `max.block.ms`, and send again."""
         engine = self._engine()
         deadline_ms = engine.deadline_ms()
         try:
@@ -205,7 +204,7 @@ class Producer:
                 match record.missing:
                     case Missing.METADATA:
                         await engine.prepare(record.topic, record.partition, deadline_ms)
-                    case Missing.PATIENCE:
+                    case Missing.CATCH_UP:
                         await engine.catch_up(self._clock.steady_ms() + _CATCH_UP_MS)
                     case claim:
                         await self._wait_for_memory(claim, deadline_ms)
@@ -216,7 +215,7 @@ class Producer:
             self._core.stop_waiting(record)
 
     async def _put(self, batches: Sequence[PlacedBatch]) -> None:
-        """Send whole batches, once there is memory for them."""
+        """Send whole batches as soon as there is memory for them."""
         deadline_ms = self._engine().deadline_ms()
         claim = waits = self._core.put(batches)
         try:
@@ -232,7 +231,7 @@ class Producer:
             raise self._core.exhausted()
 
     def _engine(self) -> ProducerEngine:
-        """Made with the first call, because only then is the loop known."""
+        """Created on first use, because only then the loop is known."""
         if self._started is None:
             self._loop = asyncio.get_running_loop()
             self._started = ProducerEngine(self._loop, self._core, self._clock, self._rng)

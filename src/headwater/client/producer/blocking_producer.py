@@ -1,12 +1,11 @@
-"""The blocking producer: `send` returns at once, a thread of its own does the rest. Thread-safe.
+"""The blocking producer: `send` returns at once, a background thread sends. Thread-safe.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("tea", b"green", key=b"kind").result(10)
 
-What a reader would get wrong: `send` waits after all when the topic is not known yet or when
-`buffer.memory` is full, for at most `max.block.ms`. Callbacks run in the producer's thread; they
-must be short, and must not wait for the producer. A producer does not survive a fork: make it in
-the process that uses it.
+Note: `send` blocks while the topic is unknown or `buffer.memory` is full, for at most
+`max.block.ms`. Callbacks run in the background thread; they must be short and must not wait for the
+producer. A producer does not survive a fork: create it in the process that uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from headwater.client.producer.tables.table_input import GivenTable
 
 _NET_S: Final = 5.0
-# A sender that has nobody to send to must not stop its callers before memory does.
+# While no broker is reachable, callers wait only briefly for the sender, until memory is full.
 _CATCH_UP_S: Final = 0.02
 _CLOSE_S: Final = 60.0
 
@@ -45,10 +44,10 @@ OnDelivery = Callable[[RecordFuture], object]
 
 
 class Producer:
-    """Sends records to a cluster."""
+    """Blocking, thread-safe producer."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, **keywords: object) -> None:
-        """Settings under Kafka's names, as a mapping or as keywords with underscores."""
+        """Settings with Kafka's names, as a mapping or as keywords with underscores."""
         self._settings = read_producer_settings(settings, keywords)
         self._interceptors = Interceptors(self._settings.interceptor_classes)
         self._clock = SystemClock()
@@ -69,7 +68,7 @@ class Producer:
         headers: Headers | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """Send a record; the future tells where it lies. `timestamp` is in milliseconds.
+        """Send a record; the future has its offset. `timestamp` is in milliseconds.
 
         `on_delivery` is called with the future when it is done, like `add_done_callback`.
         """
@@ -81,7 +80,7 @@ class Producer:
             taken = self._take(topic, value, key, partition, timestamp, headers)
             if taken.__class__ is not RecordFuture:
                 assert isinstance(taken, PendingRecord)
-                taken = self._send_patiently(taken)
+                taken = self._send_when_possible(taken)
         except (TypeError, ValueError, AttributeError):
             check_record(self._settings, topic, value, key, partition, timestamp, headers)
             raise
@@ -93,11 +92,11 @@ class Producer:
         return taken
 
     def send_table(self, topic: str, table: "GivenTable") -> "TableFuture":
-        """Send the rows of an Arrow table, or of a data frame, without an object per row.
+        """Send the rows of an Arrow table or data frame, without an object per row.
 
-        Columns by name: `value`, and where present `key`, `partition`, `timestamp`, `headers`.
+        Columns by name: `value`, and optionally `key`, `partition`, `timestamp`, `headers`.
         """
-        # Arrow takes a while to load, so only those who use it wait for it.
+        # Imported here because loading Arrow is slow.
         from headwater.client.producer.tables.table_batches import table_batches
         from headwater.client.producer.tables.table_future import TableFuture
         from headwater.client.producer.tables.table_input import as_arrow
@@ -111,9 +110,9 @@ class Producer:
         return TableFuture(sent)
 
     def send_batch(self, topic: str, partition: int, batch: bytearray) -> RecordFuture:
-        """Send a record batch that is ready, unopened; the future is that of its first record.
+        """Send an encoded record batch as it is; the future is that of its first record.
 
-        The bytes are the producer's from then on. Codec and timestamps stay as they are.
+        The producer owns the bytes from then on. Codec and timestamps are not changed.
         """
         from headwater.client.producer.tables.prebuilt_batch import whole_batch
 
@@ -125,9 +124,9 @@ class Producer:
         return RecordFuture(placed[1], 0, -1)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent so far are settled; raises `KafkaTimeout` if they are not.
+        """Wait until all records sent so far are acknowledged or failed, or `KafkaTimeout`.
 
-        Without a timeout `delivery.timeout.ms` bounds it.
+        Without a timeout, `delivery.timeout.ms` is the limit.
         """
         deadline_ms = None if timeout is None else self._engine.deadline_ms(timeout)
         self._thread.run(self._engine.flush(deadline_ms))
@@ -138,13 +137,13 @@ class Producer:
         return self._thread.run(self._engine.partitions_for(topic, deadline_ms))
 
     def metrics(self) -> dict[str, float]:
-        """Counts under the names of Kafka's producer metrics."""
+        """Values by the names of Kafka's producer metrics."""
         return self._engine.metrics()
 
     # Transactions.
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Take over `transactional.id`; earlier producers with it are fenced. Once, and first."""
+        """Initialize the transactional id and fence earlier producers. Call once, first."""
         self._thread.run(self._engine.init_transactions(self._engine.deadline_ms(timeout)))
 
     def begin_transaction(self) -> None:
@@ -156,23 +155,23 @@ class Producer:
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
-        """Commit a group's positions if, and only if, the transaction commits."""
+        """Commit offsets of a consumer group as part of the transaction."""
         deadline_ms = self._engine.deadline_ms(timeout)
         who = ConsumerGroupMetadata(group_id=group) if isinstance(group, str) else group
         self._thread.run(self._engine.send_offsets(offsets_to_commit(offsets), who, deadline_ms))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Make all records of the transaction visible at once, or raise why that cannot be."""
+        """Commit the transaction."""
         self._thread.run(self._engine.commit_transaction(self._engine.deadline_ms(timeout)))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Undo the transaction; after an abortable error this is the way on."""
+        """Abort the transaction; required after an abortable error."""
         self._thread.run(self._engine.abort_transaction(self._engine.deadline_ms(timeout)))
 
-    # The end.
+    # Closing.
 
     def close(self, timeout: float | None = None) -> None:
-        """Send what is left, for at most so many seconds (60), and end. May be called again."""
+        """Send buffered records within the timeout (60 s) and close. Idempotent."""
         limit_s = _CLOSE_S if timeout is None else timeout
         if not self._thread.is_running:
             return
@@ -181,8 +180,8 @@ class Producer:
                 self._engine.close(self._engine.deadline_ms(limit_s)), timeout_s=limit_s + _NET_S
             )
         except KafkaTimeout:
-            # The loop itself does not answer; its thread is a daemon and dies with the process.
-            self._core.refuse(KafkaTimeout("closed in vain"))
+            # The loop does not respond; its thread is a daemon and dies with the process.
+            self._core.refuse(KafkaTimeout("the producer did not close before the timeout"))
         self._thread.stop(timeout_s=_NET_S)
 
     def __enter__(self) -> Self:
@@ -196,20 +195,20 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # After an error nobody wants to wait for records that may never be confirmed.
+        # After an exception, do not wait for records that may never be acknowledged.
         self.close(None if kind is None else 0)
 
     # Waiting.
 
-    def _send_patiently(self, record: PendingRecord) -> RecordFuture:
-        """Bring about what is missing, within `max.block.ms`, and send again."""
+    def _send_when_possible(self, record: PendingRecord) -> RecordFuture:
+        """Wait for metadata or memory, within `max.block.ms`, and send again."""
         deadline_ms = self._engine.deadline_ms()
         try:
             while True:
                 match record.missing:
                     case Missing.METADATA:
                         self._prepare(record.topic, record.partition, deadline_ms)
-                    case Missing.PATIENCE:
+                    case Missing.CATCH_UP:
                         if not self._thread.is_here:
                             self._core.accumulator.wait_for_sender(_CATCH_UP_S)
                     case claim:
@@ -224,7 +223,7 @@ class Producer:
         self._thread.run(self._engine.prepare(topic, partition, deadline_ms))
 
     def _put(self, batches: Sequence[PlacedBatch]) -> None:
-        """Send whole batches, once there is memory for them."""
+        """Send whole batches as soon as there is memory for them."""
         deadline_ms = self._engine.deadline_ms()
         claim = waits = self._core.put(batches)
         try:

@@ -1,26 +1,27 @@
-"""Memory for records that are not confirmed (`buffer.memory`), given out first come, first served.
+"""Account for `buffer.memory`, first come, first served, as Kafka's BufferPool.
 
-Pure bookkeeping, under the accumulator's lock; nothing is allocated here. What a reader would get
-wrong: as long as anybody is in line, nobody takes what is free past them. A record that needs much
-would otherwise wait for ever, since every small one that comes meanwhile takes a bit of what it
-waits for. Who only joins an open batch needs no memory and is not held up.
+Pure bookkeeping under the accumulator's lock; nothing is allocated here.
+
+Note: while callers wait, new ones cannot take free memory past them; otherwise a large record could
+wait forever while small ones take the memory. Appending to an open batch needs no memory and never
+waits.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-# Who waits is served when so much of the memory is free, not for every batch: a thread that runs
-# for a while between two waits is cheaper than one that waits for each batch.
+# Waiting callers are served when this share of the memory is free, not after every batch: fewer
+# and longer runs of the calling thread are cheaper.
 _RESUME_SHARE: Final = 8
 
 
-def _nobody() -> None:
-    """Nobody listens yet."""
+def _ignore() -> None:
+    """The default of `on_called`."""
 
 
 class MemoryClaim:
-    """A caller's place in line, and in the end the memory that was set aside for it."""
+    """A caller's place in the queue, and the memory that is granted to it."""
 
     __slots__ = ("granted_bytes", "is_called", "needed_bytes", "on_called")
 
@@ -28,8 +29,8 @@ class MemoryClaim:
         self.needed_bytes = needed_bytes
         self.granted_bytes = 0
         self.is_called = False
-        """Whether to come back: the memory is there, or there is no use in waiting any more."""
-        self.on_called: Callable[[], object] = _nobody
+        """Whether to continue: memory was granted, or waiting is pointless."""
+        self.on_called: Callable[[], object] = _ignore
 
     def call(self) -> None:
         self.is_called = True
@@ -37,7 +38,7 @@ class MemoryClaim:
 
 
 class BufferPool:
-    """All memory of a producer: how much is free, and who is in line for it."""
+    """The memory of a producer: free bytes and the queue of waiting callers."""
 
     def __init__(self, total_bytes: int, *, batch_bytes: int) -> None:
         self.total_bytes = total_bytes
@@ -47,15 +48,15 @@ class BufferPool:
 
     @property
     def waiting_count(self) -> int:
-        """How many are in line."""
+        """The number of waiting callers."""
         return len(self._line)
 
     def fits(self, needed_bytes: int) -> bool:
-        """Whether memory could ever hold that much."""
+        """Whether this much could ever be granted."""
         return needed_bytes <= self.total_bytes
 
     def take(self, needed_bytes: int, claim: MemoryClaim | None = None) -> bool:
-        """Take so much now, if it is there and nobody else's turn; with a claim, also of that."""
+        """Take memory now, if it is free and no other caller waits; use a granted claim first."""
         if claim is not None and claim.granted_bytes:
             self._take_back(claim)
         elif self._line:
@@ -66,12 +67,12 @@ class BufferPool:
         return True
 
     def wait_in_line(self, needed_bytes: int, claim: MemoryClaim | None = None) -> MemoryClaim:
-        """Wait for so much: behind all others, or before them with a claim that was called."""
+        """Queue for memory: at the end, or at the front with a claim that was called before."""
         if claim is None:
             claim = MemoryClaim(needed_bytes)
             self._line.append(claim)
         else:
-            # Batches have become larger since, because their topic compresses better.
+            # Batches grow when the compression ratio of their topic improves.
             claim.needed_bytes = needed_bytes
             if claim.is_called:
                 claim.is_called = False
@@ -79,19 +80,19 @@ class BufferPool:
         return claim
 
     def give_back(self, size_bytes: int) -> None:
-        """So much is free again."""
+        """Release memory."""
         self.free_bytes += size_bytes
         self._serve()
 
     def leave(self, claim: MemoryClaim) -> None:
-        """Wait no longer; what was set aside is for others. May be called again."""
+        """Stop waiting and release granted memory. Idempotent."""
         self._take_back(claim)
         if claim in self._line:
             self._line.remove(claim)
         self._serve()
 
     def call_all(self) -> None:
-        """Nobody need wait any more: whoever comes back is told why."""
+        """Wake all waiting callers, to make them fail."""
         while self._line:
             self._line.popleft().call()
 

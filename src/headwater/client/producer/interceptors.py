@@ -1,9 +1,9 @@
-"""Interceptors: users' code that sees every record on its way out, and what became of it.
+"""Producer interceptors: user code that sees records before sending and their results.
 
-An interceptor has `on_send`, which gets a `ProducerRecord` and returns the one to send, or
-`on_acknowledgement`, which gets the future when it is done, or both. They run in the order given.
-What a reader would get wrong: an interceptor only watches, so what it raises is logged and stops
-neither the record nor the interceptors behind it. Kafka does this.
+An interceptor has `on_send`, which receives a `ProducerRecord` and returns the one to send, or
+`on_acknowledgement`, which receives the completed future, or both. They run in the given order.
+
+Note: exceptions of an interceptor are logged and ignored, as in Kafka.
 """
 
 import logging
@@ -18,7 +18,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRecord:
-    """A record before it is serialized."""
+    """A record before serialization."""
 
     topic: str
     value: Any = None
@@ -29,7 +29,7 @@ class ProducerRecord:
 
 
 class Interceptors:
-    """All interceptors of a producer; `are_any` keeps the usual path free of them."""
+    """The interceptors of a producer; `are_any` is checked for every record."""
 
     __slots__ = ("_acknowledged", "_sending", "are_any")
 
@@ -60,12 +60,12 @@ class Interceptors:
             try:
                 changed = intercept(record)
             except Exception:  # noqa: BLE001 - an interceptor may raise anything
-                _LOG.warning("an interceptor's on_send failed", exc_info=True)
+                _LOG.warning("Interceptor failed: method=on_send", exc_info=True)
                 continue
             if isinstance(changed, ProducerRecord):
                 record = changed
             else:
-                _LOG.warning("an interceptor's on_send returned %r, and no record", changed)
+                _LOG.warning("Interceptor did not return a record: method=on_send got=%r", changed)
         return (
             record.topic,
             record.value,
@@ -80,4 +80,4 @@ class Interceptors:
             try:
                 intercept(future)
             except Exception:  # noqa: BLE001 - as above
-                _LOG.warning("an interceptor's on_acknowledgement failed", exc_info=True)
+                _LOG.warning("Interceptor failed: method=on_acknowledgement", exc_info=True)

@@ -1,7 +1,7 @@
-"""Where batches wait: a queue per partition, and what is known of their topic.
+"""Queues of batches, one per partition, and the state of their topics.
 
-What a reader would get wrong: `way_in` and `partition_count` are read by callers who hold no lock,
-so they are changed in one step, and after all that they promise.
+Note: `way_in` and `partition_count` are read without the lock, so they are replaced in one step,
+after everything that they refer to.
 """
 
 from collections import deque
@@ -16,18 +16,18 @@ _RATIO_STEP_UP = 0.05
 _RATIO_STEP_DOWN = 0.005
 
 Append = Callable[[int, bytes | None, bytes | None, bytes], int]
-"""Adds a record to a batch: its number in the batch, or -1 if the batch takes no more."""
+"""Appends a record to a batch: returns its index in the batch, or -1 if the batch is full."""
 
 
 @dataclass(slots=True, eq=False)
 class PartitionQueue:
-    """The batches of one partition. The last one may still be open for records."""
+    """The batches of one partition. The last one may still be open."""
 
     topic: "TopicQueues"
     partition: int
     batches: deque[ProducerBatch] = field(default_factory=deque)
     open: ProducerBatch | None = None
-    # The open batch and its way in, read in one step by callers who hold no lock.
+    # The open batch and its append function, read in one step without the lock.
     way_in: tuple[ProducerBatch, Append] | None = None
     sequences: PartitionSequences = field(default_factory=PartitionSequences)
     in_flight_count: int = 0
@@ -39,7 +39,7 @@ class PartitionQueue:
 
 
 PlacedBatch = tuple[PartitionQueue, ProducerBatch]
-"""A whole batch and the partition that it is for."""
+"""A whole batch and the queue of its partition."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,21 +50,21 @@ class TopicQueues:
     sticky: StickyPartition
     queues: list[PartitionQueue] = field(default_factory=list)
     partition_count: int = 0
-    """How many partitions there are at present: of `queues` those, the rest only drains or fails.
-    0 while the topic is not in the metadata."""
+    """The current number of partitions. Queues beyond it only drain or fail. 0 while the topic is
+    not in the metadata."""
     available: Sequence[int] = ()
-    """Partitions that have a leader; empty while that is not known."""
-    # How small compression makes records of this topic, as experience has it.
+    """Partitions with a leader; empty while unknown."""
+    # Estimated compression ratio of this topic.
     ratio: float = 1.0
 
     def resize(self, partitions: int, available: Sequence[int] = ()) -> None:
-        """So many partitions from now on: a topic grows, or is deleted and made anew with fewer.
+        """Set the number of partitions: a topic grows, or is recreated with fewer.
 
-        The queue of a partition that is gone stays, since records may wait in it.
+        The queue of a removed partition stays, because it may contain records.
         """
         for partition in range(len(self.queues), partitions):
             self.queues.append(PartitionQueue(self, partition))
-        # Last, because it is read without the lock: what it counts must be there.
+        # Set last, because it is read without the lock.
         self.partition_count = partitions
         self.available = available
         if self.sticky.partition >= partitions:
@@ -72,9 +72,9 @@ class TopicQueues:
 
     @property
     def choice_count(self) -> int:
-        """Among how many partitions a record has its choice that is past waiting for metadata.
+        """The number of partitions to choose from for a record that has metadata.
 
-        Where the topic has just gone, as many as ever: the record fails with what waits already.
+        If the topic has just disappeared, the former number: the record fails with the others.
         """
         return self.partition_count or len(self.queues)
 
@@ -83,7 +83,7 @@ class TopicQueues:
         return self.sticky.move(self.available, queued, self.choice_count)
 
     def learn_ratio(self, plain_bytes: int, packed_bytes: int) -> None:
-        """Kafka does this: up at once, down slowly, so that batches are rarely too large."""
+        """Update the estimate as Kafka does: up at once, down slowly, against oversized batches."""
         seen = packed_bytes / max(plain_bytes, 1)
         if seen > self.ratio:
             self.ratio = max(self.ratio + _RATIO_STEP_UP, seen)

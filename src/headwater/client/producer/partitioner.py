@@ -1,26 +1,36 @@
-"""Which partition a record goes to. Pure: randomness comes as dice.
+"""Choose the partition of a record, as Kafka's BuiltInPartitioner. Pure.
 
-A record with a key goes where Kafka's own producer would send it: murmur2 of the key. One without
-a key sticks to a partition until a batch of it is full, and then moves on (KIP-480, KIP-794); so
-few large batches are made, not many small ones. Where partitions have queues of different length,
-the short ones are more likely to be next.
+A record with a key goes to the partition of Kafka's own producer: murmur2 of the key. A record
+without a key goes to the sticky partition, which changes when a batch is full (KIP-480, KIP-794);
+this gives few large batches instead of many small ones. With adaptive partitioning, partitions with
+short queues are more likely to be next.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Final
 
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.ports import Random
+from headwater.records.kernel import murmur2
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""A user's choice: topic, serialized key and value, and how many partitions there are."""
+"""A custom partitioner: topic, serialized key and value, and the number of partitions."""
+
+POSITIVE: Final = 0x7FFFFFFF
+"""Clears the sign of a hash, as Kafka's Utils.toPositive."""
 
 _ROUND_ROBIN = ("round_robin", "org.apache.kafka.clients.producer.RoundRobinPartitioner")
 
 
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """Kafka's choice for a key: the positive murmur2 hash modulo the number of partitions."""
+    return (murmur2(key) & POSITIVE) % partition_count
+
+
 class StickyPartition:
-    """Where records without a key go at present, of one topic."""
+    """The current partition for records without a key, of one topic."""
 
     __slots__ = ("_is_adaptive", "_rng", "partition", "produced_bytes")
 
@@ -33,7 +43,7 @@ class StickyPartition:
     def move(self, available: Sequence[int], queued: Sequence[int], count: int) -> int:
         """Choose the next partition.
 
-        `available` are those with a leader; `queued` says how many batches wait in each of them.
+        `available` are partitions with a leader; `queued` has the number of batches in each queue.
         """
         if not available:
             self.partition = self._rng.below(count)
@@ -45,18 +55,18 @@ class StickyPartition:
         return self.partition
 
     def leave(self) -> None:
-        """The partition is gone; the next record chooses another."""
+        """The partition no longer exists; the next record chooses another."""
         self.partition = -1
 
     def _weighted(self, queued: Sequence[int]) -> int:
-        """Each as likely as the longest queue is longer than it, and never impossible."""
+        """Choose an index, weighted by how much shorter its queue is than the longest."""
         longest = max(queued) + 1
         totals = list(accumulate(longest - each for each in queued))
         return bisect_right(totals, self._rng.below(totals[-1]))
 
 
 class RoundRobin:
-    """A partitioner that takes all partitions of a topic in turn, whatever the key."""
+    """Takes all partitions of a topic in turn, whatever the key."""
 
     __slots__ = ("_next",)
 
@@ -71,13 +81,13 @@ class RoundRobin:
 
 
 def partitioner(given: object) -> Partitioner | None:
-    """The partitioner that `partitioner.class` names; None for Kafka's usual way."""
+    """The partitioner of `partitioner.class`; None for the default."""
     if given is None or given == "default":
         return None
     if given in _ROUND_ROBIN:
         return RoundRobin()
     if not callable(given):
         raise InvalidSetting(
-            f"partitioner.class must be a function, default or round_robin, and not {given!r}"
+            f"partitioner.class must be a function, default or round_robin, not {given!r}"
         )
     return given

@@ -1,8 +1,7 @@
-"""A record that is not in a batch yet, and what it waits for.
+"""A record that could not be appended to a batch yet, and what it waits for.
 
-It is serialized, partitioned by `partitioner.class` if there is one, and its headers are read: all
-of that once. However often the producer tries to place it, no code of the user's runs again, and
-headers that can be read only once (a generator) are not lost.
+Its key, value and headers are serialized and `partitioner.class` has been called, once. However
+often the producer retries, no user code runs again, and headers from a generator are not lost.
 """
 
 from enum import Enum
@@ -11,11 +10,11 @@ from headwater.client.producer.buffer_pool import MemoryClaim
 
 
 class Missing(Enum):
-    """What a record waits for, if it is not memory (`MemoryClaim`)."""
+    """What a record waits for, other than memory (`MemoryClaim`)."""
 
     METADATA = "metadata"
-    PATIENCE = "patience"
-    """Nothing is missing, but the sender should catch up; then the record may go on."""
+    CATCH_UP = "catch up"
+    """Nothing is missing, but the sender is behind; give it a moment."""
 
 
 class PendingRecord:
@@ -45,14 +44,14 @@ class PendingRecord:
         self.value = value
         self.key = key
         self.partition = partition
-        """The one that was asked for; None if the key or the producer decides."""
+        """The requested partition; None if the key or the producer decides."""
         self.timestamp = timestamp
         self.tail = tail
         self.missing: Missing | MemoryClaim = Missing.METADATA
         self.is_eager = False
-        """Whether it has let the sender catch up already."""
+        """Whether it has already waited for the sender."""
 
     @property
     def claim(self) -> MemoryClaim | None:
-        """Its place in line for memory, if that is what it waits for."""
+        """Its place in the queue for memory, if it waits for memory."""
         return self.missing if isinstance(self.missing, MemoryClaim) else None

@@ -1,7 +1,7 @@
-"""A Produce request from batches that are to leave together.
+"""Build Produce requests.
 
-What a reader would get wrong: a batch is compressed here, when it first leaves, and each time it
-leaves it is stamped with the producer's fields as they are then.
+Note: a batch is compressed here, when it is first sent; producer id, epoch and sequence are written
+each time it is sent.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _NEWEST_WITHOUT_IDS: Final = _TOPIC_IDS_SINCE - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A batch in a request, which may name its topic by the id it had at that moment."""
+    """A batch in a request, with the topic id at that time."""
 
     queue: PartitionQueue
     batch: ProducerBatch
@@ -35,7 +35,7 @@ class Sent:
 def produce_request(
     sent: Sequence[Sent], settings: ProducerSettings
 ) -> tuple[ProduceRequest, int | None]:
-    """The request, and the newest version that it can be said in, if not any."""
+    """The request, and its newest possible version (None: any)."""
     by_topic: dict[str, list[PartitionProduceData]] = {}
     for each in sent:
         by_topic.setdefault(each.batch.topic, []).append(

@@ -1,4 +1,4 @@
-"""What a Produce answer says of each batch. Topics are named by id since version 13."""
+"""Read Produce responses. Topics have ids instead of names since version 13."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ Place = tuple[str | bytes, int]
 
 
 class PartitionAnswer(NamedTuple):
-    """The fate of one batch."""
+    """The result of one batch."""
 
     code: ErrorCode
     message: str | None
@@ -22,7 +22,7 @@ class PartitionAnswer(NamedTuple):
 
 
 def answers(response: ProduceResponse) -> dict[Place, PartitionAnswer]:
-    """By the topic's name or, in versions without names, its id, and by partition."""
+    """Results by topic name (or id, in versions without names) and partition."""
     return {
         (topic.name or topic.topic_id, each.index): PartitionAnswer(
             each.error_code, _message(each), each.base_offset, each.log_append_time_ms
@@ -33,8 +33,8 @@ def answers(response: ProduceResponse) -> dict[Place, PartitionAnswer]:
 
 
 def moved_partitions(cluster: ClusterClient, response: ProduceResponse) -> set[TopicPartition]:
-    """The partitions whose new leader the answer names, which the metadata then knows."""
-    named = [
+    """Apply the new leaders in a response to the metadata; return their partitions."""
+    hints = [
         LeaderHint(
             TopicPartition(name, each.index),
             each.current_leader.leader_id,
@@ -45,16 +45,15 @@ def moved_partitions(cluster: ClusterClient, response: ProduceResponse) -> set[T
         if each.error_code is not ErrorCode.NONE
         and (name := topic.name or cluster.metadata.topic_named(topic.topic_id))
     ]
-    return learn_leaders(cluster, named, response.node_endpoints)
+    return learn_leaders(cluster, hints, response.node_endpoints)
 
 
 def _message(answer: PartitionProduceResponse) -> str | None:
-    """Why, in the broker's words, and which records it was about."""
-    named = [
+    """The broker's message, with the indexes of rejected records."""
+    records = [
         f"record {each.batch_index}: {each.batch_index_error_message}"
         if each.batch_index_error_message
         else f"record {each.batch_index}"
         for each in answer.record_errors
     ]
-    words = [answer.error_message or meaning(answer.error_code), *named]
-    return "; ".join(words)
+    return "; ".join([answer.error_message or meaning(answer.error_code), *records])

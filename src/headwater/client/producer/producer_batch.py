@@ -1,9 +1,10 @@
-"""A record batch on its way to a broker, and the outcome of its records.
+"""A record batch of the producer, and the outcome of its records.
 
-Records are added by callers, the rest is done by the sender. What a reader would get wrong: the
-batch is sealed, that is compressed and given header and checksum, when it is first sent, and then
-only its producer fields change. A repetition must be the same bytes, or the broker could not tell
-that it has them already.
+Callers append records; the sender does the rest.
+
+Note: a batch is sealed (compressed, with header and CRC) when it is first sent; after that only its
+producer fields change. A retry must have the same records, or the broker could not detect the
+duplicate.
 """
 
 import struct
@@ -41,7 +42,7 @@ Callback = Callable[[RecordFuture], object]
 
 
 class ProducerBatch:
-    """One batch. What callers touch is guarded by the accumulator's lock."""
+    """One batch. Fields that callers use are guarded by the accumulator's lock."""
 
     __slots__ = (
         "_callbacks",
@@ -89,7 +90,7 @@ class ProducerBatch:
         self.producer_id: int = NO_PRODUCER
         self.producer_epoch = NO_EPOCH
         self.base_sequence = NO_SEQUENCE
-        # Which one it is of those that were sent to its partition.
+        # Counts the batches sent to its partition.
         self.ordinal = 0
         self.is_due = False
         self.is_done = False
@@ -97,11 +98,11 @@ class ProducerBatch:
         self.base_offset = NO_OFFSET
         self.append_time_ms = -1
         self.parts: list[ProducerBatch] | None = None
-        # Of a part, the codec of the whole; else the producer's setting says how it is packed.
+        # For a part of a split batch: the codec of the whole. None: the producer's setting.
         self.codec: Codec | None = None
         self._lock = lock
         self._sealed: bytearray | memoryview | None = None
-        # Where it is known, the checksum of a batch costs no look at its records.
+        # CRC of the records, if known; then the batch CRC needs no pass over the records.
         self._records_crc: int | None = None
         self._event: threading.Event | None = None
         self._callbacks: list[tuple[int, RecordFuture, Callback]] | None = None
@@ -112,7 +113,7 @@ class ProducerBatch:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in a request; before it is sealed, at most."""
+        """Size in a request; before it is sealed, an upper bound."""
         if self._sealed is not None:
             return len(self._sealed)
         assert self.builder is not None
@@ -120,13 +121,13 @@ class ProducerBatch:
 
     @property
     def record_count(self) -> int:
-        """How many records it has, also while it takes more."""
+        """The number of records, also while the batch is open."""
         return self.count if self.builder is None else self.builder.count
 
     # Outcome.
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Block until it is settled or split; whether it was."""
+        """Block until the batch is completed or split; False after the timeout."""
         with self._lock:
             if self.is_done or self.parts is not None:
                 return True
@@ -136,7 +137,7 @@ class ProducerBatch:
         return event.wait(timeout_s)
 
     def add_callback(self, index: int, future: RecordFuture, callback: Callback) -> bool:
-        """Whether there is still something to wait for; if not, the caller calls."""
+        """Register a callback; False if the batch is done and the caller must call it."""
         with self._lock:
             if self.is_done:
                 return False
@@ -148,10 +149,10 @@ class ProducerBatch:
         part, rest = self.part_with(index)
         return part.add_callback(rest, future, callback)
 
-    def settle(
+    def complete(
         self, error: KafkaError | None, base_offset: int = NO_OFFSET, append_time_ms: int = -1
     ) -> list[tuple[RecordFuture, Callback]]:
-        """The end of it. Who waits is woken; who is to be called is returned. Only once."""
+        """Complete the batch, once. Wakes waiting threads and returns the callbacks to call."""
         with self._lock:
             assert not self.is_done
             self.error = error
@@ -175,13 +176,13 @@ class ProducerBatch:
     def adopt(
         self, encoded: bytearray | memoryview, count: int, *, records_crc: int | None = None
     ) -> None:
-        """Be a batch that was encoded elsewhere."""
+        """Take over a batch that was encoded elsewhere."""
         self._sealed = encoded
         self._records_crc = records_crc
         self.count = count
 
     def seal(self, codec: Codec, level: int | None) -> None:
-        """Compress and frame the records, unless that is done."""
+        """Compress the records and write the header, unless done."""
         if self._sealed is not None:
             return
         assert self.builder is not None
@@ -212,7 +213,7 @@ class ProducerBatch:
         self.builder = None
 
     def stamped(self, *, is_transactional: bool) -> memoryview:
-        """The bytes to send, with the present producer fields and a right checksum."""
+        """The bytes to send, with the current producer fields and CRC."""
         content = self._sealed
         assert content is not None
         if is_transactional:
@@ -228,7 +229,7 @@ class ProducerBatch:
         return memoryview(content)
 
     def split(self, limit_bytes: int) -> list["ProducerBatch"]:
-        """The same records in smaller batches; who waits for a record is moved along with it."""
+        """Split into smaller batches (KIP-126 style); callbacks move with their records."""
         assert self._sealed is not None
         parts: list[ProducerBatch] = []
         builder = None
@@ -245,7 +246,7 @@ class ProducerBatch:
         parts[-1].close()
         with self._lock:
             self.parts = parts
-            # The parts have the records; what keeps this batch, a future, need not keep its bytes.
+            # The parts have the records; a future that references this batch needs no bytes.
             self._sealed = None
             callbacks, self._callbacks = self._callbacks, None
         for index, future, callback in callbacks or ():
@@ -256,7 +257,7 @@ class ProducerBatch:
         return parts
 
     def part_with(self, index: int) -> tuple["ProducerBatch", int]:
-        """The part that has a record, and the record's number in it."""
+        """The part with a record, and the record's index in it."""
         assert self.parts is not None
         for part in self.parts:
             if index < part.count:
@@ -271,7 +272,7 @@ class ProducerBatch:
             builder=builder,
             lock=self._lock,
             created_ms=self.created_ms,
-            # The first one carries what the whole had reserved.
+            # The first part takes over the reserved memory.
             reserved_bytes=self.reserved_bytes,
         )
         part.codec = codec

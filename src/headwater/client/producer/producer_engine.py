@@ -1,7 +1,7 @@
-"""The loop's side of a producer: cluster, sender and identity, and all that waits for them.
+"""The part of the producer that runs on the event loop: cluster, sender, transactions.
 
-Both faces have one. The asyncio face lives on the same loop and awaits its methods; the blocking
-face runs them on its thread.
+The asyncio producer awaits its methods on the same loop; the blocking producer runs them on its
+background thread.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from headwater.client.producer.transactions.transaction_state import Transaction
 from headwater.common.ids import TopicPartition
 from headwater.common.ports import Clock, Random
 
-# How often a flush or a close looks again, should nothing tell it.
-_PATIENCE_MS: Final = 1_000
+# Interval in which flush and close check again, if no event wakes them.
+_CHECK_INTERVAL_MS: Final = 1_000
 
 
 class ProducerEngine:
-    """Made and used on the loop's thread."""
+    """Create and use on the loop's thread."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, core: ProducerCore, clock: Clock, rng: Random
@@ -49,7 +49,7 @@ class ProducerEngine:
         self.cluster = ClusterClient(
             loop, settings, clock, rng, metadata_max_idle_ms=settings.metadata_max_idle_ms
         )
-        # Before the sender's listener: it looks for what this one makes known.
+        # Registered before the sender's listener, which uses what this one updates.
         self.cluster.on_metadata(self._learn)
         self.transactions: TransactionManager | None = None
         idempotence: Idempotence | None = None
@@ -66,26 +66,27 @@ class ProducerEngine:
             self.transactions.on_phase = self._follow_phase
             self._follow_phase()
         self._changed: asyncio.Event = asyncio.Event()
-        self.sender.on_settled(self._changed.set)
+        self.sender.on_progress(self._changed.set)
 
     def pump(self) -> None:
         self.sender.pump()
 
     def deadline_ms(self, timeout_s: float | None = None) -> int:
-        """So long from now on; without a number, `max.block.ms`."""
+        """The deadline after a timeout; default: `max.block.ms`."""
         return self._clock.steady_ms() + limit_ms(timeout_s, self._core.settings.max_block_ms)
 
     async def prepare(self, topic: str, partition: int | None, deadline_ms: int) -> None:
-        """Wait for a topic's metadata, and for a partition of it, should it be a new one."""
+        """Wait for the metadata of a topic, and for a partition that may be new."""
         if partition is not None and partition < 0:
-            raise InvalidPartitions(f"a partition is 0 or more, and not {partition}")
+            raise InvalidPartitions(f"a partition must be 0 or more, not {partition}")
         view = await self.cluster.topic(topic, deadline_ms=deadline_ms)
         while partition is not None and partition >= len(view.partitions):
             try:
                 await self.cluster.refresh(deadline_ms=deadline_ms)
             except KafkaTimeout as error:
                 raise KafkaTimeout(
-                    f"{topic} has {len(view.partitions)} partitions, and no {partition}"
+                    f"{topic} has {len(view.partitions)} partitions; partition {partition} does "
+                    "not exist"
                 ) from error
             view = self.cluster.metadata.topics[topic]
         self._learn()
@@ -94,26 +95,26 @@ class ProducerEngine:
         return (await self.cluster.topic(topic, deadline_ms=deadline_ms)).partitions
 
     async def flush(self, deadline_ms: int | None) -> None:
-        """Wait until all that was sent before is settled, one way or the other."""
+        """Wait until all records sent before are acknowledged or failed."""
         accumulator = self._accumulator
         with accumulator.lock:
             accumulator.is_flushing += 1
             batches = deque(accumulator.hurry_locked())
 
-        def are_settled() -> bool:
-            # Looked at once each, but for the one that all wait for.
-            while batches and _is_settled(batches[0]):
+        def are_done() -> bool:
+            # Each batch is checked once, except for the first pending one.
+            while batches and _is_done(batches[0]):
                 batches.popleft()
             return not batches
 
         try:
             self.pump()
-            await self._until(are_settled, deadline_ms, "flush")
+            await self._until(are_done, deadline_ms, "flush")
         finally:
             accumulator.is_flushing -= 1
 
     async def memory(self, claim: MemoryClaim, deadline_ms: int) -> bool:
-        """Wait until a claim is called, on the loop; whether it was in time."""
+        """Wait until a memory claim is called; False after the deadline."""
         if self._core.refusal is None and not claim.is_called:
             called = asyncio.Event()
             claim.on_called = called.set
@@ -124,13 +125,13 @@ class ProducerEngine:
         return self._core.refusal is not None or claim.is_called
 
     async def catch_up(self, deadline_ms: int) -> None:
-        """Let the loop send for a while, until half of the backlog is gone or the time is over."""
+        """Let the loop send until half of the backlog is gone, or until the deadline."""
         self.pump()
         await asyncio.sleep(0)
         try:
             await self._until(self._accumulator.is_caught_up, deadline_ms, "sending")
         except KafkaTimeout:
-            # No harm: memory is what really limits the caller.
+            # Not an error: only memory limits the caller.
             return
 
     def metrics(self) -> dict[str, float]:
@@ -141,19 +142,19 @@ class ProducerEngine:
         return counts
 
     async def close(self, deadline_ms: int) -> None:
-        """Settle what can be settled in time, give up the rest, and close all connections."""
+        """Flush until the deadline, fail the rest, and close all connections."""
         try:
             if self.transactions is not None and self.transactions.is_open:
-                # Kafka does this: what was not committed shall not hold up those who read.
+                # As in Kafka: an open transaction must not block consumers until its timeout.
                 await self.abort_transaction(deadline_ms)
             await self.flush(deadline_ms)
         except KafkaError:
-            # Closing goes on: those records fail below.
-            self.sender.abandon(ClientClosed("closed before the record was confirmed"))
+            # Continue closing; the remaining records fail.
+            self.sender.abandon(ClientClosed("closed before the record was acknowledged"))
         self.end()
 
     def end(self) -> None:
-        """Close at once. May be called again."""
+        """Close at once. Idempotent."""
         closed = ClientClosed("the producer is closed")
         self._core.refuse(closed)
         self.sender.abandon(closed)
@@ -166,7 +167,7 @@ class ProducerEngine:
 
     def transactional(self) -> TransactionManager:
         if self.transactions is None:
-            raise IllegalState("transactions need transactional.id")
+            raise IllegalState("transactions require transactional.id")
         return self.transactions
 
     async def init_transactions(self, deadline_ms: int) -> None:
@@ -190,12 +191,12 @@ class ProducerEngine:
         await self.transactional().abort(self.flush, deadline_ms)
 
     def _follow_phase(self) -> None:
-        """Records are taken within a transaction only, and not after an error in it."""
+        """Accept records only within a transaction without an error."""
         assert self.transactions is not None
         state = self.transactions.state
         refusal: KafkaError | None = None
         if state.phase is not TransactionPhase.IN_TRANSACTION:
-            refusal = state.error or IllegalState(f"no record can be sent: {state.advice}")
+            refusal = state.error or IllegalState(f"cannot send a record: {state.advice}")
         if not self.cluster.is_closed:
             self._core.refusal = refusal
 
@@ -208,11 +209,11 @@ class ProducerEngine:
 
     async def _until(self, is_met: Callable[[], bool], deadline_ms: int | None, what: str) -> None:
         while not is_met():
-            left_ms = _PATIENCE_MS
+            left_ms = _CHECK_INTERVAL_MS
             if deadline_ms is not None:
                 left_ms = min(left_ms, deadline_ms - self._clock.steady_ms())
                 if left_ms <= 0:
-                    raise KafkaTimeout(f"{what} took too long")
+                    raise KafkaTimeout(f"{what} did not complete before the timeout")
             if self.cluster.is_closed:
                 raise ClientClosed("the producer is closed")
             self._changed.clear()
@@ -223,7 +224,7 @@ class ProducerEngine:
                 self.pump()
 
 
-def _is_settled(batch: ProducerBatch) -> bool:
+def _is_done(batch: ProducerBatch) -> bool:
     if batch.parts is not None:
-        return all(map(_is_settled, batch.parts))
+        return all(map(_is_done, batch.parts))
     return batch.is_done

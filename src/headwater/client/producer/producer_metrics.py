@@ -1,11 +1,11 @@
-"""What a producer counts, under the names of Kafka's own metrics."""
+"""Producer metrics under Kafka's names."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class ProducerMetrics:
-    """Totals since the producer was made. Only the client's loop writes them."""
+    """Totals since the producer was created. Written by the loop only."""
 
     record_send_total: int = 0
     record_error_total: int = 0
@@ -18,7 +18,7 @@ class ProducerMetrics:
     request_latency_max_ms: int = 0
 
     def as_dict(self) -> dict[str, float]:
-        """With Kafka's dashes, and averages in the place of what they follow from."""
+        """Values by Kafka's metric names, including averages."""
         requests = max(self.request_total, 1)
         batches = max(self.batch_send_total, 1)
         return {

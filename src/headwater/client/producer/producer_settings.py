@@ -1,8 +1,8 @@
-"""The settings of producers, under Kafka's names and with the defaults of Kafka 4.1.
+"""Settings of producers, with Kafka's names and the defaults of Kafka 4.1.
 
-What a reader would get wrong: idempotence is on unless somebody asked for something that it cannot
-live with (`acks` below all, no retries, more than five requests in flight). Kafka does this: such
-a wish turns it off silently, but together with an explicit `enable.idempotence=true` it is refused.
+Note: as in Kafka, settings that conflict with idempotence (`acks` other than all, no retries, more
+than five requests in flight) silently disable it, but are rejected together with an explicit
+`enable.idempotence=true`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _CODECS = {codec.name.lower(): codec for codec in Codec}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings(ClientSettings):
-    """What a producer can be told."""
+    """Settings of the producer."""
 
     acks: str = setting(one_of("all", "-1", "0", "1"), "all")
     batch_size: int = setting(integer(0), 16_384)
@@ -45,7 +45,7 @@ class ProducerSettings(ClientSettings):
     key_serializer: object = plugin(None)
     value_serializer: object = plugin(None)
     interceptor_classes: object = plugin(())
-    # Bytes of a record batch made from a table, whose rows are all there and need not linger.
+    # Size of record batches from a table; all rows are there, so nothing lingers.
     headwater_table_batch_bytes: int = setting(integer(1), 1_000_000)
 
     @property
@@ -54,7 +54,7 @@ class ProducerSettings(ClientSettings):
 
     @property
     def codec_level(self) -> int | None:
-        """The level that the codec is asked for; None for those that have none."""
+        """The compression level; None for codecs without levels."""
         match self.codec:
             case Codec.GZIP:
                 return self.compression_gzip_level
@@ -67,24 +67,24 @@ class ProducerSettings(ClientSettings):
 
     @property
     def required_acks(self) -> int:
-        """`acks` as the wire has it."""
+        """`acks` as in the Produce request."""
         return -1 if self.acks == "all" else int(self.acks)
 
 
 def read_producer_settings(
     given: Mapping[str, object] | None, keywords: Mapping[str, object]
 ) -> ProducerSettings:
-    """The settings of a producer, after Kafka's rules for those that depend on each other."""
+    """Read settings and apply Kafka's rules for settings that depend on each other."""
     settings = read_settings(ProducerSettings, given, keywords)
     settings = _with_idempotence(settings, is_set(given, keywords, "enable_idempotence"))
     if settings.transactional_id is not None and not settings.enable_idempotence:
-        raise InvalidSetting("transactional.id needs enable.idempotence")
+        raise InvalidSetting("transactional.id requires enable.idempotence")
     least_ms = settings.linger_ms + settings.request_timeout_ms
     if settings.delivery_timeout_ms < least_ms:
         if is_set(given, keywords, "delivery_timeout_ms"):
             raise InvalidSetting(
                 "delivery.timeout.ms must be at least linger.ms + request.timeout.ms, "
-                f"which is {least_ms}, and not {settings.delivery_timeout_ms}"
+                f"{least_ms}, not {settings.delivery_timeout_ms}"
             )
         settings = replace(settings, delivery_timeout_ms=least_ms)
     return settings
@@ -103,5 +103,5 @@ def _with_idempotence(settings: ProducerSettings, is_explicit: bool) -> Producer
     if conflict is None:
         return settings
     if is_explicit or settings.transactional_id is not None:
-        raise InvalidSetting(f"enable.idempotence needs {conflict}")
+        raise InvalidSetting(f"enable.idempotence requires {conflict}")
     return replace(settings, enable_idempotence=False)

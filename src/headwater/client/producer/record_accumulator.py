@@ -1,13 +1,12 @@
-"""Records that wait to be sent: a queue of batches per partition, in bounded memory.
+"""Records waiting to be sent: a queue of batches per partition, in bounded memory.
 
-Pure but for its locks: callers of any thread add records, the sender takes batches. Time comes in
-as a parameter. What a reader would get wrong:
+Pure except for its locks: callers in any thread append records, the sender takes batches.
 
-- A record goes into an open batch without the lock. That is one step of the compiled kernel, and a
-  batch that is closed just then says so; the caller begins the next one under the lock.
-- Nobody looks through all partitions. Batches are made in the order of time and linger equally
-  long, so one queue of beginnings tells whose time has come; `ready` has the partitions that
-  something can be taken from.
+Note:
+- A record is appended to an open batch without the lock. That is one call into the compiled kernel;
+  a batch that was just closed rejects it, and the caller opens the next one under the lock.
+- No operation scans all partitions. Batches linger equally long, so one queue in order of creation
+  gives the due ones; `ready` has the partitions with sendable batches.
 """
 
 import heapq
@@ -28,35 +27,35 @@ from headwater.client.producer.producer_batch import ProducerBatch
 from headwater.records.batch_header import HEADER_BYTES
 from headwater.records.kernel import IS_COMPILED, BatchBuilder
 
-# The varints and the attributes of a record, at most.
+# Upper bound for the varints and attributes of a record.
 _RECORD_OVERHEAD_BYTES = 36
-# Even records that compress very well make no batch larger than twenty times its limit.
+# Records that compress very well make a batch at most twenty times its limit.
 _LEAST_RATIO = 0.05
-# Batches that wait to be sent. Beyond that a caller lets the sender catch up: two threads that
-# fight for the interpreter's lock are slower than two that take turns.
+# Batches that wait to be sent. Beyond this a caller waits for the sender: two threads that compete
+# for the GIL are slower than two that take turns.
 BACKLOG_BYTES = 1_048_576
 
 
 class RecordAccumulator:
-    """All that waits. Methods that end in `_locked` are called under `lock`."""
+    """All unsent and unacknowledged batches. Methods ending in `_locked` require `lock`."""
 
     def __init__(
         self, *, batch_bytes: int, linger_ms: int, memory_bytes: int, is_compressing: bool
     ) -> None:
         self.lock = threading.Lock()
         self._builder_lock = threading.Lock()
-        # Waited for by callers who let the sender catch up.
+        # Callers wait on it for the sender to catch up.
         self.caught_up = threading.Condition(self.lock)
         self.memory = BufferPool(memory_bytes, batch_bytes=batch_bytes)
         self.topics: dict[str, TopicQueues] = {}
-        # Partitions that something can be taken from, in the order in which that became so.
+        # Partitions with sendable batches, in the order in which they became ready.
         self.ready: dict[PartitionQueue, None] = {}
-        self.unsettled: dict[ProducerBatch, None] = {}
+        self.incomplete: dict[ProducerBatch, None] = {}
         self.backlog_bytes = 0
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._is_compressing = is_compressing
-        # Open batches that are not due yet, the oldest first, and when they will be.
+        # Open batches that are not due yet, oldest first, with their due times.
         self._lingering: OrderedDict[ProducerBatch, tuple[int, PartitionQueue]] = OrderedDict()
         self._later: list[tuple[int, int, PartitionQueue]] = []
         self._serial = count()
@@ -74,19 +73,19 @@ class RecordAccumulator:
         now_ms: int,
         claim: MemoryClaim | None = None,
     ) -> ProducerBatch | MemoryClaim:
-        """Begin a new batch with this record; without memory, a place in line for it.
+        """Open a new batch with this record, or return a claim if there is no memory.
 
-        Who was in line comes back with what was returned then.
+        After waiting, the caller passes the claim again.
         """
         self.close_locked(queue)
         limit_bytes = self._batch_bytes
         if self._is_compressing:
             limit_bytes = int(limit_bytes / max(queue.topic.ratio, _LEAST_RATIO))
-        # A batch for which there could never be room would be waited for in vain.
+        # Never wait for more than the total memory.
         limit_bytes = min(limit_bytes, self.memory.total_bytes)
         needed_bytes = max(limit_bytes, batch_bytes_of(key, value, tail))
         builder = BatchBuilder(max(limit_bytes, HEADER_BYTES))
-        # Before anything is noted: what is no bytes is refused here.
+        # First of all, because it rejects values that are not bytes.
         builder.append(timestamp, key, value, tail)
         if not self.memory.take(needed_bytes, claim):
             return self._wait_in_line_locked(needed_bytes, claim)
@@ -110,7 +109,7 @@ class RecordAccumulator:
     def _way_into(self, builder: BatchBuilder) -> Append:
         append = builder.append
         if IS_COMPILED:
-            # One step under the interpreter's lock, so it needs no other.
+            # Atomic under the GIL, so it needs no lock.
             return append
 
         def append_alone(
@@ -122,7 +121,7 @@ class RecordAccumulator:
         return append_alone
 
     def close_locked(self, queue: PartitionQueue) -> None:
-        """End the open batch of a partition, if there is one; it can then be taken."""
+        """Close the open batch of a partition, if any; it can then be taken."""
         batch = queue.open
         if batch is not None:
             self._close_open_locked(queue, batch)
@@ -132,14 +131,14 @@ class RecordAccumulator:
     def _close_open_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.open = queue.way_in = None
         self._lingering.pop(batch, None)
-        # The pure kernel's appends are under this lock, and none may be half done.
+        # Appends of the pure kernel hold this lock; none may be in progress.
         with self._builder_lock:
             batch.close()
 
     def put_locked(
         self, batches: Sequence[PlacedBatch], claim: MemoryClaim | None = None
     ) -> MemoryClaim | None:
-        """Add whole batches behind all others; without memory for all, a place in line as above."""
+        """Add whole batches at the end; without memory for all, return a claim as above."""
         needed_bytes = sum(batch.reserved_bytes for _, batch in batches)
         if not self.memory.take(needed_bytes, claim):
             return self._wait_in_line_locked(needed_bytes, claim)
@@ -151,17 +150,17 @@ class RecordAccumulator:
         return None
 
     def _wait_in_line_locked(self, needed_bytes: int, claim: MemoryClaim | None) -> MemoryClaim:
-        # Nothing lingers while somebody waits, or memory would not become free in time.
+        # Nothing lingers while a caller waits, so that memory becomes free.
         self.hurry_locked()
         return self.memory.wait_in_line(needed_bytes, claim)
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits to be sent that callers should let the sender catch up."""
+        """Whether so much is unsent that callers should wait for the sender."""
         return self.backlog_bytes > BACKLOG_BYTES
 
     def wait_for_memory(self, claim: MemoryClaim, timeout_s: float) -> bool:
-        """Block until a claim is called; whether it was in time."""
+        """Block until a claim is called; False after the timeout."""
         called = threading.Event()
         with self.lock:
             if claim.is_called:
@@ -170,26 +169,26 @@ class RecordAccumulator:
         return called.wait(timeout_s)
 
     def wait_for_sender(self, timeout_s: float) -> None:
-        """Block until half of the backlog is gone, but not for long: a leader may be away."""
+        """Block until half of the backlog is gone, but only briefly: a leader may be offline."""
         with self.lock:
             self.caught_up.wait_for(self.is_caught_up, timeout_s)
 
     def is_caught_up(self) -> bool:
         return self.backlog_bytes <= BACKLOG_BYTES // 2
 
-    def tell_locked(self) -> None:
-        """Wake those who let the sender catch up, if it has."""
+    def notify_locked(self) -> None:
+        """Wake callers that wait for the sender, if it has caught up."""
         if self.is_caught_up():
             self.caught_up.notify_all()
 
     def _add_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.batches.append(batch)
-        self.unsettled[batch] = None
+        self.incomplete[batch] = None
 
     # Taking batches.
 
     def collect_locked(self, now_ms: int) -> None:
-        """Move to `ready` whatever has lingered or waited for long enough."""
+        """Move batches whose linger or retry time is over to `ready`."""
         while (first := next(iter(self._lingering.items()), None)) is not None:
             batch, (due_ms, queue) = first
             if due_ms > now_ms:
@@ -208,16 +207,16 @@ class RecordAccumulator:
         return min(times, default=None)
 
     def take_locked(self, queue: PartitionQueue) -> ProducerBatch:
-        """The first batch of a partition; it is on its way from now on."""
+        """Take the first batch of a partition; it is in flight from now on."""
         batch = queue.batches.popleft()
-        # Behind the others, so that no busy partition starves them.
+        # Moves to the end, so that a busy partition does not starve others.
         self.ready.pop(queue, None)
         self.ready[queue] = None
         if queue.open is batch:
             self._close_open_locked(queue, batch)
             sticky = queue.topic.sticky
             if queue.partition == sticky.partition:
-                # A batch that went out half full does not end the stay by itself (KIP-794).
+                # A batch sent half full does not switch the partition by itself (KIP-794).
                 sticky.produced_bytes += batch.size_bytes
         else:
             self.backlog_bytes -= batch.size_bytes
@@ -227,13 +226,13 @@ class RecordAccumulator:
     def is_sendable_locked(self, queue: PartitionQueue, now_ms: int) -> bool:
         """Whether the first batch of a ready partition may be taken now.
 
-        If not, the partition is no longer ready; what is in its way makes it so again.
+        If not, the partition is removed from `ready` until the obstacle is gone.
         """
         if not queue.batches:
             del self.ready[queue]
             return False
         if queue.open is queue.batches[0] and not queue.open.is_due:
-            # It is still among those that linger.
+            # It is still lingering.
             del self.ready[queue]
             return False
         if queue.not_before_ms > now_ms:
@@ -245,7 +244,7 @@ class RecordAccumulator:
     def return_locked(
         self, queue: PartitionQueue, batch: ProducerBatch, not_before_ms: int
     ) -> None:
-        """Put a batch back that is to be sent again: before all that come after it."""
+        """Put back a batch for a retry, before all later ones."""
         self._insert_locked(queue, (batch,))
         queue.not_before_ms = max(queue.not_before_ms, not_before_ms)
         self.ready[queue] = None
@@ -253,18 +252,18 @@ class RecordAccumulator:
     def replace_locked(
         self, queue: PartitionQueue, batch: ProducerBatch, parts: Sequence[ProducerBatch]
     ) -> None:
-        """Put the parts of a batch, which is not on its way any more, in its place."""
-        # They are as old as the batch was, and the oldest must stay first: it expires first.
-        self.unsettled = dict.fromkeys(
-            each for known in self.unsettled for each in (parts if known is batch else (known,))
+        """Replace a batch that is no longer in flight by its parts."""
+        # Keep the order by age: the oldest expires first.
+        self.incomplete = dict.fromkeys(
+            each for known in self.incomplete for each in (parts if known is batch else (known,))
         )
         self._insert_locked(queue, parts)
         self.ready[queue] = None
 
     def _insert_locked(self, queue: PartitionQueue, batches: Sequence[ProducerBatch]) -> None:
-        """Put batches that belong together in front of all but those of earlier sequences.
+        """Insert batches in front of all but those with earlier sequences.
 
-        Others may have come back before them, and only the first of all sequences may leave.
+        Others may have been put back before, and only the lowest sequence may be sent.
         """
         earlier: list[ProducerBatch] = []
         while queue.batches and _is_before(queue.batches[0], batches[0], queue):
@@ -273,12 +272,12 @@ class RecordAccumulator:
         self.backlog_bytes += sum(batch.size_bytes for batch in batches)
 
     def came_back(self, queue: PartitionQueue) -> None:
-        """A batch of a partition is no longer on its way."""
+        """A batch of a partition is no longer in flight."""
         queue.in_flight_count -= 1
 
     def forget_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A batch is to be settled: out of its queue, if it is there, and its memory is free."""
-        self.unsettled.pop(batch, None)
+        """Remove a batch that will be completed, and release its memory."""
+        self.incomplete.pop(batch, None)
         if queue.open is batch:
             self._close_open_locked(queue, batch)
             queue.batches.remove(batch)
@@ -290,21 +289,21 @@ class RecordAccumulator:
         self.memory.give_back(batch.reserved_bytes)
 
     def hurry_locked(self) -> list[ProducerBatch]:
-        """Nothing shall linger any longer; returns all that is not settled."""
+        """Make all lingering batches due; return all incomplete batches."""
         for batch, (_, queue) in list(self._lingering.items()):
             self._make_due_locked(queue, batch)
-        return list(self.unsettled)
+        return list(self.incomplete)
 
     def _make_due_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """An open batch may be taken, full or not."""
+        """Allow an open batch to be taken, full or not."""
         self._lingering.pop(batch, None)
         batch.is_due = True
         self.ready[queue] = None
 
     def expired_locked(self, now_ms: int, limit_ms: int) -> list[ProducerBatch]:
-        """Batches that were begun longer ago than that."""
+        """Batches older than the limit."""
         expired = []
-        for batch in self.unsettled:
+        for batch in self.incomplete:
             if now_ms - batch.created_ms < limit_ms:
                 break
             expired.append(batch)
@@ -321,8 +320,8 @@ class RecordAccumulator:
 
 
 def _is_before(other: ProducerBatch, batch: ProducerBatch, queue: PartitionQueue) -> bool:
-    """Whether another batch of the queue has an earlier place than one that comes back."""
-    for each in queue.sequences.unsettled:
+    """Whether another batch of the queue precedes one that is put back."""
+    for each in queue.sequences.incomplete:
         if each is batch:
             return False
         if each is other:
@@ -331,5 +330,5 @@ def _is_before(other: ProducerBatch, batch: ProducerBatch, queue: PartitionQueue
 
 
 def batch_bytes_of(key: bytes | None, value: bytes | None, tail: bytes) -> int:
-    """What a batch of one record takes, at most."""
+    """Upper bound for the size of a batch with this record only."""
     return HEADER_BYTES + _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") + len(tail)

@@ -1,8 +1,8 @@
-"""The future of one record: light, because one is made for every `send`.
+"""The future of one record. Lightweight, because every `send` creates one.
 
-It is no more than a batch and a number in it. The batch knows the outcome of all its records; what
-a single record needs is worked out when somebody asks. It can be waited for by a thread
-(`result`), by a coroutine (`await`), or told to a function (`add_done_callback`).
+It only references a batch and an index in it. The batch has the outcome of all its records. A
+thread can wait for it (`result`), a coroutine can `await` it, and `add_done_callback` adds a
+callback.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record lies. The offset is -1 if nobody was asked to confirm it (acks=0)."""
+    """Where a record was written. The offset is -1 with acks=0."""
 
     topic: str
     partition: int
@@ -26,7 +26,7 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordFuture:
-    """What becomes of one record. Thread-safe."""
+    """The result of sending one record. Thread-safe."""
 
     __slots__ = ("_batch", "_index", "_timestamp")
 
@@ -39,9 +39,9 @@ class RecordFuture:
         return self._place()[0].is_done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record lies, or raise why it does not.
+        """Wait for the acknowledgement; raise the error if the record failed.
 
-        Without a timeout it waits until the batch is settled, which `delivery.timeout.ms` bounds.
+        Without a timeout, `delivery.timeout.ms` is the limit.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -49,7 +49,7 @@ class RecordFuture:
         return self._metadata()
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Why the record was not written; None if it was. Waits like `result`."""
+        """The error of the record; None if it was written. Waits like `result`."""
         left_s = timeout
         until_s = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -57,12 +57,12 @@ class RecordFuture:
             if batch.is_done:
                 return batch.error
             if not batch.wait(left_s):
-                raise KafkaTimeout(f"the record was not settled within {timeout} s")
-            # It may have been split, and now there is another batch to wait for.
+                raise KafkaTimeout(f"the record was not acknowledged within {timeout} s")
+            # The batch may have been split; wait for the part with this record.
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
 
     def add_done_callback(self, callback: Callable[["RecordFuture"], object]) -> None:
-        """Have a function called with this future: by the client's thread, or now if it is done."""
+        """Call a function with this future: on the client's thread, or now if it is done."""
         batch, index = self._place()
         if not batch.add_callback(index, self, callback):
             callback(self)
@@ -81,9 +81,9 @@ class RecordFuture:
         return self.result(0)
 
     def _place(self) -> tuple["ProducerBatch", int]:
-        """The batch that has the record at present: one that was too large was split.
+        """The batch that has the record now, after splits.
 
-        Found anew each time and not kept, because several threads may look at once.
+        Computed each time and not stored, because several threads may call this.
         """
         batch, index = self._batch, self._index
         while batch.parts is not None:

@@ -1,7 +1,7 @@
-"""What was wrong with a record that could not be taken, in a sentence.
+"""Find out what is wrong with a record that could not be sent.
 
-What a reader would get wrong: a record is looked at only after the attempt to take it has failed,
-so that the many good ones do not pay for the few bad ones.
+Note: a record is checked only after the attempt to send it has failed, so that valid records do
+not pay for the checks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,12 +19,10 @@ from headwater.client.producer.producer_settings import ProducerSettings
 
 
 def timestamp_ms(given: object) -> int:
-    """A timestamp that is no plain number above zero: a number of another type, or a mistake."""
-    number = whole_number(
-        given, "a timestamp, which is milliseconds such as int(time.time() * 1000),"
-    )
+    """Check a timestamp that is not a plain positive int."""
+    number = whole_number(given, "timestamp (milliseconds, such as int(time.time() * 1000))")
     if number < 0:
-        raise InvalidTimestamp(f"a timestamp is milliseconds since 1970, and not {number}")
+        raise InvalidTimestamp(f"timestamp must be milliseconds since 1970, not {number}")
     return number
 
 
@@ -37,7 +35,7 @@ def check_record(
     timestamp: object,
     headers: object,
 ) -> None:
-    """Raise what is wrong with it; nothing, if it is not the record's fault."""
+    """Raise the problem of the record, if it has one."""
     try:
         topic_name(topic)
         if settings.value_serializer is None:
@@ -51,29 +49,28 @@ def check_record(
         if headers is not None:
             _check_headers(headers)
     except KafkaError as wrong:
-        # Where it was first noticed, deep inside, helps nobody.
+        # The original traceback, deep inside, would not help.
         raise wrong from None
 
 
 def _check_bytes(given: object, what: str) -> None:
     if given is not None and not _is_bytes(given):
         raise InvalidArgument(
-            f"a {what} is bytes, and not {shortened(given)}; {what}.serializer makes bytes of "
-            "other things"
+            f"{what} must be bytes, not {shortened(given)}; set {what}.serializer for other types"
         )
 
 
 def check_serialized(made: object, what: str) -> None:
-    """Raise if a serializer has made something that is neither bytes nor None, a tombstone."""
+    """Raise if a serializer returned neither bytes nor None (a tombstone)."""
     if made is not None and not _is_bytes(made):
         raise SerializationFailed(
-            f"{what}.serializer must return bytes, and not {shortened(made)}; "
-            "a str becomes bytes by its encode()"
+            f"{what}.serializer must return bytes, not {shortened(made)}; use str.encode() for a "
+            "str"
         )
 
 
 def check_headers(given: object) -> None:
-    """Raise what is wrong with headers, if anything is."""
+    """Raise the problem of headers, if there is one."""
     try:
         _check_headers(given)
     except KafkaError as wrong:
@@ -82,15 +79,15 @@ def check_headers(given: object) -> None:
 
 def _check_headers(given: object) -> None:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise InvalidArgument(f"headers are pairs, and not {shortened(given)}")
+        raise InvalidArgument(f"headers must be pairs, not {shortened(given)}")
     for pair in given.items() if isinstance(given, Mapping) else given:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
             raise InvalidArgument(
-                f"a header is a pair of a str and bytes, and not {shortened(pair)}"
+                f"a header must be a pair of str and bytes, not {shortened(pair)}"
             )
         if pair[1] is not None and not _is_bytes(pair[1]):
             raise InvalidArgument(
-                f"the value of header {pair[0]!r} is bytes, and not {shortened(pair[1])}"
+                f"the value of header {pair[0]!r} must be bytes, not {shortened(pair[1])}"
             )
 
 

@@ -1,10 +1,11 @@
-"""The sender: takes batches from the accumulator to the leaders of their partitions.
+"""Send batches from the accumulator to the partition leaders, as Kafka's Sender.
 
-It lives on the client's loop and does everything in `pump`, which may be called at any time: by a
-wake-up, by its timer, by an answer, by new metadata. What a reader would get wrong: a batch that
-timed out may still be on the wire. It is settled for its callers then, but its partition counts it
-as under way until the answer comes or the connection ends, because until then nobody knows whether
-the broker will take it.
+All work happens in `pump` on the client's loop, which may be called at any time: by a wake-up, a
+timer, a response or new metadata.
+
+Note: a batch that timed out may still be in flight. It is completed for its callers, but its
+partition counts it as in flight until the response arrives or the connection closes, because until
+then the broker may still write it.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ _CALLBACKS_AT_ONCE = 1_000
 
 
 class Sender:
-    """One producer's way out. For the loop's thread."""
+    """The sender of one producer. Runs on the loop's thread."""
 
     def __init__(
         self,
@@ -57,12 +58,12 @@ class Sender:
         self.metrics = ProducerMetrics()
         cluster.on_metadata(self.pump)
 
-    def on_settled(self, watcher: Callable[[], None]) -> None:
-        """Have a function called whenever batches were settled or taken."""
+    def on_progress(self, watcher: Callable[[], None]) -> None:
+        """Call a function whenever batches were completed or taken."""
         self._watchers.append(watcher)
 
     def pump(self) -> None:
-        """Send what can be sent, give up what is too old, and set the timer for the rest."""
+        """Send what can be sent, expire old batches, and set the timer for the rest."""
         if self._cluster.is_closed:
             return
         now_ms = self._clock.steady_ms()
@@ -70,32 +71,32 @@ class Sender:
         with accumulator.lock:
             expired = accumulator.expired_locked(now_ms, self._settings.delivery_timeout_ms)
         for batch in expired:
-            self._give_up(accumulator.queue_of(batch), batch, self._lateness(batch))
+            self._give_up(accumulator.queue_of(batch), batch, self._timeout_of(batch))
         if self._idempotence is not None:
             self._idempotence.heal(self.pump)
         with accumulator.lock:
             accumulator.collect_locked(now_ms)
             by_leader = self._by_leader_locked(now_ms)
         if self._idempotence is not None:
-            # What is held back has said just now what it waits for.
+            # Batches that were held back have registered their partitions just now.
             self._idempotence.announce(self.pump)
         for leader_id, queues in by_leader.items():
             self._send_to(leader_id, queues, now_ms)
         self._arm(now_ms)
 
     def abandon(self, error: KafkaError) -> None:
-        """Give up everything: the producer is closed, or can do no more."""
+        """Fail all batches: the producer is closed or has a fatal error."""
         accumulator = self._accumulator
         with accumulator.lock:
-            left = list(accumulator.unsettled)
+            left = list(accumulator.incomplete)
         for batch in left:
             self._give_up(accumulator.queue_of(batch), batch, error)
 
     def drop_unsent(self, error: KafkaError) -> None:
-        """Give up what has never left, so that no broker can have it."""
+        """Fail batches that were never sent, so that no broker can have them."""
         accumulator = self._accumulator
         with accumulator.lock:
-            unsent = [batch for batch in accumulator.unsettled if not batch.has_sequence]
+            unsent = [batch for batch in accumulator.incomplete if not batch.has_sequence]
         for batch in unsent:
             self._give_up(accumulator.queue_of(batch), batch, error)
 
@@ -104,7 +105,7 @@ class Sender:
             self._timer.cancel()
             self._timer = None
 
-    # Out.
+    # Sending.
 
     def _by_leader_locked(self, now_ms: int) -> dict[int, list[PartitionQueue]]:
         by_leader: dict[int, list[PartitionQueue]] = {}
@@ -120,7 +121,7 @@ class Sender:
                 is_leader_missing = True
             else:
                 by_leader.setdefault(view.leader_id, []).append(queue)
-        # What is sent to is kept fresh, and what is not for metadata.max.idle.ms is forgotten.
+        # Refresh metadata of used topics; others are dropped after metadata.max.idle.ms.
         for topic in used:
             self._cluster.use_topic(topic)
         if is_leader_missing:
@@ -128,7 +129,7 @@ class Sender:
         return by_leader
 
     def _is_held(self, queue: PartitionQueue) -> bool:
-        """Whether the order of a partition forbids to send its next batch now."""
+        """Whether the order of a partition forbids sending its next batch now."""
         if self._idempotence is not None:
             return not self._idempotence.may_send(queue)
         is_ordered = self._settings.max_in_flight_requests_per_connection == 1
@@ -140,13 +141,13 @@ class Sender:
             connection.on_change = self.pump
         if not connection.is_ready:
             if connection.is_failing:
-                # Perhaps another broker leads by now.
+                # Another broker may have become leader.
                 self._cluster.want_refresh()
             connection.connect()
             return
         while queues and connection.may_send:
             sent = self._drain(queues)
-            self._ask(connection, sent, now_ms)
+            self._produce(connection, sent, now_ms)
             taken = {each.queue for each in sent}
             with self._accumulator.lock:
                 queues = [
@@ -158,7 +159,7 @@ class Sender:
                 ]
 
     def _drain(self, queues: list[PartitionQueue]) -> list[Sent]:
-        """At most one batch per partition, and no more than fit one request."""
+        """Take at most one batch per partition, and no more than fit one request."""
         left_bytes = self._settings.max_request_size
         sent: list[Sent] = []
         with self._accumulator.lock:
@@ -172,12 +173,12 @@ class Sender:
                 left_bytes -= size_bytes
                 topic_id = self._topic_id(queue.name)
                 sent.append(Sent(queue=queue, batch=batch, topic_id=topic_id))
-            self._accumulator.tell_locked()
+            self._accumulator.notify_locked()
         for watcher in self._watchers:
             watcher()
         return sent
 
-    def _ask(self, connection: BrokerConnection, sent: list[Sent], now_ms: int) -> None:
+    def _produce(self, connection: BrokerConnection, sent: list[Sent], now_ms: int) -> None:
         request, newest = produce_request(sent, self._settings)
         if self._idempotence is not None:
             newest = self._idempotence.newest_produce(newest)
@@ -190,24 +191,24 @@ class Sender:
             connection.tell(request, failures.append, newest=newest)
             for each in sent:
                 self._came_back(each)
-                self._settle(each, None)
+                self._complete(each, None)
             return
 
         def then(response: ProduceResponse) -> None:
-            self._answered(sent, response, now_ms)
+            self._on_response(sent, response, now_ms)
 
         def otherwise(error: KafkaError) -> None:
-            self._failed(sent, error)
+            self._on_failure(sent, error)
 
         connection.ask(request, then, otherwise, newest=newest)
 
-    # Back.
+    # Handling responses.
 
-    def _answered(self, sent: Sequence[Sent], response: ProduceResponse, asked_ms: int) -> None:
+    def _on_response(self, sent: Sequence[Sent], response: ProduceResponse, sent_ms: int) -> None:
         now_ms = self._clock.steady_ms()
-        self.metrics.request_latency_total_ms += now_ms - asked_ms
+        self.metrics.request_latency_total_ms += now_ms - sent_ms
         self.metrics.request_latency_max_ms = max(
-            self.metrics.request_latency_max_ms, now_ms - asked_ms
+            self.metrics.request_latency_max_ms, now_ms - sent_ms
         )
         found = answers(response)
         moved = moved_partitions(self._cluster, response)
@@ -218,17 +219,21 @@ class Sender:
                 (each.topic_id, batch.partition)
             )
             if answer is None:
-                missing = error_for(ErrorCode.NETWORK_EXCEPTION, "the answer leaves a batch out")
+                missing = error_for(
+                    ErrorCode.NETWORK_EXCEPTION, "the response has no result for a batch"
+                )
                 self._retry_or_give_up(each, missing, now_ms)
             else:
-                self._judge(each, answer, now_ms, is_moved=(batch.topic, batch.partition) in moved)
-        # The connection says next that it has room, and that goes on with the rest.
+                self._on_result(
+                    each, answer, now_ms, is_moved=(batch.topic, batch.partition) in moved
+                )
+        # The connection reports next that it has room, which calls `pump`.
 
     def _topic_id(self, topic: str) -> TopicId:
         view = self._cluster.metadata.topics.get(topic)
         return NO_TOPIC_ID if view is None else view.topic_id
 
-    def _failed(self, sent: Sequence[Sent], error: KafkaError) -> None:
+    def _on_failure(self, sent: Sequence[Sent], error: KafkaError) -> None:
         now_ms = self._clock.steady_ms()
         for each in sent:
             self._came_back(each)
@@ -240,13 +245,15 @@ class Sender:
     def _came_back(self, sent: Sent) -> None:
         self._accumulator.came_back(sent.queue)
 
-    def _judge(self, sent: Sent, answer: PartitionAnswer, now_ms: int, *, is_moved: bool) -> None:
+    def _on_result(
+        self, sent: Sent, answer: PartitionAnswer, now_ms: int, *, is_moved: bool
+    ) -> None:
         batch, code = sent.batch, answer.code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if not batch.is_done:
                 if self._idempotence is not None:
                     self._idempotence.acked(sent.queue, batch)
-                self._settle(sent, None, answer.base_offset, answer.append_time_ms)
+                self._complete(sent, None, answer.base_offset, answer.append_time_ms)
         elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not batch.is_done:
             self._split(sent)
         else:
@@ -274,7 +281,7 @@ class Sender:
             self._accumulator.return_locked(queue, batch, now_ms + wait_ms)
 
     def _split(self, sent: Sent) -> None:
-        """The broker's limit is below ours: the same records again, in smaller batches."""
+        """Split a batch that exceeds the broker's limit, and send the parts."""
         batch = sent.batch
         self.metrics.batch_split_total += 1
         parts = batch.split(max(batch.size_bytes // 2, 1))
@@ -284,16 +291,16 @@ class Sender:
 
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         if batch.is_done:
-            # One of several to give up, and losing the first was the end of the producer.
+            # Failing an earlier one was fatal for the producer and completed all batches.
             return
         self.metrics.record_error_total += batch.record_count
         if self._idempotence is not None:
             self._idempotence.given_up(queue, batch, error)
         if not batch.is_done:
-            # It is, if losing it was the end of the producer: then everything was given up.
-            self._settle(Sent(queue=queue, batch=batch), error)
+            # Completed already, if its loss was fatal for the producer.
+            self._complete(Sent(queue=queue, batch=batch), error)
 
-    def _settle(
+    def _complete(
         self,
         sent: Sent,
         error: KafkaError | None,
@@ -303,16 +310,16 @@ class Sender:
         accumulator = self._accumulator
         with accumulator.lock:
             accumulator.forget_locked(sent.queue, sent.batch)
-            accumulator.tell_locked()
-        self._callbacks.extend(sent.batch.settle(error, base_offset, append_time_ms))
+            accumulator.notify_locked()
+        self._callbacks.extend(sent.batch.complete(error, base_offset, append_time_ms))
         if self._callbacks and not self._is_calling:
             self._is_calling = True
-            self._loop.call_soon(self._call_back)
+            self._loop.call_soon(self._run_callbacks)
         for watcher in self._watchers:
             watcher()
 
-    def _call_back(self) -> None:
-        """Tell callers, in order. One that raises goes to the loop's handler, and others follow."""
+    def _run_callbacks(self) -> None:
+        """Run callbacks in order. An exception goes to the loop's handler; others still run."""
         self._is_calling = False
         left = _CALLBACKS_AT_ONCE
         try:
@@ -323,22 +330,22 @@ class Sender:
         finally:
             if self._callbacks and not self._is_calling:
                 self._is_calling = True
-                self._loop.call_soon(self._call_back)
+                self._loop.call_soon(self._run_callbacks)
 
-    def _lateness(self, batch: ProducerBatch) -> KafkaTimeout:
+    def _timeout_of(self, batch: ProducerBatch) -> KafkaTimeout:
         return KafkaTimeout(
-            f"{batch.record_count} records for {batch.topic}-{batch.partition} were not confirmed "
-            f"within delivery.timeout.ms ({self._settings.delivery_timeout_ms} ms, "
+            f"{batch.record_count} records for {batch.topic}-{batch.partition} were not "
+            f"acknowledged within delivery.timeout.ms ({self._settings.delivery_timeout_ms} ms, "
             f"{batch.attempts} retries)"
         )
 
-    # Time.
+    # Timer.
 
     def _arm(self, now_ms: int) -> None:
-        """The timer for the next thing that goes by the clock. One that is set earlier serves."""
+        """Set the timer for the next deadline, unless it is set to an earlier time."""
         with self._accumulator.lock:
             due_ms = self._accumulator.next_due_ms()
-            first = next(iter(self._accumulator.unsettled), None)
+            first = next(iter(self._accumulator.incomplete), None)
         if first is not None:
             expiry_ms = first.created_ms + self._settings.delivery_timeout_ms
             due_ms = expiry_ms if due_ms is None else min(due_ms, expiry_ms)

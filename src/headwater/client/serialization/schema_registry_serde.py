@@ -1,12 +1,12 @@
-"""What serializers with a schema registry share, whatever their format: subjects, ids, caches.
+"""What serializers with a schema registry share: wire format, subjects, schema ids, caches.
 
     +------+----------------------+------------------------------
-    | 0x00 | the schema's id, int | the value in its own format
+    | 0x00 | schema id, int32     | the value in its own format
     +------+----------------------+------------------------------
       1 byte  4 bytes, big-endian
 
-What a reader would get wrong: a serializer of this library is given a value and not its topic, so
-the topic, which most subjects are named after, is said when the serializer is made.
+Note: serializers of this library receive a value but not its topic, so the topic, from which the
+default subject name derives, is an argument of the serializer.
 """
 
 import json
@@ -33,19 +33,19 @@ T = TypeVar("T")
 
 
 def topic_subject(topic: str | None, record: str | None, *, is_key: bool) -> str:
-    """`tea-value`: one kind of value in a topic. The usual way."""
+    """TopicNameStrategy, the default: `tea-value`."""
     del record
     return f"{_needed(topic, 'a topic')}-{'key' if is_key else 'value'}"
 
 
 def record_subject(topic: str | None, record: str | None, *, is_key: bool) -> str:
-    """`shop.Tea`: the same schema in every topic."""
+    """RecordNameStrategy: `shop.Tea`, the same schema in every topic."""
     del topic, is_key
     return _needed(record, "a schema with a name")
 
 
 def topic_record_subject(topic: str | None, record: str | None, *, is_key: bool) -> str:
-    """`tea-shop.Tea`: several kinds of values in a topic, each with versions of its own."""
+    """TopicRecordNameStrategy: `tea-shop.Tea`, several types in a topic."""
     del is_key
     return f"{_needed(topic, 'a topic')}-{_needed(record, 'a schema with a name')}"
 
@@ -55,12 +55,12 @@ SubjectNaming = Callable[..., str]
 
 def _needed(given: str | None, what: str) -> str:
     if not given:
-        raise InvalidSetting(f"this way to name subjects needs {what}")
+        raise InvalidSetting(f"this subject name strategy requires {what}")
     return given
 
 
 class SerializerOptions(TypedDict, total=False):
-    """What all serializers with a registry take; `RegisteredSerializer` says what it means."""
+    """Options of all serializers with a registry; see `RegisteredSerializer`."""
 
     topic: str | None
     is_key: bool
@@ -72,9 +72,9 @@ class SerializerOptions(TypedDict, total=False):
 
 
 class RegisteredSerializer(ABC, Generic[T]):
-    """Finds the schema to write with when the first value comes, and remembers it.
+    """Base of serializers: looks up the schema with the first value, and caches it.
 
-    `T` is what a format makes of a schema. Safe between threads.
+    `T` is the parsed schema of a format. Thread-safe.
     """
 
     schema_type = "AVRO"
@@ -92,15 +92,15 @@ class RegisteredSerializer(ABC, Generic[T]):
         use_latest_version: bool = False,
         normalize: bool = False,
     ) -> None:
-        """`subject` is a name, or one of the functions of this module that make names.
+        """`subject` is a name, or one of the naming strategies of this module.
 
-        Without `auto_register` the schema must be there already. `use_latest_version` takes what
-        the subject has, and needs no schema here.
+        Without `auto_register` the schema must be registered already. `use_latest_version` uses
+        the latest version of the subject, and needs no schema here.
         """
         self._registry = registry
         self._text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)
         if self._text is None and not use_latest_version:
-            raise InvalidSetting("a serializer needs a schema, or use_latest_version")
+            raise InvalidSetting("a serializer requires a schema or use_latest_version")
         self._references = references
         self._auto_register = auto_register and not use_latest_version
         self._use_latest_version = use_latest_version
@@ -110,11 +110,11 @@ class RegisteredSerializer(ABC, Generic[T]):
         self._is_key = is_key
         self._lock = threading.Lock()
         self._ready: tuple[bytes, T] | None = None
-        # What can be wrong with the settings alone is told now, and not with the first value.
+        # Report errors of the settings now, not with the first value.
         self._subject_name()
 
     def _prepared(self) -> tuple[bytes, T]:
-        """What a value begins with, and what it is written with."""
+        """The prefix of values, and the parsed schema."""
         if self._ready is not None:
             return self._ready
         with self._lock:
@@ -125,11 +125,11 @@ class RegisteredSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def _parsed(self, schema: RegisteredSchema) -> T:
-        """The schema, as the format wants it."""
+        """Parse the schema."""
 
     @abstractmethod
     def _record_name(self, text: str | None) -> str | None:
-        """What the schema calls its values, if anything."""
+        """The record name in the schema, if it has one."""
 
     def _registered(self) -> RegisteredSchema:
         subject = self._subject_name()
@@ -165,7 +165,7 @@ class RegisteredSerializer(ABC, Generic[T]):
 
 
 class RegisteredDeserializer(ABC, Generic[T]):
-    """Finds the schema that a value was written with. Safe between threads."""
+    """Base of deserializers: finds the schema that a value was written with. Thread-safe."""
 
     def __init__(self, registry: SchemaRegistry, *, cached_max: int = CACHED_MAX) -> None:
         self._registry = registry
@@ -176,29 +176,29 @@ class RegisteredDeserializer(ABC, Generic[T]):
 
     @abstractmethod
     def _parsed(self, schema: RegisteredSchema) -> T:
-        """The schema, as the format wants it."""
+        """Parse the schema."""
 
     def _fetched(self, schema_id: int) -> T:
         try:
             found = self._registry.schema(schema_id)
         except SchemaNotFound as error:
-            raise SerializationFailed(f"the registry has no schema {schema_id}") from error
+            raise SerializationFailed(f"the registry has no schema with id {schema_id}") from error
         return self._parsed(found)
 
 
 def schema_id_of(raw: bytes) -> int:
-    """The id that a value begins with."""
+    """The schema id in the prefix of a value."""
     if len(raw) < PREFIX_BYTES or raw[0] != MAGIC:
-        raise SerializationFailed("the value does not begin with 0 and the id of a schema")
+        raise SerializationFailed("the value does not start with byte 0 and a schema id")
     return int.from_bytes(raw[1:PREFIX_BYTES], "big")
 
 
 class BoundedCache(Generic[T]):
-    """The values used last, and no more of them than there may be. Safe between threads."""
+    """An LRU cache. Thread-safe."""
 
     def __init__(self, count_max: int) -> None:
         if count_max < 1:
-            raise InvalidArgument("a cache holds at least one schema")
+            raise InvalidArgument("cached_max must be at least 1")
         self._count_max = count_max
         self._lock = threading.Lock()
         self._found: OrderedDict[int, T] = OrderedDict()
@@ -208,7 +208,7 @@ class BoundedCache(Generic[T]):
             if number in self._found:
                 self._found.move_to_end(number)
                 return self._found[number]
-        # Made without the lock: who asks for another one does not wait for the registry.
+        # Without the lock, so that other threads do not wait for the registry.
         made = make(number)
         with self._lock:
             self._found[number] = made
@@ -220,7 +220,7 @@ class BoundedCache(Generic[T]):
 def referred_schemas(
     registry: SchemaRegistry, references: tuple[SchemaReference, ...]
 ) -> list[tuple[str, RegisteredSchema]]:
-    """All that a schema refers to with its name there, and before each what that refers to."""
+    """All referenced schemas with their names, dependencies first."""
     found: list[tuple[str, RegisteredSchema]] = []
     _add_referred(registry, references, found, set())
     return found

@@ -1,11 +1,12 @@
-"""How a schema registry is reached: its address, a login and TLS, under Confluent's names.
+"""Settings of schema registry clients: URL, authentication and TLS, with Confluent's names.
 
     read_registry_settings({"basic.auth.user.info": "alice:secret", "ssl.ca.location": "ca.pem"})
 
-A file of settings may speak to clients of brokers and of a registry alike; `registry_part` picks
-what is the registry's. What a reader would get wrong: there `ssl.ca.location` is for both, unless
-some setting begins with `schema.registry.ssl.`. Then those are the registry's, as Java has it, and
-the others are for brokers only.
+A properties file may be shared by clients of brokers and of a registry; `registry_part` selects the
+registry's settings.
+
+Note: in such a file `ssl.ca.location` is for both, unless a setting starts with
+`schema.registry.ssl.`. Then those are for the registry, as in Java, and the others for brokers.
 """
 
 from collections.abc import Mapping
@@ -27,34 +28,34 @@ _INHERITED: Final = ("sasl.username", "sasl.password")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings(ClientSslSettings):
-    """What a client of a registry may be told."""
+    """Settings of a registry client."""
 
     schema_registry_url: tuple[str, ...] = setting(names(), ())
-    # Without it, the user info if there is one, and else what stands in the URL.
+    # Default: the user info if there is one, else the credentials in the URL.
     basic_auth_credentials_source: str | None = setting(
         optional(upper_word("URL", "USER_INFO", "SASL_INHERIT")), None
     )
     basic_auth_user_info: Password | None = setting(optional(password()), None)
-    # For SASL_INHERIT: the user that brokers know.
+    # For SASL_INHERIT: the credentials for brokers.
     sasl_username: str | None = setting(optional(text()), None)
     sasl_password: Password | None = setting(optional(password()), None)
 
     def login(self) -> str | None:
-        """`user:password`, if it is not in the URL. `InvalidSetting` if it is missing."""
+        """`user:password`, unless it is in the URL. `InvalidSetting` if it is missing."""
         source = self.basic_auth_credentials_source
         if source == "URL":
             return None
         if source == "SASL_INHERIT":
             if self.sasl_username is None or self.sasl_password is None:
                 raise InvalidSetting(
-                    "basic.auth.credentials.source=SASL_INHERIT needs sasl.username and "
+                    "basic.auth.credentials.source=SASL_INHERIT requires sasl.username and "
                     "sasl.password"
                 )
             return f"{self.sasl_username}:{self.sasl_password.reveal()}"
         if self.basic_auth_user_info is None:
             if source is not None:
                 raise InvalidSetting(
-                    "basic.auth.credentials.source=USER_INFO needs basic.auth.user.info"
+                    "basic.auth.credentials.source=USER_INFO requires basic.auth.user.info"
                 )
             return None
         pair = self.basic_auth_user_info.reveal()
@@ -64,7 +65,7 @@ class RegistrySettings(ClientSslSettings):
 
 
 def read_registry_settings(given: Mapping[str, object]) -> RegistrySettings:
-    """`InvalidSetting` names the one that is wrong, and `UnknownSetting` one that there is not."""
+    """Read settings; `InvalidSetting` for invalid ones, `UnknownSetting` for unknown ones."""
     return read_values(RegistrySettings, given, {})
 
 
@@ -73,23 +74,23 @@ NAMES: Final = tuple(
     for name in sorted(kafka_name(each.name) for each in fields(RegistrySettings))
     if name not in _INHERITED
 )
-"""All settings, but for those that are a broker's in the first place."""
+"""All settings except the ones that are primarily for brokers."""
 
 OWN_NAMES: Final = (
     URL,
     *(name for name in NAMES if name.startswith(_LOGIN)),
     *(PREFIX + name for name in NAMES if name.startswith((_TLS, _LOGIN))),
 )
-"""Those that speak of a registry wherever they stand."""
+"""Settings that are always for a registry."""
 
 
 def is_registrys(name: str) -> bool:
-    """Whether a setting is of no use to brokers."""
+    """Whether a setting is only for registry clients."""
     return name.startswith((PREFIX, _LOGIN))
 
 
 def registry_part(shared: Mapping[str, str]) -> dict[str, str]:
-    """What settings that are shared with clients of brokers say about a registry."""
+    """Select the registry's settings from settings that are shared with broker clients."""
     own = {
         name.removeprefix(PREFIX): value
         for name, value in shared.items()

@@ -1,13 +1,12 @@
-"""Serializers and deserializers: values to bytes and back, by name or as a function.
+"""Serializers and deserializers, chosen by name or given as functions.
 
-A serializer is any function from a value to bytes, a deserializer the other way round. The names
-here stand for the plain ones, which give the bytes of Kafka's own; the names of those, Java's
-classes, stand for the same, so that a properties file can be taken over as it is. Whoever has a
-schema registry brings functions of their own. None passes unchanged in both directions: it is the
-tombstone, which no serializer may invent.
+A serializer is any function from a value to bytes, a deserializer the reverse. The names here stand
+for the formats of Kafka's built-in serializers; Kafka's Java class names are accepted, too, so that
+properties files can be used as they are. None passes unchanged in both directions: it is the
+tombstone.
 
-What a reader would get wrong: nothing is made to fit. Bytes given as a text, a number of five
-bytes, 2.5 as a whole number are mistakes of somebody, and would be found out much later.
+Note: values are not coerced. Bytes for a text, a number that does not fit or 2.5 for an integer
+raise an error instead of being found out much later.
 """
 
 import json
@@ -29,7 +28,7 @@ class _Serde(NamedTuple):
 
 def _from_text(value: Any) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError("these are bytes already, and no text")
+        raise TypeError("expected a text, got bytes")
     return str(value).encode()
 
 
@@ -38,11 +37,11 @@ def _to_text(raw: bytes) -> str:
 
 
 def _integers(size_bytes: int) -> _Serde:
-    """Java's whole numbers, of so many bytes."""
+    """Java's integers of this size."""
 
     def serialize(value: Any) -> bytes:
         if isinstance(value, float):
-            raise TypeError(f"{value!r} is no whole number")
+            raise TypeError(f"{value!r} is not an integer")
         return int(value).to_bytes(size_bytes, "big", signed=True)
 
     def deserialize(raw: bytes) -> int:
@@ -72,12 +71,12 @@ def _from_boolean(value: Any) -> bytes:
 
 def _to_boolean(raw: bytes) -> bool:
     if raw not in (b"\0", b"\1"):
-        raise ValueError("a truth value is one byte, 0 or 1")
+        raise ValueError("a boolean must be one byte, 0 or 1")
     return raw == b"\1"
 
 
 def _from_uuid(value: Any) -> bytes:
-    # Kafka does this: it is written as text.
+    # As in Kafka: the text form.
     return str(value if isinstance(value, UUID) else UUID(value)).encode()
 
 
@@ -95,11 +94,11 @@ def _to_json(raw: bytes) -> Any:
 
 def _expect(raw: bytes, size_bytes: int) -> None:
     if len(raw) != size_bytes:
-        raise ValueError(f"there are {len(raw)} bytes, and not {size_bytes}")
+        raise ValueError(f"expected {size_bytes} bytes, got {len(raw)}")
 
 
 _SERDES: Final[dict[str, _Serde | None]] = {
-    # Taken and handed out as they are.
+    # Passed through.
     "bytes": None,
     "str": _Serde(_from_text, _to_text),
     "int": _integers(8),
@@ -112,7 +111,7 @@ _SERDES: Final[dict[str, _Serde | None]] = {
     "json": _Serde(_from_json, _to_json),
 }
 
-_JAVAS: Final = {
+_JAVA_NAMES: Final = {
     "ByteArray": "bytes",
     "ByteBuffer": "bytes",
     "Bytes": "bytes",
@@ -125,11 +124,11 @@ _JAVAS: Final = {
     "Boolean": "bool",
     "UUID": "uuid",
 }
-_JAVAS_PACKAGE: Final = "org.apache.kafka.common.serialization."
+_JAVA_PACKAGE: Final = "org.apache.kafka.common.serialization."
 
 
 def serializer(given: object, setting: str) -> Serializer | None:
-    """The serializer that a setting names; None where bytes are taken as they are."""
+    """The serializer of a setting; None to pass bytes through."""
     if given is None or callable(given):
         return given
     found = _named(given, setting, "Serializer")
@@ -137,19 +136,19 @@ def serializer(given: object, setting: str) -> Serializer | None:
 
 
 def deserializer(given: object, setting: str) -> Deserializer | None:
-    """The deserializer that a setting names; None where bytes are handed out as they are."""
+    """The deserializer of a setting; None to pass bytes through."""
     if given is None or callable(given):
         return given
     found = _named(given, setting, "Deserializer")
     return None if found is None else found.deserialize
 
 
-def _named(given: object, setting: str, javas_ending: str) -> _Serde | None:
+def _named(given: object, setting: str, java_suffix: str) -> _Serde | None:
     name = given
-    if isinstance(given, str) and given.startswith(_JAVAS_PACKAGE):
-        kind = given.removeprefix(_JAVAS_PACKAGE).removesuffix(javas_ending)
-        name = _JAVAS.get(kind, given)
+    if isinstance(given, str) and given.startswith(_JAVA_PACKAGE):
+        kind = given.removeprefix(_JAVA_PACKAGE).removesuffix(java_suffix)
+        name = _JAVA_NAMES.get(kind, given)
     if not isinstance(name, str) or name not in _SERDES:
         known = ", ".join(_SERDES)
-        raise InvalidSetting(f"{setting} must be a function or one of {known}, and not {given!r}")
+        raise InvalidSetting(f"{setting} must be a function or one of {known}, not {given!r}")
     return _SERDES[name]

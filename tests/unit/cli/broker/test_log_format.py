@@ -1,4 +1,4 @@
-"""The two forms of a broker's log."""
+"""Formats of the broker's log: text and JSON lines."""
 
 import json
 import logging
@@ -25,12 +25,12 @@ def record(message: str, *, failure: BaseException | None = None) -> logging.Log
     return made
 
 
-def test_a_line_for_people_has_time_level_logger_and_message() -> None:
+def test_a_text_line_has_time_level_logger_and_message() -> None:
     line = TextLines().format(record("all is well"))
     assert line.endswith(".250 WARNING network.socket_server: all is well")
 
 
-def test_a_line_for_machines_is_one_json_object() -> None:
+def test_a_json_line_is_one_object() -> None:
     assert json.loads(JsonLines().format(record("all is well"))) == {
         "ts": "2023-11-14T22:13:20.250Z",
         "level": "warning",
@@ -39,7 +39,7 @@ def test_a_line_for_machines_is_one_json_object() -> None:
     }
 
 
-def test_what_a_stranger_sent_cannot_forge_a_second_line_or_command_a_terminal() -> None:
+def test_text_from_clients_cannot_forge_log_lines_or_terminal_escapes() -> None:
     forged = "client 'x\n2023 ERROR broker: lost\x1b[2J'"
     assert "\n" not in TextLines().format(record(forged))
     assert "\x1b" not in TextLines().format(record(forged))
@@ -47,7 +47,7 @@ def test_what_a_stranger_sent_cannot_forge_a_second_line_or_command_a_terminal()
     assert json.loads(JsonLines().format(record(forged)))["message"] == forged
 
 
-def test_an_exception_comes_with_its_trace() -> None:
+def test_an_exception_is_logged_with_its_traceback() -> None:
     try:
         int("x\n")
     except ValueError as error:
@@ -60,7 +60,7 @@ def test_an_exception_comes_with_its_trace() -> None:
     assert shown["exception"].startswith("Traceback")
 
 
-def test_only_what_is_important_enough_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_entries_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
     log_to_standard_error(log_format="text", level="warning")
     logging.getLogger("headwater.x").info("small")
     logging.getLogger("headwater.x").warning("great")
@@ -69,7 +69,7 @@ def test_only_what_is_important_enough_is_written(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_the_end_of_a_thread_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_that_ends_a_thread_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
     log_to_standard_error(log_format="json", level="info")
     thread = threading.Thread(target=lambda: int("x"), name="worker-1")
     thread.start()
@@ -78,7 +78,7 @@ def test_the_end_of_a_thread_is_logged_once(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(line)["message"] == "worker-1 ended with an exception"
 
 
-def test_a_log_that_nobody_reads_does_not_stop_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_standard_error_does_not_stop_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone:
         def write(self, _text: str) -> int:
             raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""`headwater start`: what it makes of its arguments, and how it says that it cannot start."""
+"""`headwater start`: arguments, settings and one-line errors."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ from headwater.network.endpoint import Endpoint
 
 
 class ScriptedBroker:
-    """Stands for a node: is ready at once, remembers what it was started with, and ends."""
+    """A fake node: ready at once, records its settings, and returns."""
 
     def __init__(self, failure: BaseException | None = None) -> None:
         self.static: StaticConfig | None = None
@@ -59,7 +59,7 @@ def started(*arguments: str) -> dict[str, str]:
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a start that fails before there is a broker."""
+    """The error line of a start that fails before there is a broker."""
     try:
         code: object = start(arguments, ScriptedBroker())
     except SystemExit as end:
@@ -72,11 +72,11 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return output.err
 
 
-def test_without_a_file_it_listens_on_this_machine_only_and_keeps_data_here() -> None:
+def test_without_a_file_it_listens_on_localhost_and_stores_data_in_the_working_directory() -> None:
     assert started() == {"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "./data"}
 
 
-def test_a_file_is_taken_as_kafka_takes_it(tmp_path: Path) -> None:
+def test_server_properties_are_read_as_in_kafka(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_bytes(b"# nothing said\nnum.partitions = 3\n")
     assert started("--config", str(path)) == {"num.partitions": "3"}
@@ -97,7 +97,7 @@ def test_a_flag_wins_over_an_option_and_an_option_over_the_file(properties: Path
     }
 
 
-def test_clients_are_not_told_the_old_address_when_another_is_given(
+def test_listen_drops_the_advertised_listeners_of_the_file(
     properties: Path,
 ) -> None:
     texts = started("--config", str(properties), "--listen", "[::1]:0")
@@ -105,17 +105,17 @@ def test_clients_are_not_told_the_old_address_when_another_is_given(
     assert "advertised.listeners" not in texts
 
 
-def test_an_advertised_address_that_is_given_along_with_it_stays() -> None:
+def test_advertised_listeners_given_as_an_option_are_kept() -> None:
     advertised = "advertised.listeners=PLAINTEXT://outside:9"
     texts = started("--listen", "127.0.0.1:0", "-o", advertised)
     assert texts["advertised.listeners"] == "PLAINTEXT://outside:9"
 
 
-def test_the_address_of_the_metrics_is_a_setting_like_others() -> None:
+def test_the_metrics_address_is_a_setting() -> None:
     assert started("--metrics", "127.0.0.1:9464")["headwater.metrics.listener"] == "127.0.0.1:9464"
 
 
-def test_it_says_on_standard_output_that_it_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ready_line_is_printed_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     started("--data", "/d", "--node-id", "3")
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(
@@ -123,7 +123,7 @@ def test_it_says_on_standard_output_that_it_is_ready(capsys: pytest.CaptureFixtu
     )
 
 
-def test_each_setting_without_effect_is_warned_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_setting_without_effect_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
     started("-o", "zookeeper.max.in.flight.requests=10", "-o", "num.io.threads=4")
     first, second = capsys.readouterr().err.splitlines()
     words = "WARNING cli.broker.start: Setting has no effect: name="
@@ -131,7 +131,7 @@ def test_each_setting_without_effect_is_warned_of_once(capsys: pytest.CaptureFix
     assert f"{words}num.io.threads reason=Accepted for compatibility; one event loop" in second
 
 
-def test_an_unknown_setting_is_warned_of_with_the_nearest_known_name(
+def test_an_unknown_setting_is_logged_with_the_nearest_known_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "num.partitons" not in started("-o", "num.partitons=3")
@@ -142,7 +142,7 @@ def test_an_unknown_setting_is_warned_of_with_the_nearest_known_name(
     )
 
 
-def test_strict_refuses_every_unknown_setting_in_one_line(
+def test_strict_rejects_all_unknown_settings_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     line = refusal(capsys, "--strict", "-o", "num.partitons=3", "-o", "super.user=User:a")
@@ -150,7 +150,7 @@ def test_strict_refuses_every_unknown_setting_in_one_line(
     assert "did you mean super.users?" in line
 
 
-def test_strict_starts_with_settings_of_kafka_that_have_no_effect() -> None:
+def test_strict_accepts_settings_of_kafka_without_effect() -> None:
     assert started("--strict", "-o", "process.roles=broker,controller")
 
 
@@ -160,12 +160,12 @@ def test_strict_starts_with_settings_of_kafka_that_have_no_effect() -> None:
         (["--config", "nowhere.properties"], "cannot read nowhere.properties: No such file"),
         (["--listen", "here"], "--listen here: an address must be host:port, not 'here'"),
         (["--node-id", "x"], "node.id=x: must be a whole number"),
-        (["--data", " "], "--data names no directory"),
+        (["--data", " "], "--data is empty"),
         (["-o", "num.partitions"], "-o num.partitions: must be KEY=VALUE"),
         (["-o", "num.partitions=0"], "num.partitions=0: must be between 1"),
         (["-o", "node.id=1", "-o", "node.id=2"], "-o node.id is given twice"),
-        (["--node-id", "1", "-o", "node.id=1"], "--node-id and -o node.id say the same"),
-        (["--data", "a", "-o", "log.dir=b"], "--data and -o log.dir say the same"),
+        (["--node-id", "1", "-o", "node.id=1"], "--node-id and -o node.id set the same setting"),
+        (["--data", "a", "-o", "log.dir=b"], "--data and -o log.dir set the same setting"),
         (
             ["-o", "zookeeper.set.acl=true"],
             "zookeeper.set.acl=true: ACLs of znodes are not supported",
@@ -175,18 +175,18 @@ def test_strict_starts_with_settings_of_kafka_that_have_no_effect() -> None:
         (["--log-format", "xml"], "invalid choice: 'xml'"),
     ],
 )
-def test_what_cannot_be_obeyed_is_one_line_and_exit_code_2(
+def test_invalid_arguments_exit_with_one_line_and_code_2(
     arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reason in refusal(capsys, *arguments)
 
 
-def test_a_file_that_is_no_properties_file_is_named(
+def test_a_malformed_properties_file_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "broken.properties"
     path.write_bytes(b"a=\\u12\n")
-    assert f"{path} is no properties file" in refusal(capsys, "--config", str(path))
+    assert f"{path} is not a properties file" in refusal(capsys, "--config", str(path))
     assert "cannot read" in refusal(capsys, "--config", str(tmp_path))
 
 
@@ -194,12 +194,15 @@ def test_a_file_that_is_no_properties_file_is_named(
     ("failure", "advice"),
     [
         (CannotListen("cannot listen on x: Address already in use"), "--listen"),
-        (DirectoryInUse("/d is in use"), "stop that one, or choose another directory with --data"),
+        (
+            DirectoryInUse("/d is in use"),
+            "stop that broker, or choose another directory",
+        ),
         (WrongLogDirectory("/d belongs to node 3"), "--node-id"),
         (StorageError("no space"), "--data"),
     ],
 )
-def test_a_broker_that_cannot_start_says_what_to_do(
+def test_a_failed_start_says_what_to_do(
     failure: HeadwaterError, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert start([], ScriptedBroker(failure)) == 2
@@ -208,12 +211,14 @@ def test_a_broker_that_cannot_start_says_what_to_do(
     assert advice in line
 
 
-def test_an_interrupt_before_it_serves_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_before_the_broker_serves_prints_no_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert start([], ScriptedBroker(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == ""
 
 
-def test_the_command_is_listed_with_the_others_and_explains_itself() -> None:
+def test_start_is_listed_and_has_help() -> None:
     assert "start" in CliRunner().invoke(app, ["--help"]).stdout
     explained = subprocess.run(
         [sys.executable, "-m", "headwater", "start", "--help"],
@@ -224,8 +229,8 @@ def test_the_command_is_listed_with_the_others_and_explains_itself() -> None:
     assert "--listen HOST:PORT" in explained.stdout
 
 
-def test_a_broker_does_not_load_what_only_the_terminal_needs() -> None:
-    """Each of these costs a broker time until it is ready, and memory for ever."""
+def test_a_broker_does_not_import_terminal_libraries() -> None:
+    """Each of these modules would delay the start and stay in memory."""
     code = (
         "import sys\n"
         "from headwater.cli.entry import main\n"

@@ -54,7 +54,7 @@ def refusal(arguments: Sequence[str]) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_shuts_the_broker_down_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     with running(tmp_path) as (process, ready):
         assert ready.startswith("headwater ready on 127.0.0.1:")
         process.send_signal(number)
@@ -64,8 +64,8 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
     assert (tmp_path / "data/.kafka_cleanshutdown").exists()
 
 
-def test_a_second_signal_ends_a_stop_that_takes_too_long(tmp_path: Path) -> None:
-    """Here the broker waits for a peer that does not take what it has asked for."""
+def test_a_second_signal_ends_a_slow_shutdown(tmp_path: Path) -> None:
+    """Here the broker waits for a client that does not read its responses."""
     with running(tmp_path) as (process, ready):
         address = ready.split()[3]
         host, _, port = address.partition(":")
@@ -84,7 +84,7 @@ def test_a_second_signal_ends_a_stop_that_takes_too_long(tmp_path: Path) -> None
 
 
 def fill_its_answers(peer: socket.socket) -> None:
-    """Ask which versions there are, and read no answer, until the broker reads no question."""
+    """Send ApiVersions requests without reading responses, until the broker stops reading."""
     # ApiVersions 0 without a client id.
     frame = b"\0\0\0\x0a" + b"\0\x12" + b"\0\0" + bytes(4) + b"\xff\xff"
     peer.setblocking(False)
@@ -93,14 +93,14 @@ def fill_its_answers(peer: socket.socket) -> None:
             peer.send(frame * 1_000)
 
 
-def test_a_directory_that_is_in_use_is_refused(tmp_path: Path) -> None:
+def test_a_log_directory_in_use_is_rejected(tmp_path: Path) -> None:
     with running(tmp_path):
         line = refusal(["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"])
     assert "is in use" in line
     assert "--data" in line
 
 
-def test_a_taken_port_is_refused_and_the_directory_free_again(tmp_path: Path) -> None:
+def test_a_port_in_use_is_rejected_and_the_log_directory_is_released(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         line = refusal(["--data", str(tmp_path / "data"), "--listen", address])
@@ -114,7 +114,7 @@ def test_a_taken_port_is_refused_and_the_directory_free_again(tmp_path: Path) ->
         assert ready.startswith("headwater ready")
 
 
-def test_the_directory_of_another_node_or_cluster_is_refused(tmp_path: Path) -> None:
+def test_the_log_directory_of_another_node_or_cluster_is_rejected(tmp_path: Path) -> None:
     with running(tmp_path) as (process, _):
         process.terminate()
         end_of(process)
@@ -128,13 +128,13 @@ def test_the_directory_of_another_node_or_cluster_is_refused(tmp_path: Path) -> 
     assert "belongs to cluster" in refusal(["--data", both, "--listen", "127.0.0.1:0"])
 
 
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_log_directory_that_cannot_be_created_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     line = refusal(["--data", str(tmp_path / "file/data"), "--listen", "127.0.0.1:0"])
     assert "cannot create log directory" in line
 
 
-def test_each_line_of_a_json_log_is_an_object(tmp_path: Path) -> None:
+def test_each_line_of_a_json_log_is_a_json_object(tmp_path: Path) -> None:
     with running(tmp_path, "--log-format", "json", "-o", "zookeeper.max.in.flight.requests=10") as (
         process,
         _,
@@ -149,7 +149,7 @@ def test_each_line_of_a_json_log_is_an_object(tmp_path: Path) -> None:
     assert {"ts", "level", "logger", "message"} <= set(entries[0])
 
 
-def test_it_can_be_watched_over_http(tmp_path: Path) -> None:
+def test_metrics_are_served_over_http(tmp_path: Path) -> None:
     with running(tmp_path, "--metrics", "127.0.0.1:0") as (process, _):
         assert process.stderr is not None
         url = process.stderr.readline().split()[-1]
@@ -164,7 +164,7 @@ def test_it_can_be_watched_over_http(tmp_path: Path) -> None:
         assert end_of(process)[0] == 0
 
 
-def test_the_same_directory_keeps_its_cluster(tmp_path: Path) -> None:
+def test_a_restart_keeps_the_cluster_id(tmp_path: Path) -> None:
     clusters = []
     for _ in range(2):
         with running(tmp_path) as (process, ready):
@@ -174,7 +174,7 @@ def test_the_same_directory_keeps_its_cluster(tmp_path: Path) -> None:
     assert clusters[0] == clusters[1] != ""
 
 
-def test_without_its_zookeeper_it_says_so_and_does_not_start(tmp_path: Path) -> None:
+def test_without_zookeeper_the_start_fails_with_one_line(tmp_path: Path) -> None:
     line = refusal(
         [
             *("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"),
@@ -191,7 +191,7 @@ def test_without_its_zookeeper_it_says_so_and_does_not_start(tmp_path: Path) -> 
         (("-o", "advertised.listeners=foo"), "advertised.listeners: a listener must be NAME://"),
     ],
 )
-def test_a_wrong_address_is_refused_before_anything_is_written(
+def test_an_invalid_address_is_rejected_before_anything_is_written(
     tmp_path: Path, words: tuple[str, ...], reason: str
 ) -> None:
     assert reason in refusal(["--data", str(tmp_path / "data"), *words])

@@ -1,4 +1,4 @@
-"""`headwater produce` and `headwater consume` at a real broker: records whole, in and out."""
+"""`headwater produce` and `headwater consume` against a real broker."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def read_all(shell: Shell, topic: str, *words: str) -> list[dict[str, object]]:
     return shell.tells("consume", topic, "--from-beginning", "--exit", *words)
 
 
-def test_a_header_may_come_twice_and_may_be_null(shell: Shell, topic: str) -> None:
+def test_header_names_may_repeat_and_values_may_be_null(shell: Shell, topic: str) -> None:
     shell.does(
         "produce", topic, "-H", "a=1", "-H", "a=2", "-H", "b=NULL", "--null-marker", "NULL",
         given="x\n",
@@ -44,9 +44,7 @@ def test_a_header_may_come_twice_and_may_be_null(shell: Shell, topic: str) -> No
     assert row["headers"] == [["a", "1"], ["a", "2"], ["b", None]]
 
 
-def test_headers_and_keys_stand_in_lines_parted_by_tabs_if_so_wished(
-    shell: Shell, topic: str
-) -> None:
+def test_headers_and_keys_can_be_separated_by_tabs(shell: Shell, topic: str) -> None:
     words = ("produce", topic, "--headers-separator", r"\t", "-K", r"\t")
     shell.does(*words, given="cups=2,from=Assam\tkind\tblack\n")
     (row,) = read_all(shell, topic)
@@ -54,7 +52,7 @@ def test_headers_and_keys_stand_in_lines_parted_by_tabs_if_so_wished(
     assert row["headers"] == [["cups", "2"], ["from", "Assam"]]
 
 
-def test_several_files_and_standard_input_go_out_in_their_order(
+def test_files_and_standard_input_are_sent_in_order(
     shell: Shell, topic: str, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
@@ -67,7 +65,7 @@ def test_several_files_and_standard_input_go_out_in_their_order(
     assert len(read_all(shell, topic)) == 4
 
 
-def test_what_was_consumed_as_json_can_be_produced_again(shell: Shell, topic: str) -> None:
+def test_json_output_of_consume_can_be_produced(shell: Shell, topic: str) -> None:
     with Producer(bootstrap_servers=shell.bootstrap) as producer:
         producer.send(topic, b"\xff", key=b"k", timestamp=5, headers=[("h", None), ("h", b"1")])
         producer.send(topic, None, timestamp=6)
@@ -81,19 +79,19 @@ def test_what_was_consumed_as_json_can_be_produced_again(shell: Shell, topic: st
     assert wrong.stderr.startswith("headwater: line 2: ")
 
 
-def test_a_line_that_is_too_large_is_named_and_all_before_it_are_sent(
+def test_a_too_large_line_is_reported_after_earlier_lines_are_sent(
     shell: Shell, topic: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "lines"
     file.write_text("1\n2\n" + "x" * 2_000_000 + "\n4\n")
-    # So long that only a flush takes them out.
+    # Such a long linger that only a flush sends them.
     result = shell.run("produce", topic, str(file), "-s", "linger.ms=60000")
     assert result.exit_code == 1
     assert result.stderr.startswith("headwater: line 3: a record of about 2000")
     assert [row["value"] for row in read_all(shell, topic)] == ["1", "2"]
 
 
-def test_values_may_be_numbers_that_are_shown_as_such(shell: Shell, topic: str) -> None:
+def test_deserialized_numbers_are_printed_as_numbers(shell: Shell, topic: str) -> None:
     shell.does("produce", topic, "-s", "value.serializer=int", given="42\n-1\n")
     long = "value.deserializer=org.apache.kafka.common.serialization.LongDeserializer"
     assert [row["value"] for row in read_all(shell, topic, "-s", long)] == [42, -1]
@@ -101,14 +99,14 @@ def test_values_may_be_numbers_that_are_shown_as_such(shell: Shell, topic: str) 
     assert shell.does(*words, "--null-marker", "~") == "42\t~.\n-1\t~.\n"
     wrong = shell.run("produce", topic, "-s", "value.serializer=int", given="7\ntea\n")
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (1, 1)
-    assert wrong.stderr.startswith("headwater: line 2: the value could not be serialized")
+    assert wrong.stderr.startswith("headwater: line 2: cannot serialize the value")
     unreadable = shell.run("consume", topic, "-f", "-e", "-s", "value.deserializer=int32")
     assert (unreadable.exit_code, unreadable.stderr.count("\n")) == (1, 1)
     unknown = shell.run("produce", topic, "-s", "value.serializer=tea", given="7\n")
     assert (unknown.exit_code, unknown.stderr.count("\n")) == (2, 1)
 
 
-def test_an_applications_file_is_used_without_its_group_and_its_code(
+def test_group_and_serializers_of_a_command_config_are_ignored(
     shell: Shell, topic: str, tmp_path: Path
 ) -> None:
     shell.does("produce", topic, given="1\n2\n3\n")
@@ -136,15 +134,15 @@ def test_an_applications_file_is_used_without_its_group_and_its_code(
     misspelt = shell.run("topics", "list", *config)
     assert (misspelt.exit_code, misspelt.stderr) == (
         2,
-        "headwater: client.ids is no setting of this client; did you mean client.id?\n",
+        "headwater: client.ids is not a setting of this client; did you mean client.id?\n",
     )
 
 
-def test_a_wait_cannot_be_negative(shell: Shell, topic: str) -> None:
+def test_a_negative_timeout_is_rejected(shell: Shell, topic: str) -> None:
     assert shell.run("consume", topic, "--timeout", "-1").exit_code == 2
 
 
-def test_measured_records_are_not_so_plain_that_any_codec_shines(shell: Shell, topic: str) -> None:
+def test_perf_payloads_do_not_compress_too_well(shell: Shell, topic: str) -> None:
     shell.does("perf", "produce", topic, "-n", "100", "--size", "300")
     values = [str(row["value"]) for row in read_all(shell, topic)]
     assert len(set(values)) == 100

@@ -1,4 +1,4 @@
-"""`headwater groups` at a real broker: all ways to move a group, and what is told of groups."""
+"""`headwater groups` against a real broker."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def shell(broker: EmbeddedBroker) -> Shell:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest, shell: Shell) -> str:
-    """Two partitions of five records each, with a group of the same name at 2 in the first."""
+    """Two partitions with five records each; the group of the same name is at 2 in the first."""
     test: str = request.node.originalname
     name = f"{test[:60]}-{uuid4().hex[:8]}"
     shell.does("topics", "create", name, "-p", "2", "-c", "retention.ms=-1")
@@ -46,7 +46,9 @@ def moved(shell: Shell, topic: str, *words: str) -> dict[object, object]:
     return {row["partition"]: row["after"] for row in rows}
 
 
-def test_a_group_can_be_sent_to_all_places_that_kafkas_tool_knows(shell: Shell, topic: str) -> None:
+def test_reset_offsets_supports_all_options_of_kafka_consumer_groups(
+    shell: Shell, topic: str
+) -> None:
     here = ("--topic", topic)
     assert moved(shell, topic, *here, "--to-earliest") == {0: 0, 1: 0}
     assert moved(shell, topic, *here, "--to-latest") == {0: 5, 1: 5}
@@ -54,14 +56,14 @@ def test_a_group_can_be_sent_to_all_places_that_kafkas_tool_knows(shell: Shell, 
     assert moved(shell, topic, *here, "--to-offset", "3") == {0: 3, 1: 3}
     at = str(START_MS + 3 * HOUR_MS)
     assert moved(shell, topic, *here, "--to-datetime", at) == {0: 2, 1: 1}
-    # All records are younger than that, and older than a day.
+    # All records are younger than this and older than a day.
     assert moved(shell, topic, *here, "--by-duration", "P20000D") == {0: 0, 1: 0}
     assert moved(shell, topic, *here, "--by-duration", "P1D") == {0: 5, 1: 5}
     assert moved(shell, topic, "--topic", f"{topic}:0", "--shift-by", "-1") == {0: 1}
     assert moved(shell, topic, "--all-topics", "--to-latest") == {0: 5}
 
 
-def test_offsets_go_into_a_file_and_come_back(shell: Shell, topic: str, tmp_path: Path) -> None:
+def test_exported_offsets_can_be_imported(shell: Shell, topic: str, tmp_path: Path) -> None:
     words = ("groups", "reset-offsets", topic)
     exported = shell.does(*words, "--all-topics", "--to-current", "--export")
     assert exported == f"{topic},0,2\n"
@@ -88,7 +90,7 @@ def test_offsets_go_into_a_file_and_come_back(shell: Shell, topic: str, tmp_path
         "--all-topics --to-current --export --json",
     ],
 )
-def test_a_reset_that_makes_no_sense_is_a_wrong_argument(
+def test_contradictory_reset_options_are_usage_errors(
     shell: Shell, topic: str, words: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "offsets.csv"
@@ -98,14 +100,12 @@ def test_a_reset_that_makes_no_sense_is_a_wrong_argument(
     assert result.exit_code == 2, result.output
 
 
-def test_a_partition_that_does_not_exist_is_told(shell: Shell, topic: str) -> None:
+def test_a_missing_partition_is_reported(shell: Shell, topic: str) -> None:
     result = shell.run("groups", "reset-offsets", topic, "-t", f"{topic}:0,7", "--to-latest")
     assert (result.exit_code, result.stderr) == (1, f"headwater: {topic} has no partition 7\n")
 
 
-def test_a_group_with_members_cannot_be_moved_and_says_so_before_it_is_tried(
-    shell: Shell, topic: str
-) -> None:
+def test_offsets_of_a_group_with_members_cannot_be_reset(shell: Shell, topic: str) -> None:
     with Consumer(bootstrap_servers=shell.bootstrap, group_id=topic) as consumer:
         consumer.subscribe([topic])
         while not consumer.assignment():
@@ -115,16 +115,14 @@ def test_a_group_with_members_cannot_be_moved_and_says_so_before_it_is_tried(
         offsets = shell.tells("groups", "describe", topic)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"headwater: {topic} has a member: stop them, then its offsets can move\n"
+        f"headwater: group {topic} has a member; stop them before resetting offsets\n"
     )
     assert (row["state"], row["members"], row["assignor"]) == ("Stable", 1, "range")
     assert [each["host"] is not None for each in offsets] == [True, True]
     assert [each["lag"] for each in offsets] == [3, None]
 
 
-def test_several_groups_or_all_are_described_and_lists_are_filtered(
-    shell: Shell, topic: str
-) -> None:
+def test_several_groups_are_described_and_lists_are_filtered(shell: Shell, topic: str) -> None:
     second = f"{topic}-2"
     with Admin(bootstrap_servers=shell.bootstrap) as admin:
         admin.alter_group_offsets(second, {TopicPartition(topic, 1): 5})
@@ -140,7 +138,7 @@ def test_several_groups_or_all_are_described_and_lists_are_filtered(
     assert shell.tells("groups", "list", "--type", "consumer") == []
 
 
-def test_a_group_forgets_what_it_is_told_to_forget(shell: Shell, topic: str) -> None:
+def test_committed_offsets_are_deleted(shell: Shell, topic: str) -> None:
     assert shell.run("groups", "delete-offsets", topic).exit_code == 2
     (row,) = shell.tells("groups", "delete-offsets", topic, "-t", f"{topic}:0")
     assert row == {"topic": topic, "partition": 0}
@@ -148,7 +146,7 @@ def test_a_group_forgets_what_it_is_told_to_forget(shell: Shell, topic: str) -> 
         assert admin.list_group_offsets(topic) == {}
 
 
-def test_a_partition_without_a_leader_has_an_offset_and_no_lag() -> None:
+def test_a_partition_without_a_leader_has_no_lag() -> None:
     place = TopicPartition("tea", 0)
     (row,) = lag_rows("drinkers", {place: 5}, {}, {})
     assert (row["offset"], row["end"], row["lag"]) == (5, None, None)

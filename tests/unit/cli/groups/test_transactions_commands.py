@@ -1,4 +1,4 @@
-"""`headwater transactions` at a real broker, and which transactions are said to hang."""
+"""`headwater transactions` against a real broker, and detection of hanging transactions."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -39,7 +39,7 @@ def topic(shell: Shell) -> str:
 
 @pytest.fixture
 def brewing(shell: Shell, topic: str) -> Iterator[Producer]:
-    """A producer with an open transaction, whose id is the topic's name."""
+    """A producer with an open transaction; its transactional id is the topic's name."""
     with Producer(bootstrap_servers=shell.bootstrap, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -48,7 +48,7 @@ def brewing(shell: Shell, topic: str) -> Iterator[Producer]:
 
 
 @pytest.mark.usefixtures("brewing")
-def test_an_open_transaction_is_found_by_state_by_producer_and_in_its_partition(
+def test_an_open_transaction_is_listed_by_state_producer_and_partition(
     shell: Shell, topic: str
 ) -> None:
     (row,) = [each for each in shell.tells("transactions", "list") if each["id"] == topic]
@@ -61,12 +61,12 @@ def test_an_open_transaction_is_found_by_state_by_producer_and_in_its_partition(
     assert described["partitions"] == [f"{topic}-0"]
     (found,) = shell.tells("transactions", "producers", f"{topic}:0")
     assert (found["producer"], found["open_since"]) == (row["producer"], 0)
-    # It is known, so it does not hang.
+    # Its coordinator knows it, so it does not hang.
     assert shell.tells("transactions", "find-hanging", "-t", topic, "--older-than", "PT0S") == []
     assert shell.tells("transactions", "find-hanging") == []
 
 
-def test_a_transaction_is_aborted_by_its_id_and_its_producer_is_fenced_off(
+def test_aborting_by_transactional_id_fences_the_producer(
     shell: Shell, topic: str, brewing: Producer
 ) -> None:
     (row,) = shell.tells("transactions", "abort", "--id", topic)
@@ -80,9 +80,7 @@ def test_a_transaction_is_aborted_by_its_id_and_its_producer_is_fenced_off(
 
 
 @pytest.mark.usefixtures("brewing")
-def test_a_transaction_in_a_partition_is_aborted_by_where_it_begins(
-    shell: Shell, topic: str
-) -> None:
+def test_a_transaction_is_aborted_by_partition_and_start_offset(shell: Shell, topic: str) -> None:
     wrong = shell.run("transactions", "abort", f"{topic}:0", "--start-offset", "7")
     assert (wrong.exit_code, wrong.stderr) == (
         1,
@@ -93,7 +91,7 @@ def test_a_transaction_in_a_partition_is_aborted_by_where_it_begins(
     assert found["open_since"] is None
 
 
-def test_an_id_that_nobody_has_is_not_made_by_aborting_it(shell: Shell) -> None:
+def test_aborting_an_unknown_transactional_id_does_not_create_it(shell: Shell) -> None:
     assert shell.run("transactions", "abort", "--id", "nobody").exit_code == 1
     assert "nobody" not in {each["id"] for each in shell.tells("transactions", "list")}
 
@@ -110,9 +108,7 @@ def test_an_id_that_nobody_has_is_not_made_by_aborting_it(shell: Shell) -> None:
         "find-hanging --older-than soon",
     ],
 )
-def test_words_about_transactions_that_make_no_sense_are_wrong_arguments(
-    shell: Shell, words: str
-) -> None:
+def test_contradictory_transaction_options_are_usage_errors(shell: Shell, words: str) -> None:
     assert shell.run("transactions", *words.split()).exit_code == 2
 
 
@@ -142,7 +138,7 @@ def transaction(
     )
 
 
-def test_only_what_is_open_and_old_is_looked_at() -> None:
+def test_only_old_open_transactions_are_candidates() -> None:
     found = old_ones(
         {TEA: [producer(1), producer(2, since=None), producer(3, last_ms=200)]}, before_ms=100
     )
@@ -163,6 +159,6 @@ def test_a_transaction_hangs_if_no_coordinator_knows_of_it_in_that_partition() -
     ]
     owner = owners(suspects, known)
     assert owner == {2: "b", 3: "c"}
-    # The id of the third stands for another producer by now.
+    # The third transactional id has another producer id by now.
     described = {"b": transaction("b", 2, TEA), "c": transaction("c", 9, TEA)}
     assert hanging(suspects, owner, described) == [suspects[0], suspects[2], suspects[3]]

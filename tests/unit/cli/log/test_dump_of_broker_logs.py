@@ -1,4 +1,4 @@
-"""What the storage engine writes, the dump finds sound: two pieces of code that share no line."""
+"""`log dump` finds no damage in files of the storage engine, with which it shares no code."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ SMALL = TopicSettings(segment_bytes=2048, index_interval_bytes=200)
 
 
 def filled(folder: Path) -> LogLab:
-    """Several segments, all codecs, and transactions of either end."""
+    """Several segments with all codecs, and committed and aborted transactions."""
     lab = LogLab(SMALL, disk=OsDisk(), folder=folder)
     for step in range(60):
         lab.now_ms += 1_000
@@ -34,7 +34,7 @@ def dump(path: Path, *flags: str) -> str:
     return result.stdout
 
 
-def test_segments_and_indexes_of_a_closed_log_are_sound(tmp_path: Path) -> None:
+def test_segments_and_indexes_of_a_closed_log_have_no_findings(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     filled(folder).log.close()
     summary = dump(folder).splitlines()
@@ -42,7 +42,7 @@ def test_segments_and_indexes_of_a_closed_log_are_sound(tmp_path: Path) -> None:
     assert all("with .index and .timeindex; no damage found" in line for line in summary)
 
 
-def test_every_other_file_of_a_closed_log_is_sound(tmp_path: Path) -> None:
+def test_other_files_of_a_closed_log_have_no_findings(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     filled(folder).log.close()
     kinds = set()
@@ -53,7 +53,7 @@ def test_every_other_file_of_a_closed_log_is_sound(tmp_path: Path) -> None:
     assert kinds >= {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
 
 
-def test_every_record_of_every_codec_is_shown(tmp_path: Path) -> None:
+def test_records_of_every_codec_are_printed(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     lab = filled(folder)
     end_offset = lab.log.end_offset
@@ -67,7 +67,7 @@ def test_every_record_of_every_codec_is_shown(tmp_path: Path) -> None:
     assert offsets == list(range(end_offset))
 
 
-def test_a_log_that_is_still_open_is_sound_as_far_as_it_is_written(tmp_path: Path) -> None:
+def test_an_open_log_has_no_findings(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     lab = filled(folder)
     assert "no damage found" in dump(folder)

@@ -1,4 +1,4 @@
-"""`headwater log dump` as a user meets it: lines, JSON, findings and exit codes."""
+"""`headwater log dump`: text and JSON output, findings and exit codes."""
 
 import json
 import struct
@@ -48,7 +48,7 @@ def objects(result: Result) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_a_sound_segment_is_shown_batch_by_batch_and_ends_with_zero(folder: Path) -> None:
+def test_an_intact_segment_is_printed_batch_by_batch_and_exits_with_zero(folder: Path) -> None:
     result = dump(save(folder, three_batches()))
     assert result.exit_code == 0
     assert result.stderr == ""
@@ -66,13 +66,13 @@ def test_a_sound_segment_is_shown_batch_by_batch_and_ends_with_zero(folder: Path
     )
 
 
-def test_records_show_text_and_null_and_headers(folder: Path) -> None:
+def test_records_are_printed_with_text_null_and_headers(folder: Path) -> None:
     log = batch(0, [record(0, b"k", None, [("trace", b"abc"), ("none", None)])])
     result = dump(save_log(folder, log), "--records")
     assert '0  2023-11-14 22:13:20.000  "k": null  [trace="abc", none=null]' in result.stdout
 
 
-def test_bytes_that_could_command_a_terminal_are_shown_in_hexadecimal(folder: Path) -> None:
+def test_control_characters_are_printed_in_hexadecimal(folder: Path) -> None:
     log = batch(0, [record(0, b"\x1b[31m", b"\xff", [("\x07", b"\r")])])
     result = dump(save_log(folder, log), "--records")
     assert "0x1b5b33316d: 0xff  ['\\x07'=0x0d]" in result.stdout
@@ -80,12 +80,12 @@ def test_bytes_that_could_command_a_terminal_are_shown_in_hexadecimal(folder: Pa
     assert "\x07" not in result.stdout
 
 
-def test_a_long_value_is_cut_and_says_so(folder: Path) -> None:
+def test_a_long_value_is_shortened(folder: Path) -> None:
     result = dump(save_log(folder, batch(0, texts("x" * 1000))), "--records")
     assert '"' + "x" * 64 + '" and 936 characters' in result.stdout
 
 
-def test_compressed_records_are_opened(folder: Path) -> None:
+def test_compressed_records_are_decoded(folder: Path) -> None:
     records = texts("a", "b")
     payload = bytes(cramjam.gzip.compress(b"".join(records)))
     result = dump(save_log(folder, batch(0, records, attributes=1, payload=payload)), "--records")
@@ -94,7 +94,7 @@ def test_compressed_records_are_opened(folder: Path) -> None:
     assert '"k": "b"' in result.stdout
 
 
-def test_markers_are_named_commit_and_abort(folder: Path) -> None:
+def test_control_records_are_named_commit_and_abort(folder: Path) -> None:
     log = marker(0, commits=True) + marker(1, commits=False)
     result = dump(save_log(folder, log), "--records")
     assert "COMMIT, coordinator epoch 2" in result.stdout
@@ -102,7 +102,7 @@ def test_markers_are_named_commit_and_abort(folder: Path) -> None:
     assert "producer 7 epoch 0  transactional  control" in result.stdout
 
 
-def test_json_gives_one_object_per_batch_and_a_summary_last(folder: Path) -> None:
+def test_json_prints_one_object_per_batch_and_a_summary(folder: Path) -> None:
     log = batch(0, texts("a"), producer=(7, 1, 5), leader_epoch=3)
     shown, summary = objects(dump(save_log(folder, log), "--json"))
     assert shown == {
@@ -138,7 +138,7 @@ def test_json_gives_one_object_per_batch_and_a_summary_last(folder: Path) -> Non
     }
 
 
-def test_json_records_tell_text_from_bytes_and_name_markers(folder: Path) -> None:
+def test_json_records_distinguish_text_from_bytes_and_name_control_records(folder: Path) -> None:
     log = batch(0, [record(0, b"k", b"\xff", [("h", None)])]) + marker(1, commits=True)
     data, control, _ = objects(dump(save_log(folder, log), "--json", "--records"))
     assert data["records"] == [
@@ -154,7 +154,7 @@ def test_json_records_tell_text_from_bytes_and_name_markers(folder: Path) -> Non
     assert control["records"][0]["control"] == "COMMIT"
 
 
-def test_a_limit_stops_early_and_the_summary_says_so(folder: Path) -> None:
+def test_a_limit_stops_early_and_marks_the_summary_as_partial(folder: Path) -> None:
     result = dump(save(folder, three_batches()), "--limit", "2", "--json")
     *batches, last = objects(result)
     assert len(batches) == 2
@@ -175,13 +175,13 @@ def test_damage_is_one_line_on_standard_error_and_exit_code_one(folder: Path) ->
     assert result.stdout.rstrip().endswith("1 finding")
 
 
-def test_damage_in_the_last_batch_of_a_limit_is_still_told(folder: Path) -> None:
+def test_damage_in_the_last_batch_within_the_limit_is_reported(folder: Path) -> None:
     segment = three_batches()
     segment.log[segment.positions[1] + 65] ^= 1
     assert dump(save(folder, segment), "--limit", "2").exit_code == 1
 
 
-def test_a_torn_tail_is_called_so(folder: Path) -> None:
+def test_a_torn_tail_is_reported(folder: Path) -> None:
     result = dump(save_log(folder, three_batches().log[:-5]))
     assert result.exit_code == 1
     assert result.stderr == (
@@ -189,7 +189,7 @@ def test_a_torn_tail_is_called_so(folder: Path) -> None:
     )
 
 
-def test_a_lying_length_is_found(folder: Path) -> None:
+def test_a_wrong_length_is_reported(folder: Path) -> None:
     segment = three_batches()
     struct.pack_into(">i", segment.log, segment.positions[1] + 8, 3)
     result = dump(save_log(folder, segment.log))
@@ -197,7 +197,7 @@ def test_a_lying_length_is_found(folder: Path) -> None:
     assert "position 79: unreadable from here" in result.stderr
 
 
-def test_an_unknown_codec_is_found_and_shown_by_its_number(folder: Path) -> None:
+def test_an_unknown_codec_is_reported_by_number(folder: Path) -> None:
     path = save_log(folder, batch(0, texts("a"), attributes=7))
     result = dump(path)
     assert result.exit_code == 1
@@ -210,7 +210,7 @@ def test_an_unknown_codec_is_found_and_shown_by_its_number(folder: Path) -> None
     ("payload", "attributes"),
     [(b"this is no gzip", 1), (texts("a")[0] + b"\0", 0), (texts("a")[0][:-1], 0)],
 )
-def test_records_that_cannot_be_read_are_found_when_they_are_asked_for(
+def test_undecodable_records_are_reported_with_the_records_option(
     folder: Path, payload: bytes, attributes: int
 ) -> None:
     path = save_log(folder, batch(0, texts("a"), attributes=attributes, payload=payload))
@@ -221,7 +221,7 @@ def test_records_that_cannot_be_read_are_found_when_they_are_asked_for(
         assert result.stderr.startswith(f"{STEM}.log: position 0: ")
 
 
-def test_an_index_that_lies_is_found_beside_its_log(folder: Path) -> None:
+def test_a_wrong_index_entry_is_reported(folder: Path) -> None:
     segment = three_batches()
     struct.pack_into(">i", segment.index, 4, 80)
     result = dump(save(folder, segment))
@@ -243,7 +243,7 @@ def test_an_index_is_listed(folder: Path) -> None:
     }
 
 
-def test_a_cut_index_is_found(folder: Path) -> None:
+def test_a_truncated_index_is_reported(folder: Path) -> None:
     path = folder / f"{STEM}.index"
     path.write_bytes(bytes(range(1, 14)))
     result = dump(path)
@@ -251,7 +251,7 @@ def test_a_cut_index_is_found(folder: Path) -> None:
     assert "not a multiple of 8" in result.stderr
 
 
-def test_leader_epochs_are_listed_and_damage_in_them_is_found(folder: Path) -> None:
+def test_leader_epochs_are_listed_and_checked(folder: Path) -> None:
     path = folder / "leader-epoch-checkpoint"
     path.write_text("0\n2\n0 0\n3 100\n", encoding="utf-8")
     assert objects(dump(path, "--json"))[:-1] == [
@@ -262,7 +262,7 @@ def test_leader_epochs_are_listed_and_damage_in_them_is_found(folder: Path) -> N
     assert dump(path).exit_code == 1
 
 
-def test_aborted_transactions_are_listed_and_damage_in_them_is_found(folder: Path) -> None:
+def test_aborted_transactions_are_listed_and_checked(folder: Path) -> None:
     path = folder / f"{STEM}.txnindex"
     path.write_bytes(
         struct.pack(">hqqqq", 0, 7, 3, 5, 3)
@@ -288,7 +288,7 @@ def test_aborted_transactions_are_listed_and_damage_in_them_is_found(folder: Pat
     ]
 
 
-def test_producers_are_listed_and_damage_in_their_snapshot_is_found(folder: Path) -> None:
+def test_producer_snapshots_are_listed_and_checked(folder: Path) -> None:
     path = folder / f"{STEM}.snapshot"
     body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 7, 1, 41, 99, 4, START_MS, -1, 95)
     path.write_bytes(struct.pack(">hI", 1, crc32c(body)) + body)
@@ -308,30 +308,30 @@ def test_producers_are_listed_and_damage_in_their_snapshot_is_found(folder: Path
     assert "position 0: producer snapshot has CRC" in result.stderr
 
 
-def test_a_folder_gives_one_line_per_segment(folder: Path) -> None:
+def test_a_directory_prints_one_line_per_segment(folder: Path) -> None:
     save(folder, three_batches())
     (folder / "00000000000000000006.log").write_bytes(batch(6, texts("g"))[:-1])
     result = dump(folder)
     assert result.exit_code == 1
     first, second = result.stdout.splitlines()
     assert first.endswith("no damage found")
-    assert second == "00000000000000000006.log: nothing whole; 1 finding"
+    assert second == "00000000000000000006.log: no intact batch or entry; 1 finding"
 
 
-def test_a_segment_that_is_being_deleted_is_read_under_its_passing_name(folder: Path) -> None:
+def test_a_segment_with_the_deleted_suffix_is_read(folder: Path) -> None:
     path = save(folder, three_batches()).rename(folder / f"{STEM}.log.deleted")
     (folder / f"{STEM}.index").rename(folder / f"{STEM}.index.deleted")
     assert "3 batches" in dump(path).stdout
     assert "with .index;" in dump(path).stdout
 
 
-def test_preallocated_zeros_are_no_damage(folder: Path) -> None:
+def test_preallocated_zeros_are_not_damage(folder: Path) -> None:
     result = dump(save_log(folder, three_batches().log + bytes(4096)))
     assert result.exit_code == 0
-    assert "the last 4,096 bytes, from position 237 on, are zeros" in result.stdout
+    assert "the last 4,096 bytes, from position 237 on, are preallocated zeros" in result.stdout
 
 
-def test_an_empty_segment_is_sound(folder: Path) -> None:
+def test_an_empty_segment_has_no_findings(folder: Path) -> None:
     result = dump(save_log(folder, b""))
     assert (result.exit_code, result.stdout) == (0, f"{STEM}.log: empty; no damage found\n")
 
@@ -345,7 +345,7 @@ def test_an_empty_segment_is_sound(folder: Path) -> None:
         ("short.log", three_batches().log[:60], "not a segment: 60 bytes are too few"),
     ],
 )
-def test_foreign_and_cut_input_is_refused_in_one_line(
+def test_foreign_or_truncated_input_is_rejected_with_one_line(
     folder: Path, name: str, content: bytes, reason: str
 ) -> None:
     path = folder / name
@@ -356,25 +356,27 @@ def test_foreign_and_cut_input_is_refused_in_one_line(
     assert reason in result.stderr
 
 
-def test_what_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected_with_one_line(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing.log", tmp_path / "nothing", tmp_path):
         result = dump(path)
         assert result.exit_code == 2
         assert len(result.stderr.splitlines()) == 1
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert run("--version").stdout == f"headwater {headwater.__version__}\n"
 
 
 @pytest.mark.parametrize("timestamp_ms", [2**62, -(2**62), 10**16])
-def test_a_timestamp_that_is_no_date_stays_a_number(folder: Path, timestamp_ms: int) -> None:
+def test_a_timestamp_outside_the_calendar_is_printed_as_a_number(
+    folder: Path, timestamp_ms: int
+) -> None:
     path = save_log(folder, batch(0, texts("a"), timestamp_ms=timestamp_ms))
     result = dump(path, "--records")
     assert result.exit_code == 0
     assert result.stdout.count(f"{timestamp_ms} ms") == 2
 
 
-def test_a_missing_timestamp_is_called_so(folder: Path) -> None:
+def test_a_missing_timestamp_is_named(folder: Path) -> None:
     path = save_log(folder, batch(0, texts("a"), timestamp_ms=-1))
     assert "no timestamp" in dump(path).stdout

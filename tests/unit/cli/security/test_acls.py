@@ -1,4 +1,4 @@
-"""`headwater acls`: from options to rules, and the commands at a real broker."""
+"""`headwater acls`: options to ACL bindings, and the commands against a real broker."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def shown(rules: list[Acl]) -> set[str]:
     }
 
 
-def test_a_producer_gets_what_kafka_acls_gives_it() -> None:
+def test_producer_adds_the_acls_of_kafka_acls() -> None:
     rules = rules_for(
         Resources(topics=["tea"], transactional_ids=["x"], is_prefixed=True),
         AclRequest(allowed=[ALICE], is_producer=True, is_idempotent=True),
@@ -40,7 +40,7 @@ def test_a_producer_gets_what_kafka_acls_gives_it() -> None:
     }
 
 
-def test_a_consumer_gets_what_kafka_acls_gives_it() -> None:
+def test_consumer_adds_the_acls_of_kafka_acls() -> None:
     resources = Resources(topics=["tea"], groups=["drinkers"])
     rules = rules_for(resources, AclRequest(allowed=[ALICE], is_consumer=True))
     assert shown(rules) == {
@@ -53,7 +53,7 @@ def test_a_consumer_gets_what_kafka_acls_gives_it() -> None:
     assert len(both) == len(set(both))
 
 
-def test_rules_are_every_principal_from_every_host_for_every_operation() -> None:
+def test_bindings_combine_principals_hosts_and_operations() -> None:
     rules = rules_for(
         Resources(topics=["tea"], is_cluster=True),
         AclRequest(
@@ -73,11 +73,11 @@ def test_rules_are_every_principal_from_every_host_for_every_operation() -> None
 @pytest.mark.parametrize(
     ("resources", "wish", "complaint"),
     [
-        (Resources(topics=["t"]), AclRequest(), "whom"),
-        (Resources(), AclRequest(allowed=[ALICE]), "what"),
+        (Resources(topics=["t"]), AclRequest(), "give --allow-principal"),
+        (Resources(), AclRequest(allowed=[ALICE]), "give a resource"),
         (Resources(topics=["t"]), AclRequest(allowed=["alice"]), "User:alice"),
         (Resources(topics=["t"]), AclRequest(allowed=[ALICE], operations=["Drink"]), "Drink"),
-        # Else it would be alice who may do it, and from anywhere.
+        # Otherwise alice would be allowed, from any host.
         (
             Resources(topics=["t"]),
             AclRequest(allowed=[ALICE], denied_hosts=["192.0.2.7"]),
@@ -98,19 +98,19 @@ def test_rules_are_every_principal_from_every_host_for_every_operation() -> None
         ),
     ],
 )
-def test_what_is_missing_or_too_much_is_named(
+def test_missing_and_contradictory_options_are_named(
     resources: Resources, wish: AclRequest, complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         rules_for(resources, wish)
 
 
-def test_without_a_principal_all_rules_of_a_resource_are_meant() -> None:
+def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:
     (meant,) = filters_for(Resources(topics=["tea"]), AclRequest())
     assert meant == Acl(
         resource_type=ResourceKind.TOPIC, resource_name="tea", pattern_type=PatternType.LITERAL
     )
-    with pytest.raises(ValueError, match="what"):
+    with pytest.raises(ValueError, match="give a resource"):
         filters_for(Resources(), AclRequest())
 
 
@@ -123,14 +123,14 @@ def test_without_a_principal_all_rules_of_a_resource_are_meant() -> None:
         AclRequest(is_idempotent=True),
     ],
 )
-def test_who_names_a_part_of_a_rule_and_nobody_does_not_remove_all_of_them(
+def test_remove_with_an_operation_requires_a_principal(
     wish: AclRequest,
 ) -> None:
-    with pytest.raises(ValueError, match="whom"):
+    with pytest.raises(ValueError, match="give --allow-principal"):
         filters_for(Resources(topics=["tea"]), wish)
 
 
-def test_a_list_has_what_applies_to_a_resource() -> None:
+def test_list_matches_prefixed_and_wildcard_acls() -> None:
     assert listed(Resources(), []) == [Acl()]
     assert listed(Resources(), [ALICE]) == [Acl(principal=ALICE)]
     (meant,) = listed(Resources(topics=["tea"]), [])
@@ -147,7 +147,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield opened
 
 
-def test_rules_are_added_listed_and_removed(broker: EmbeddedBroker) -> None:
+def test_acls_are_added_listed_and_removed(broker: EmbeddedBroker) -> None:
     shell = Shell(broker.bootstrap_servers)
     shell.does(
         "acls", "add", "--allow-principal", ALICE, "--consumer", "--topic", "tea", "--group", "g"
@@ -180,10 +180,10 @@ def test_rules_are_added_listed_and_removed(broker: EmbeddedBroker) -> None:
     shell.does("acls", "remove", "--topic", "tea")
     assert {row["name"] for row in shell.tells("acls", "list")} == {"te", "g"}
     again = shell.run("acls", "remove", "--topic", "tea")
-    assert (again.exit_code, again.stderr) == (1, "headwater: there is no such rule\n")
+    assert (again.exit_code, again.stderr) == (1, "headwater: no ACL matches\n")
 
 
-def test_a_rule_that_the_broker_refuses_is_named(broker: EmbeddedBroker) -> None:
+def test_an_acl_that_the_broker_rejects_is_named(broker: EmbeddedBroker) -> None:
     shell = Shell(broker.bootstrap_servers)
     refused = shell.run("acls", "add", "--allow-principal", ALICE, "-t", "tea", "-o", "Any")
     assert refused.exit_code == 1
@@ -193,17 +193,17 @@ def test_a_rule_that_the_broker_refuses_is_named(broker: EmbeddedBroker) -> None
     )
 
 
-def test_wrong_arguments_are_told_before_anybody_is_asked() -> None:
+def test_invalid_options_fail_before_a_broker_is_contacted() -> None:
     nobody = Shell("127.0.0.1:1")
     result = nobody.run("acls", "add", "--topic", "tea")
     assert result.exit_code == 2
     assert "--allow-principal" in result.stderr
 
 
-def test_a_broker_without_rights_says_what_to_set() -> None:
+def test_a_broker_without_an_authorizer_names_the_setting() -> None:
     with EmbeddedBroker() as plain:
         result = Shell(plain.bootstrap_servers).run("acls", "list")
     assert result.exit_code == 1
     assert result.stderr == (
-        "headwater: rights: this broker has no authorizer: set authorizer.class.name\n"
+        "headwater: ACLs: this broker has no authorizer: set authorizer.class.name\n"
     )

@@ -1,4 +1,4 @@
-"""`headwater users`: at a real broker, and before there is one."""
+"""`headwater users` against a real broker, and before there is one."""
 
 import json
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield opened
 
 
-def test_users_are_made_listed_and_deleted(broker: EmbeddedBroker) -> None:
+def test_users_are_created_listed_and_deleted(broker: EmbeddedBroker) -> None:
     at = ("--bootstrap", broker.bootstrap_servers)
     made = told("create", "alice", "-m", "SCRAM-SHA-512", "--iterations", "8192", *at, given="pw\n")
     assert made == [{"user": "alice", "mechanism": "SCRAM-SHA-512"}]
@@ -63,12 +63,12 @@ def test_users_are_made_listed_and_deleted(broker: EmbeddedBroker) -> None:
     assert [each["user"] for each in told("list", *at)] == ["b c"]
 
 
-def test_what_is_wrong_is_said_in_one_line(broker: EmbeddedBroker) -> None:
+def test_errors_are_one_line(broker: EmbeddedBroker) -> None:
     at = ("--bootstrap", broker.bootstrap_servers)
     for words, given, why, code in (
         (("create", "x", "--iterations", "1", *at), "pw\n", "Too few iterations", 1),
         (("create", "x", "-m", "SCRAM-MD5", *at), "pw\n", "one of SCRAM-SHA-256", 1),
-        (("create", "x", *at), "", "no password on standard input", 2),
+        (("create", "x", *at), "", "standard input has no password", 2),
         (("delete", "nobody", *at), "", "does not exist", 1),
         (("bootstrap", "x"), "pw\n", "one of --data and --zookeeper", 2),
     ):
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_in_one_line(broker: EmbeddedBroker) -> None:
         assert why in result.output
 
 
-def test_a_first_user_is_made_before_the_first_start_and_logs_in(tmp_path: Path) -> None:
+def test_a_user_created_before_the_first_start_can_authenticate(tmp_path: Path) -> None:
     data = tmp_path / "data"
     words = ("bootstrap", "admin", "--data", str(data), "-m", "SCRAM-SHA-512")
     assert run(*words, given="first-secret\n").exit_code == 0
@@ -96,14 +96,14 @@ def test_a_first_user_is_made_before_the_first_start_and_logs_in(tmp_path: Path)
         assert refused.exit_code == 1
         assert "in use" in refused.output
         assert b"first-secret" not in (data / "cluster.facts").read_bytes()
-    # And once more, when the broker has run.
+    # And again after the broker has run.
     assert run(*words, given="second-secret\n").exit_code == 0
     with EmbeddedBroker(SASL, data_directory=data) as broker:
         assert can_log_in(broker, "admin", "second-secret", "SCRAM-SHA-512")
         assert not can_log_in(broker, "admin", "first-secret", "SCRAM-SHA-512")
 
 
-def test_logs_that_nobody_has_taken_over_are_not_orphaned_by_a_first_user(tmp_path: Path) -> None:
+def test_bootstrap_does_not_orphan_logs_of_another_broker(tmp_path: Path) -> None:
     (tmp_path / "tea-0").mkdir()
     (tmp_path / "tea-0" / "00000000000000000000.log").touch()
     result = run("bootstrap", "admin", "--data", str(tmp_path), given="pw\n")

@@ -1,4 +1,4 @@
-"""`headwater pipeline`: what it finds wrong with a file, and how it looks after runs."""
+"""`headwater pipeline`: checks of a file, and listing and stopping runs."""
 
 import json
 import os
@@ -41,8 +41,10 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield opened
 
 
-def test_check_tells_everything_with_file_and_line(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """SQL is judged by Spark's grammar, topics by the broker."""
+def test_check_reports_every_problem_with_file_and_line(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Spark's grammar checks SQL, the broker checks topics."""
     try:
         find_java(os.environ)
     except NoJava as reason:
@@ -70,7 +72,7 @@ def test_check_offline_needs_no_broker(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     result = CliRunner().invoke(app, ["pipeline", "check", str(file), "--offline"])
-    assert (result.exit_code, result.stdout) == (0, "nothing wrong found\n")
+    assert (result.exit_code, result.stdout) == (0, "no problems found\n")
 
 
 def told(name: str, pid: int, state: str) -> RunReport:
@@ -96,7 +98,7 @@ def rows(*words: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_runs_are_listed_and_one_that_was_killed_is_known_to_be_dead(tmp_path: Path) -> None:
+def test_runs_are_listed_and_a_killed_one_is_reported_as_died(tmp_path: Path) -> None:
     with RunFile(tmp_path, "lost") as file:
         file.tell(told("lost", 1, "running"))
     with RunFile(tmp_path, "orders") as file:
@@ -110,7 +112,7 @@ def test_runs_are_listed_and_one_that_was_killed_is_known_to_be_dead(tmp_path: P
         assert (sink["sink"], sink["lag"], sink["run"]) == ("s", 7, "running")
 
 
-def test_the_status_of_several_sinks_has_room_in_80_columns(tmp_path: Path) -> None:
+def test_the_status_of_several_sinks_fits_80_columns(tmp_path: Path) -> None:
     sink = {
         "sink": "orders-by-minute",
         "state": "restarting",
@@ -135,13 +137,13 @@ def test_the_status_of_several_sinks_has_room_in_80_columns(tmp_path: Path) -> N
         assert "no such file" in CliRunner().invoke(app, words).stdout
 
 
-def test_what_does_not_run_cannot_be_stopped(tmp_path: Path) -> None:
+def test_a_pipeline_that_is_not_running_cannot_be_stopped(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
         file.tell(told("orders", os.getpid(), "finished"))
     result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (
         1,
-        "headwater: the pipeline orders does not run\n",
+        "headwater: pipeline orders is not running\n",
     )
     result = CliRunner().invoke(app, ["pipeline", "stop", "other", "--runs", str(tmp_path)])
     assert result.stderr == "headwater: no pipeline other has been run here\n"
@@ -178,10 +180,10 @@ def is_starting(folder: Path) -> bool:
         return False
 
 
-def test_a_run_that_is_stopped_while_spark_starts_has_stopped_and_not_died(
+def test_a_run_stopped_while_spark_starts_is_reported_as_stopped(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Ctrl-C is the harder case: PySpark would take it for itself in the meantime."""
+    """Ctrl-C is the harder case: PySpark would handle it meanwhile."""
     try:
         find_java(os.environ)
     except NoJava as reason:

@@ -1,4 +1,4 @@
-"""How a run of a pipeline tells how far it is."""
+"""Progress reports of a running pipeline."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ PROGRESS = BatchProgress(
 LIVES = [SinkQueryState(name="big").started().progressed(PROGRESS)]
 
 
-def test_progress_is_in_the_file_of_the_run(tmp_path: Path) -> None:
+def test_progress_is_written_to_the_run_file(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
         Reporter(SPEC, file, as_json=False).tell(LIVES)
     (sink,) = report(tmp_path, "orders").sinks
@@ -35,7 +35,7 @@ def test_progress_is_in_the_file_of_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_has_not_changed_is_not_told_again(
+def test_unchanged_progress_is_not_printed_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     with RunFile(tmp_path, "orders") as file:
@@ -53,17 +53,17 @@ def test_what_has_not_changed_is_not_told_again(
         )
 
 
-def test_progress_that_cannot_be_told_stops_nothing(
+def test_a_failed_progress_report_does_not_stop_the_pipeline(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with RunFile(tmp_path, "orders") as file:
         reporter = Reporter(SPEC, file, as_json=True)
         (tmp_path / "orders.draft").mkdir()
         reporter.tell(LIVES)
-    assert "Could not report progress" in caplog.text
+    assert "Cannot report progress: pipeline=orders" in caplog.text
 
 
-def test_people_see_a_table(tmp_path: Path) -> None:
+def test_progress_is_a_table_on_a_terminal(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
         Reporter(SPEC, file, as_json=True).tell(LIVES)
         console = Console(width=100, record=True)

@@ -1,6 +1,6 @@
-"""The commands that need Spark, as far as they come without it: what they refuse and how they tell.
+"""Commands that use Spark, without starting it: validation and output.
 
-What is wrong must be said at once; nobody waits for a JVM to hear of a misspelt option.
+Problems must be reported before the JVM starts.
 """
 
 import importlib
@@ -37,19 +37,19 @@ def run(*words: str) -> tuple[int, str]:
     [
         (["--topics", "("], "topics is not a regular expression"),
         (["--topics", "tea", "--alias", "a.b"], "letters, digits, _ and -"),
-        (["--topics", "tea", "--source-setting", "nonsense=1"], "no setting of this client"),
+        (["--topics", "tea", "--source-setting", "nonsense=1"], "not a setting of this client"),
     ],
 )
-def test_a_mirror_that_cannot_be_is_refused_at_once(options: list[str], reason: str) -> None:
+def test_invalid_mirror_options_are_rejected_at_once(options: list[str], reason: str) -> None:
     code, output = run("mirror", "127.0.0.1:1", "127.0.0.1:1", *options)
     assert code == 2
     assert reason in output
 
 
-def test_a_cluster_is_not_copied_onto_itself_and_spark_not_started_for_it(
+def test_mirroring_a_cluster_to_itself_is_rejected_without_starting_spark(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Where there is no Java, Spark would be the first to complain.
+    # Without Java, Spark would fail first.
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with EmbeddedBroker() as broker:
@@ -61,7 +61,7 @@ def test_a_cluster_is_not_copied_onto_itself_and_spark_not_started_for_it(
         )
 
 
-def test_a_mirror_tells_people_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mirror_prints_its_events_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
     seconds = iter((0.0, 2.0))
     terminal = _Terminal(clock=lambda: next(seconds))
     terminal.tell({"event": "no topic"})
@@ -72,11 +72,11 @@ def test_a_mirror_tells_people_what_it_does(capsys: pytest.CaptureFixture[str]) 
         {"event": "left out", "topic": "x", "reason": "was copied from the target cluster"}
     )
     assert capsys.readouterr().out.splitlines() == [
-        "no topic matches so far",
-        "tea is copied to source.tea",
-        "1,000 records copied, 9,000 to go",
-        "5,000 records copied, 2,000 records/s, 1.0 MiB/s, 5,000 to go",
-        "x is left out: it was copied from the target cluster",
+        "no topic matches yet",
+        "copying tea to source.tea",
+        "1,000 records copied, lag 9,000",
+        "5,000 records copied, 2,000 records/s, 1.0 MiB/s, lag 5,000",
+        "x is not copied: it was copied from the target cluster",
     ]
 
 
@@ -87,7 +87,7 @@ def test_connectors_are_listed() -> None:
     assert {"connector": "postgresql", "import": True, "export": True} in rows
 
 
-def test_an_import_without_a_broker_is_told_at_once(tmp_path: Path) -> None:
+def test_an_import_without_a_broker_fails_at_once(tmp_path: Path) -> None:
     words = ["connect", "import", "files", "tea", "--checkpoint", str(tmp_path)]
     code, output = run(*words, "--bootstrap", "127.0.0.1:1")
     assert code == 1
@@ -114,7 +114,7 @@ def endless(command: str, here: str, there: str, folder: Path) -> list[str]:
 
 @contextmanager
 def running(words: list[str]) -> Iterator["subprocess.Popen[str]"]:
-    """A process that ends with the block at the latest, also when a test gives it up."""
+    """A process that is ended when the block is left, also if the test fails."""
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
             yield run
@@ -131,10 +131,8 @@ def need_java() -> None:
 
 
 @pytest.mark.parametrize("command", ["mirror", pytest.param("connect", marks=pytest.mark.slow)])
-def test_a_command_that_is_stopped_while_spark_starts_ends_well(
-    command: str, tmp_path: Path
-) -> None:
-    """Ctrl-C is the harder case: PySpark would take it for itself in the meantime."""
+def test_a_command_stopped_while_spark_starts_exits_cleanly(command: str, tmp_path: Path) -> None:
+    """Ctrl-C is the harder case: PySpark would handle it meanwhile."""
     need_java()
     with EmbeddedBroker() as broker, EmbeddedBroker() as other:
         words = endless(command, broker.bootstrap_servers, other.bootstrap_servers, tmp_path)
@@ -150,7 +148,7 @@ def test_a_command_that_is_stopped_while_spark_starts_ends_well(
             with Admin(bootstrap_servers=each.bootstrap_servers) as admin:
                 assert admin.list_topics() == []
     assert run.returncode == 0, errors
-    # Spark's usual page of warnings is kept from people.
+    # Spark's usual warnings are not shown.
     assert " WARN " not in errors
     assert "log4j" not in errors
     (line,) = told.splitlines()
@@ -158,8 +156,8 @@ def test_a_command_that_is_stopped_while_spark_starts_ends_well(
 
 
 @pytest.mark.slow
-def test_an_import_ends_well_when_somebody_has_had_enough(tmp_path: Path) -> None:
-    """The batch that runs is finished first: there is nothing to complain of."""
+def test_an_import_stopped_by_a_signal_exits_cleanly(tmp_path: Path) -> None:
+    """The running batch is finished first, without errors."""
     need_java()
     with EmbeddedBroker() as broker:
         here = broker.bootstrap_servers
@@ -174,7 +172,7 @@ def test_an_import_ends_well_when_somebody_has_had_enough(tmp_path: Path) -> Non
             told, errors = run.communicate(timeout=120)
     assert run.returncode == 0, errors
     assert json.loads(told) == {"rows": 1}
-    # A worker of Spark's may say that its pipe broke; the query itself has not failed.
+    # A Spark worker may report a broken pipe; the query itself has not failed.
     assert "Py4J" not in errors
     assert "terminated with error" not in errors
 
@@ -183,7 +181,7 @@ AVRO = ("--format", "avro", "--registry", "http://127.0.0.1:1")
 
 
 def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Where there is no Java, Spark would be the first to complain."""
+    """Without Java, Spark would fail first."""
     monkeypatch.setenv("JAVA_HOME", str(folder))
     monkeypatch.setenv("PATH", str(folder))
 
@@ -192,21 +190,29 @@ def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     ("words", "code", "reason"),
     [
         (["import", "files", "tea", "--key", "b"], 2, "the key column b is not among a"),
-        (["import", "files", "tea", "--every", "soon"], 2, "'soon' is no time such as"),
+        (["import", "files", "tea", "--every", "soon"], 2, "'soon' is not an interval such as"),
         (["import", "files", "a b"], 2, "other characters than letters"),
         (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a positive integer"),
         (["import", "files", "tea", "-o", "format=parquet"], 1, "is not a parquet file: Parquet"),
-        (["export", "none", "files", "--schema", "a int"], 1, "none: there is no such topic"),
+        (
+            ["export", "none", "files", "--schema", "a int"],
+            1,
+            "none: topic or partition does not exist",
+        ),
         (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
         (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),
-        (["export", "tea", "files"], 2, "is needed for JSON"),
+        (["export", "tea", "files"], 2, "is required for JSON"),
         (["export", "tea", "files", "--format", "avro", "--schema", "a int"], 2, "is for JSON"),
-        (["export", "tea", "files", "--format", "avro"], 2, "Avro needs it: http://host:8081"),
+        (
+            ["export", "tea", "files", "--format", "avro"],
+            2,
+            "required for Avro, such as http://host:8081",
+        ),
         (["import", "files", "tea", *AVRO, "--avro-schema", "none.avsc"], 2, "No such file"),
         (["import", "files", "tea", *AVRO], 1, "registry at 127.0.0.1:1 does not answer"),
     ],
 )
-def test_an_import_or_export_that_cannot_be_is_refused_before_spark_is_started(
+def test_invalid_import_and_export_options_are_rejected_before_spark_starts(
     words: list[str], code: int, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without_spark(monkeypatch, tmp_path)
@@ -232,7 +238,7 @@ def test_an_import_or_export_that_cannot_be_is_refused_before_spark_is_started(
         ("kazoo", "cluster"),
     ],
 )
-def test_a_command_that_needs_a_package_says_how_to_get_it(
+def test_a_missing_package_is_reported_with_its_extra(
     package: str,
     extra: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -242,15 +248,13 @@ def test_a_command_that_needs_a_package_says_how_to_get_it(
     with pytest.raises(typer.Exit) as end, failing_clearly():
         importlib.import_module(package)
     assert end.value.exit_code == 2
-    line = f"this needs {package}, which is not installed: pip install 'headwater[{extra}]'"
+    line = f"{package} is not installed: pip install 'headwater[{extra}]'"
     assert capsys.readouterr().err == f"headwater: {line}\n"
 
 
 @pytest.mark.parametrize("word", ["run", "check"])
-def test_a_pipeline_where_spark_is_not_installed_is_one_clear_line(
-    word: str, tmp_path: Path
-) -> None:
-    """As after `make run`, which installs the broker only."""
+def test_a_pipeline_without_spark_installed_fails_with_one_line(word: str, tmp_path: Path) -> None:
+    """As after `make run`, which installs only the broker."""
     file = tmp_path / "tea.yaml"
     file.write_text("version: 1\n")
     missing = (
@@ -266,9 +270,9 @@ def test_a_pipeline_where_spark_is_not_installed_is_one_clear_line(
     )
     assert done.returncode == 2, done.stderr
     [line] = done.stderr.splitlines()
-    assert line.endswith("which is not installed: pip install 'headwater[spark]'")
+    assert line.endswith("is not installed: pip install 'headwater[spark]'")
 
 
-def test_a_module_that_no_extra_brings_is_a_fault_of_ours() -> None:
+def test_a_missing_module_without_an_extra_is_raised() -> None:
     with pytest.raises(ModuleNotFoundError), failing_clearly():
         importlib.import_module("headwater.nosuch")

@@ -1,4 +1,4 @@
-"""`headwater partitions log-dirs` and `move-log-dir`, and the admin client's calls below them."""
+"""`headwater partitions log-dirs` and `move-log-dir`, and the admin client's calls."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,7 +69,7 @@ def is_settled(shell: Shell, path: str) -> Callable[[], bool]:
     )
 
 
-def test_a_partition_moves_there_and_back_and_none_of_its_records_is_lost(
+def test_a_partition_moves_between_log_directories_without_losing_records(
     broker: EmbeddedBroker, shell: Shell, directories: list[str]
 ) -> None:
     shell.does("topics", "create", "tea")
@@ -88,7 +88,7 @@ def test_a_partition_moves_there_and_back_and_none_of_its_records_is_lost(
     assert numbers(broker, 700) == [*range(500), *range(100), *range(100)]
 
 
-def test_a_move_that_is_slowed_down_is_shown_goes_on_after_a_kill_and_is_called_off(
+def test_a_throttled_move_is_shown_survives_a_kill_and_can_be_cancelled(
     broker: EmbeddedBroker, shell: Shell, directories: list[str]
 ) -> None:
     shell.does("topics", "create", "tea")
@@ -117,7 +117,7 @@ def test_a_move_that_is_slowed_down_is_shown_goes_on_after_a_kill_and_is_called_
     assert numbers(broker, 3_000) == [*range(3_000)]
 
 
-def test_what_cannot_move_is_told_by_name(shell: Shell, directories: list[str]) -> None:
+def test_a_partition_that_cannot_move_is_named(shell: Shell, directories: list[str]) -> None:
     shell.does("topics", "create", "tea")
     nowhere = shell.run("partitions", "move-log-dir", "tea:0", "--to", "/nowhere")
     assert nowhere.exit_code == 1

@@ -1,4 +1,4 @@
-"""`headwater partitions`: plans of moves, how far they are, and elections."""
+"""`headwater partitions`: reassignment plans, their progress, and leader elections."""
 
 import json
 from collections import Counter
@@ -54,9 +54,7 @@ def nodes(**racks: str) -> list[BrokerNode]:
     ]
 
 
-def test_a_plan_goes_to_a_broker_and_is_found_to_be_carried_out(
-    shell: Shell, tmp_path: Path
-) -> None:
+def test_a_plan_is_executed_and_verified(shell: Shell, tmp_path: Path) -> None:
     shell.does("topics", "create", "planned", "-p", "2")
     file = tmp_path / "plan.json"
     file.write_text(shell.does("partitions", "plan", "planned", "--brokers", "0"))
@@ -95,7 +93,7 @@ def test_a_plan_goes_to_a_broker_and_is_found_to_be_carried_out(
         "elect-leader tea:0 --all",
     ],
 )
-def test_moves_that_make_no_sense_are_wrong_arguments(
+def test_contradictory_reassignment_options_are_usage_errors(
     shell: Shell, words: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "plan.json"
@@ -104,15 +102,15 @@ def test_moves_that_make_no_sense_are_wrong_arguments(
     assert shell.run("partitions", *given).exit_code == 2
 
 
-def test_all_partitions_can_be_asked_for_their_preferred_leaders(shell: Shell) -> None:
+def test_preferred_leaders_are_elected_for_all_partitions(shell: Shell) -> None:
     shell.does("topics", "create", "led")
-    # Where nothing had to be done, Kafka says nothing.
+    # For partitions that need no election, Kafka returns nothing.
     assert all(
         row["outcome"] == "elected" for row in shell.tells("partitions", "elect-leader", "--all")
     )
 
 
-def test_a_proposal_keeps_the_number_of_replicas_and_uses_every_rack() -> None:
+def test_a_proposed_plan_keeps_the_replication_factor_and_uses_every_rack() -> None:
     brokers = nodes(a="east", b="east", c="west", d="west")
     racks = {each.node_id: each.rack for each in brokers}
     plan = proposed_plan([tea((9, 8), (9, 8), (9, 8), (9, 8))], brokers, SystemRandom())
@@ -120,12 +118,12 @@ def test_a_proposal_keeps_the_number_of_replicas_and_uses_every_rack() -> None:
     assert Counter(replicas[0] for replicas in plan.values()) == Counter([0, 1, 2, 3])
 
 
-def test_more_replicas_than_brokers_cannot_be_proposed() -> None:
-    with pytest.raises(typer.BadParameter, match="tea has 2 replicas, and there are 1 brokers"):
+def test_a_plan_with_more_replicas_than_brokers_is_rejected() -> None:
+    with pytest.raises(typer.BadParameter, match="tea has replication factor 2, but only 1"):
         proposed_plan([tea((1, 2))], nodes(a="east"), SystemRandom())
 
 
-def test_a_plan_is_done_moving_or_elsewhere() -> None:
+def test_partitions_of_a_plan_are_done_moving_or_elsewhere() -> None:
     places = [TopicPartition("tea", number) for number in range(4)]
     now = {places[0]: (1, 2), places[1]: (1, 2, 3), places[2]: (2, 1)}
     move = Reassignment(replicas=(1, 2, 3), adding_replicas=(3,), removing_replicas=(1,))
@@ -133,7 +131,7 @@ def test_a_plan_is_done_moving_or_elsewhere() -> None:
     assert [row["state"] for row in rows] == ["done", "moving", "elsewhere", "elsewhere"]
 
 
-def test_a_plan_that_was_written_is_read_again(tmp_path: Path) -> None:
+def test_a_printed_plan_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     plan = current_plan([tea((1, 2), (2, 3))])
     file.write_text(plan_text(plan))

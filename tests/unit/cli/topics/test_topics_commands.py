@@ -1,4 +1,4 @@
-"""`headwater topics` at a real broker: what is there or not, and what is in trouble."""
+"""`headwater topics` against a real broker."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def shell() -> Iterator[Shell]:
         yield Shell(broker.bootstrap_servers)
 
 
-def test_a_topic_is_deleted_if_it_exists_and_no_harm_is_done_if_not(shell: Shell) -> None:
+def test_delete_if_exists_ignores_a_missing_topic(shell: Shell) -> None:
     shell.does("topics", "create", "tea")
     assert shell.run("topics", "delete", "cups").exit_code == 1
     deleted = shell.tells("topics", "delete", "tea", "cups", "--if-exists")
@@ -24,7 +24,7 @@ def test_a_topic_is_deleted_if_it_exists_and_no_harm_is_done_if_not(shell: Shell
     assert shell.tells("topics", "delete", "tea", "--if-exists") == []
 
 
-def test_partitions_in_trouble_are_told_from_those_that_are_well(shell: Shell) -> None:
+def test_describe_filters_under_replicated_and_unavailable_partitions(shell: Shell) -> None:
     shell.does("topics", "create", "well")
     assert len(shell.tells("topics", "describe", "well")) == 1
     assert shell.tells("topics", "describe", "well", "--under-replicated", "--unavailable") == []
@@ -39,7 +39,7 @@ def test_partitions_in_trouble_are_told_from_those_that_are_well(shell: Shell) -
         (-1, (1, 2), ["unavailable"]),
     ],
 )
-def test_what_trouble_a_partition_is_in(
+def test_filters_match_under_replicated_and_unavailable_partitions(
     leader_id: int, isr: tuple[int, ...], troubles: list[str]
 ) -> None:
     each = PartitionView(partition=0, leader_id=leader_id, leader_epoch=0, replicas=(1, 2), isr=isr)

@@ -1,4 +1,4 @@
-"""The commands that ask a schema registry, at a real one: what they print, and how they end."""
+"""Schema registry commands against a real registry: output and exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -82,7 +82,7 @@ def test_json_schemas_are_registered_and_checked_with_their_type(url: str, tmp_p
             assert run(url, "delete", subject, *more).exit_code == 0
 
 
-def test_what_is_not_there_is_one_line_and_exit_code_1(url: str) -> None:
+def test_a_missing_subject_exits_with_one_line_and_code_1(url: str) -> None:
     result = run(url, "versions", "nothing")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
@@ -90,7 +90,7 @@ def test_what_is_not_there_is_one_line_and_exit_code_1(url: str) -> None:
     ]
 
 
-def test_no_registry_is_one_line_too() -> None:
+def test_an_unreachable_registry_is_reported_with_one_line() -> None:
     result = run("http://127.0.0.1:1", "subjects")
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
@@ -98,5 +98,5 @@ def test_no_registry_is_one_line_too() -> None:
     assert run("tea", "subjects").exit_code == 2
 
 
-def test_a_file_that_is_not_there_is_a_wrong_argument(url: str, tmp_path: Path) -> None:
+def test_a_missing_file_is_a_usage_error(url: str, tmp_path: Path) -> None:
     assert run(url, "register", "tea", str(tmp_path / "none")).exit_code == 2

@@ -1,7 +1,7 @@
-"""Fetched rows as an Arrow table: columns as the kernel made them, and no object per record.
+"""Build Arrow tables from fetched rows, without an object per record.
 
-What a reader would get wrong: rows may have been unpacked before anybody asked for views of their
-values. Those become views of the column that they were copied into.
+Note: rows may have been decoded before views were requested. Their values become views of the
+column that they were copied into.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ _COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
     "headers": pa.list_(HEADER_TYPE),
 }
 SCHEMA: Final = pa.schema(_COLUMN_TYPES)
-"""What `poll_table` gives. `Producer.send_table` takes it back, but for topic and offset."""
+"""The schema of `poll_table`. `Producer.send_table` accepts it, except for topic and offset."""
 VIEWS_SCHEMA: Final = pa.schema({**_COLUMN_TYPES, "value": pa.binary_view()})
-"""What it gives with values as views of the memory that they were received into."""
+"""The same with values as views of the receive buffer."""
 
 
 def table_of(taken: Sequence[Rows], *, views: bool = False) -> pa.Table:
-    """A table of all rows, in order; one chunk per run of batches, nothing copied."""
+    """One table with all rows in order, one chunk per run of batches; nothing is copied."""
     schema = VIEWS_SCHEMA if views else SCHEMA
     return pa.Table.from_batches([_batch(rows, schema) for rows in taken], schema)
 

@@ -1,9 +1,10 @@
-"""What was fetched of one partition and waits for the application.
+"""The fetched data of one partition, buffered for the application.
 
-The batches lie here as they came. They are unpacked when the application takes them, some at a
-time, so that what waits is never larger than what was fetched. What a reader would get wrong:
-taking moves on over everything, also over batches that nobody gets to see (markers, aborted
-transactions), and over records that compaction removed: `next_offset` says where.
+Batches are stored as received and decoded in portions when the application takes them, so that the
+buffer is never larger than what was fetched.
+
+Note: taking rows also skips control batches, aborted transactions and records that compaction
+removed; `next_offset` is the position after them.
 """
 
 from collections import deque
@@ -26,13 +27,13 @@ from headwater.records.kernel.buffers import DecodedColumns, RecordSection
 from headwater.records.payload import record_section
 
 _DECODED_AT_ONCE: Final = 4_096
-"""Records that are unpacked together at most, unless more are asked for or one batch has more."""
+"""Maximum of records decoded at once, unless more are requested or one batch has more."""
 _ALL: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How a consumer wants its records."""
+    """How a consumer reads batches."""
 
     is_committed_only: bool = False
     checks_crc: bool = True
@@ -41,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Some rows of decoded columns, all of one partition and one leader epoch."""
+    """A range of rows in decoded columns, of one partition and one leader epoch."""
 
     partition: TopicPartition
     columns: DecodedColumns
@@ -51,7 +52,7 @@ class Rows:
 
 
 class CompletedFetch:
-    """One partition's part of one answer."""
+    """The data of one partition in one Fetch response."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class CompletedFetch:
         aborted: Sequence[AbortedTransaction],
         reading: Reading,
     ) -> None:
-        """Raises CorruptBatch for bytes that are no batches."""
+        """Raises CorruptBatch for malformed batches."""
         headers, _ = scan(data, 0, len(data))
         placed = list(_placed(headers))
         visible: Iterable[PlacedBatch] = (
@@ -75,7 +76,7 @@ class CompletedFetch:
         self.token = token
         self.size_bytes = len(data)
         self.end_offset = max(headers[-1].next_offset, fetch_offset) if headers else fetch_offset
-        """Where the next fetch goes on."""
+        """The offset of the next fetch."""
         self.end_epoch = headers[-1].leader_epoch if headers else NO_EPOCH
         self.next_offset = fetch_offset
         self.next_epoch = NO_EPOCH
@@ -92,19 +93,19 @@ class CompletedFetch:
     def is_empty(self) -> bool:
         return not self._batches and self._columns is None
 
-    def part(self) -> None:
-        """Let go of the answer that it came in: it will wait for longer than the others."""
+    def detach(self) -> None:
+        """Copy the data out of the response, because it will be buffered for longer."""
         if isinstance(self._data, memoryview):
             self._data = bytes(self._data)
 
     def take_all(self, *, views: bool) -> Rows | None:
-        """As many rows as belong together, values as views of the data if wanted."""
+        """Take as many rows as belong together, with values as views if wanted."""
         return self._take(_ALL, views=views)
 
     def take(self, limit: int) -> Rows | None:
-        """At most so many rows; None at the end, when `next_offset` is the end of the data.
+        """Take up to `limit` rows; None at the end, when `next_offset` is the end of the data.
 
-        Raises what decoding does: CorruptBatch and its like. The position then stays before it.
+        Raises CorruptBatch and other decoding errors; the position stays before the bad batch.
         """
         return self._take(limit, views=False)
 
@@ -127,7 +128,7 @@ class CompletedFetch:
         return rows
 
     def put_back(self, rows: Rows, count: int) -> None:
-        """Of rows just taken, keep all but the first so many: the others could not be used."""
+        """Return all but the first `count` of the rows just taken."""
         self._columns = rows.columns
         self._offsets = memoryview(rows.columns.offsets).cast("B").cast("q")
         self._columns_end = max(self._columns_end, self.next_offset)
@@ -144,11 +145,11 @@ class CompletedFetch:
         self._columns = None
         self.next_offset = self._columns_end
         if not self._batches:
-            # Nothing visible follows, so what is hidden at the end is passed over at once.
+            # Only invisible batches follow; skip them now.
             self.next_offset, self.next_epoch = self.end_offset, self.end_epoch
 
     def _decode(self, at_once: int, *, views: bool) -> None:
-        """Unpack the next batches, as long as they are of one leader epoch and not too many."""
+        """Decode the next batches, as long as they have one leader epoch and are not too many."""
         chosen = [self._batches.popleft()]
         count = chosen[0][1].record_count
         epoch = chosen[0][1].leader_epoch
@@ -173,7 +174,7 @@ class CompletedFetch:
             self._batches.extendleft(reversed(chosen))
             if len(chosen) == 1:
                 raise
-            # What is sound before the damage is handed out first, one batch after the other.
+            # Return the intact batches before the damage first, one by one.
             self._decode(0, views=views)
             return
         self._columns_end, self._columns_epoch = last.next_offset, epoch
@@ -182,7 +183,7 @@ class CompletedFetch:
             self._offsets = memoryview(columns.offsets).cast("B").cast("q")
             self._row = 0
         else:
-            # All of it lay before the offset that was asked for, or compaction left nothing.
+            # All records are below the fetch offset, or compaction removed them.
             self.next_offset = max(self.next_offset, last.next_offset)
 
     def _sections(self, batches: Sequence[PlacedBatch]) -> Iterator[RecordSection]:

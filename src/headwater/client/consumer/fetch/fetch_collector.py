@@ -1,8 +1,7 @@
-"""From what was fetched to what the application gets: rows, records, tables.
+"""Return fetched data to the application as records or tables.
 
-What a reader would get wrong: taking rows moves the position at once. A record that cannot be
-deserialized is therefore put back, so that the next poll meets it again and the application can
-seek past it.
+Note: taking rows moves the position at once. A record that cannot be deserialized is put back, so
+that the next poll fails on it again and the application can seek past it.
 """
 
 from collections import deque
@@ -26,7 +25,7 @@ _new_tuple = tuple.__new__
 
 
 class FetchCollector:
-    """Takes from a fetcher for an application."""
+    """Takes buffered data from a fetcher, as Kafka's FetchCollector."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class FetchCollector:
         self._value_of = value_deserializer
 
     def records(self, limit: int) -> list[ConsumerRecord]:
-        """At most so many records. Raises when the very first one cannot be had."""
+        """Up to `limit` records. Raises if the first one cannot be decoded."""
         records: list[ConsumerRecord] = []
         passed: deque[CompletedFetch] = deque()
         try:
@@ -75,23 +74,23 @@ class FetchCollector:
         return records
 
     def no_rows(self, *, views: bool = False) -> "pa.Table":
-        """An empty table. For the thread that polls."""
+        """An empty table. For the polling thread."""
         return self.table_of([], views=views)
 
     def table_of(self, rows: list[Rows], *, views: bool = False) -> "pa.Table":
-        """Rows that were taken, as a table. For the thread that polls."""
+        """Build a table from taken rows. For the polling thread."""
         self._metrics.consumed_records += sum(each.stop - each.start for each in rows)
-        # Late, because importing pyarrow costs more than many a program that never asks for it.
+        # Imported here because importing pyarrow is slow and most programs do not need it.
         from headwater.client.consumer.fetch.arrow_tables import table_of
 
         return table_of(rows, views=views)
 
     def table(self, limit: int | None, *, views: bool = False) -> "pa.Table":
-        """All that is there, or so many rows, as an Arrow table."""
+        """All buffered records, or up to `limit`, as an Arrow table."""
         self._fetcher.expect_tables()
         taken: list[Rows] = []
         left = _ALL if limit is None else limit
-        # Rows that would be left over must not be views: records may be made of them.
+        # With a limit rows may be left over, and records cannot be made from views.
         as_views = views and limit is None
         passed: deque[CompletedFetch] = deque()
         try:
@@ -106,9 +105,9 @@ class FetchCollector:
         return self.table_of(taken, views=views)
 
     def whole(self) -> list[CompletedFetch]:
-        """All that waits, handed over as it is; the position moves behind it.
+        """Take all buffered data undecoded, and move the position behind it.
 
-        So a blocking consumer unpacks in its own thread, while the loop's receives more.
+        A blocking consumer decodes it in its own thread while the loop's thread receives more.
         """
         self._fetcher.expect_tables()
         waiting = self._fetcher.data
@@ -118,7 +117,7 @@ class FetchCollector:
             data = waiting.popleft()
             state = self._state.state_for(data.partition, data.token)
             if state is not None and state.is_paused:
-                data.part()
+                data.detach()
                 passed.append(data)
                 continue
             self._fetcher.drop(data)
@@ -130,7 +129,7 @@ class FetchCollector:
         return taken
 
     def give_back(self, unread: list[CompletedFetch]) -> None:
-        """What was handed over and could not be unpacked; the position goes back before it."""
+        """Return data that could not be decoded, and move the position back before it."""
         for data in reversed(unread):
             state = self._state.state_for(data.partition, data.token)
             if state is not None:
@@ -141,7 +140,7 @@ class FetchCollector:
     def _next(
         self, limit: int, passed: deque[CompletedFetch], *, may_raise: bool, as_views: bool = False
     ) -> Rows | None:
-        """The next rows of a partition that is not paused; what is paused is put aside."""
+        """The next rows of a partition that is not paused; paused data goes to `passed`."""
         waiting = self._fetcher.data
         while waiting:
             data = waiting[0]
@@ -149,7 +148,7 @@ class FetchCollector:
             if state is None:
                 self._fetcher.drop(waiting.popleft())
             elif state.is_paused:
-                data.part()
+                data.detach()
                 passed.append(waiting.popleft())
             else:
                 try:
@@ -165,7 +164,7 @@ class FetchCollector:
         return None
 
     def _finish(self, passed: deque[CompletedFetch]) -> None:
-        """Make room for what comes, and put back what was put aside."""
+        """Drop used-up data, and put back the data of paused partitions."""
         waiting = self._fetcher.data
         if waiting and waiting[0].is_empty:
             self._drop_used(waiting.popleft())
@@ -178,7 +177,7 @@ class FetchCollector:
     def _deserialize(
         self, made: list[ConsumerRecord], records: list[ConsumerRecord]
     ) -> tuple[int, SerializationFailed] | None:
-        """Adds records; at the first that fails it stops and tells which, and why."""
+        """Append deserialized records; stop at the first failure and return its index and error."""
         key_of, value_of = self._key_of, self._value_of
         for index, record in enumerate(made):
             topic, partition, offset, timestamp, kind, key, value, headers, epoch = record
@@ -188,7 +187,7 @@ class FetchCollector:
                 if value_of is not None and value is not None:
                     value = value_of(value)
             except Exception as error:  # noqa: BLE001 - a deserializer may raise anything
-                text = f"{topic}-{partition} at offset {offset} cannot be deserialized: {error}"
+                text = f"cannot deserialize {topic}-{partition} at offset {offset}: {error}"
                 failure = SerializationFailed(text)
                 failure.__cause__ = error
                 return index, failure
@@ -197,7 +196,7 @@ class FetchCollector:
         return None
 
     def _put_back(self, rows: Rows, count: int) -> None:
-        """Of the rows just taken, all but the first so many."""
+        """Return all but the first `count` of the rows just taken."""
         data = self._fetcher.data[0]
         data.put_back(rows, count)
         state = self._state.state_for(data.partition, data.token)
@@ -206,7 +205,7 @@ class FetchCollector:
 
 
 class Unpacked(NamedTuple):
-    """What became of data that was handed over whole."""
+    """The result of decoding data outside the loop's thread."""
 
     rows: list[Rows]
     unread: list[CompletedFetch]
@@ -214,7 +213,7 @@ class Unpacked(NamedTuple):
 
 
 def unpack(taken: list[CompletedFetch], *, views: bool = False) -> Unpacked:
-    """All rows of all data, or of all before the first that is damaged. For any thread."""
+    """Decode all data up to the first damage. For any thread."""
     rows: list[Rows] = []
     for index, data in enumerate(taken):
         try:

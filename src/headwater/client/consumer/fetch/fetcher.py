@@ -1,16 +1,18 @@
-"""Keeps records coming: one fetch under way per broker, as long as there is room for its answer.
+"""Fetch assigned partitions in the background: one Fetch in flight per broker.
 
-A partition is asked about again while no more than `max.partition.fetch.bytes` of it waits for the
-application, and none is while `fetch.max.bytes` wait in all. So what waits is bounded by that and
-by one answer per broker. What a reader would get wrong: the records of an answer are not unpacked
-here. Those of a large one are not even copied: they keep the memory that it was received into.
+A partition is fetched while at most `max.partition.fetch.bytes` of it are buffered, and nothing is
+fetched while `fetch.max.bytes` are buffered in total. So the buffer is bounded by that plus one
+response per broker.
+
+Note: records are not decoded here. Those of a large response are not even copied: they keep the
+memory of the receive buffer.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
-from headwater.client.consumer.auto_offset_reset import AutoOffsetReset
+from headwater.client.consumer.auto_offset_reset import OutOfRangeAction, on_offset_out_of_range
 from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.fetch.completed_fetch import CompletedFetch, Reading
@@ -39,17 +41,17 @@ from headwater.protocol.messages.fetch import (
 )
 
 _ROLE = "fetch"
-# To copy fewer bytes than these costs less than to find other memory to receive into.
+# Below this size copying is cheaper than giving up the receive buffer.
 _KEPT_FROM_BYTES = 131_072
 
 
-class _Asked(NamedTuple):
+class _Requested(NamedTuple):
     token: int
     fetch_offset: int
 
 
 class Fetcher:
-    """For the loop's thread. `arrived` is called when there is something for the application."""
+    """Runs on the loop's thread. `arrived` is called when there is data for the application."""
 
     def __init__(
         self,
@@ -57,15 +59,15 @@ class Fetcher:
         state: SubscriptionState,
         settings: ConsumerSettings,
         *,
-        complaints: FetchErrors,
+        fetch_errors: FetchErrors,
         metrics: ConsumerMetrics,
         arrived: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._state = state
         self._settings = settings
-        self._rule = settings.reset_rule
-        self._complaints = complaints
+        self._reset_strategy = settings.reset_strategy
+        self._fetch_errors = fetch_errors
         self._metrics = metrics
         self._arrived = arrived
         self._reading = Reading(
@@ -82,27 +84,27 @@ class Fetcher:
         self._partition_max_bytes = settings.max_partition_fetch_bytes
 
     def pump(self) -> None:
-        """Send whatever can be sent now."""
+        """Send all requests that can be sent now."""
         if self._is_closed or self.buffered_bytes >= max(self._settings.fetch_max_bytes, 1):
             return
         for node_id, wanted in self._plan().items():
             self._fetch(node_id, wanted)
 
     def expect_tables(self) -> None:
-        """The application takes all that is there, so that more at a time is better."""
+        """Use larger fetches, because the application takes whole tables."""
         self._partition_max_bytes = max(
             self._settings.max_partition_fetch_bytes, self._settings.headwater_table_fetch_bytes
         )
 
     def drop(self, data: CompletedFetch) -> None:
-        """What waited is taken, or of no use any more."""
+        """Account for data that was taken or is obsolete."""
         self.buffered_bytes -= data.size_bytes
         state = self._state.state_for(data.partition, data.token)
         if state is not None:
             state.buffered_bytes -= data.size_bytes
 
     def restore(self, data: CompletedFetch) -> None:
-        """What was dropped waits again, before all other."""
+        """Put data back to the front of the buffer."""
         self.data.appendleft(data)
         self.buffered_bytes += data.size_bytes
         state = self._state.state_for(data.partition, data.token)
@@ -110,7 +112,7 @@ class Fetcher:
             state.buffered_bytes += data.size_bytes
 
     def close(self) -> None:
-        """Tell brokers to forget their sessions, without waiting for it."""
+        """Close the fetch sessions without waiting for responses."""
         self._is_closed = True
         for node_id, session in self._sessions.items():
             last = None if node_id in self._in_flight else session.closing()
@@ -122,7 +124,7 @@ class Fetcher:
                 if connection.may_send:
                     connection.ask(self._request(last), lambda _: None, lambda _: None)
 
-    # Asking.
+    # Sending requests.
 
     def _plan(self) -> dict[int, dict[TopicPartition, FetchPosition]]:
         now_ms = self._cluster.clock.steady_ms()
@@ -133,7 +135,7 @@ class Fetcher:
                 continue
             view = self._cluster.metadata.partition(*partition)
             if view is None or view.leader_id not in self._cluster.metadata.brokers:
-                # No leader, or one that other news no longer know; asking it would never end.
+                # No leader, or one that is not among the known brokers: refresh the metadata.
                 self._cluster.use_topic(partition.topic)
                 self._cluster.want_refresh()
                 continue
@@ -143,7 +145,7 @@ class Fetcher:
         return plan
 
     def _node_for(self, state: TopicPartitionState, view: PartitionView, now_ms: int) -> int:
-        """A follower that the leader has recommended (KIP-392), else the leader."""
+        """The preferred read replica (KIP-392), else the leader."""
         if state.read_replica != NO_NODE:
             is_known = state.read_replica in self._cluster.metadata.brokers
             if is_known and now_ms < state.read_replica_until_ms:
@@ -170,18 +172,20 @@ class Fetcher:
     def _fetch(self, node_id: int, wanted: dict[TopicPartition, FetchPosition]) -> None:
         session = self._sessions.setdefault(node_id, FetchSessionHandler())
         request = session.request(wanted)
-        asked = {
-            partition: _Asked(self._state.partitions[partition].token, want.partition.fetch_offset)
+        requested = {
+            partition: _Requested(
+                self._state.partitions[partition].token, want.partition.fetch_offset
+            )
             for partition, want in wanted.items()
         }
         self._in_flight.add(node_id)
-        asked_ms = self._cluster.clock.steady_ms()
+        sent_ms = self._cluster.clock.steady_ms()
         connection = self._cluster.connection(node_id, _ROLE)
         connection.ask(
             self._request(request),
-            lambda response: self._came(node_id, asked, asked_ms, response, connection),
-            lambda error: self._failed(node_id, asked, error),
-            # A broker may hold it back for as long as we allow, before the usual time begins.
+            lambda response: self._on_response(node_id, requested, sent_ms, response, connection),
+            lambda error: self._on_failure(node_id, requested, error),
+            # The broker may hold the request for fetch.max.wait.ms.
             timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
             newest=None if request.uses_ids else NEWEST_WITHOUT_IDS,
         )
@@ -200,13 +204,13 @@ class Fetcher:
             rack_id=settings.client_rack,
         )
 
-    # What came of it.
+    # Handling responses.
 
-    def _came(
+    def _on_response(
         self,
         node_id: int,
-        asked: dict[TopicPartition, _Asked],
-        asked_ms: int,
+        requested: dict[TopicPartition, _Requested],
+        sent_ms: int,
         response: FetchResponse,
         connection: BrokerConnection,
     ) -> None:
@@ -215,13 +219,13 @@ class Fetcher:
         if self._is_closed:
             return
         if response.error_code is not ErrorCode.NONE:
-            self._refused(asked, response.error_code)
+            self._on_error(requested, response.error_code)
             return
         self._learn_leaders(response)
         size_bytes = _records_bytes(response)
         self._metrics.fetched(
             size_bytes,
-            took_ms=self._cluster.clock.steady_ms() - asked_ms,
+            took_ms=self._cluster.clock.steady_ms() - sent_ms,
             throttle_ms=response.throttle_time_ms,
         )
         is_kept = size_bytes >= _KEPT_FROM_BYTES and connection.keep_answer()
@@ -230,56 +234,58 @@ class Fetcher:
             for each in topic.partitions:
                 if name is not None:
                     partition = TopicPartition(name, each.partition_index)
-                    self._partition_came(partition, asked, each, is_kept=is_kept)
+                    self._on_partition(partition, requested, each, is_kept=is_kept)
         self.pump()
         self._arrived()
 
-    def _failed(self, node_id: int, asked: dict[TopicPartition, _Asked], error: KafkaError) -> None:
+    def _on_failure(
+        self, node_id: int, requested: dict[TopicPartition, _Requested], error: KafkaError
+    ) -> None:
         self._in_flight.discard(node_id)
         self._sessions[node_id].failed()
         if self._is_closed:
             return
-        for partition, each in asked.items():
+        for partition, each in requested.items():
             state = self._state.state_for(partition, each.token)
             if state is not None:
                 state.read_replica = NO_NODE
                 self._retry_later(state)
         if not error.is_retriable:
-            self._complaints.add(error)
+            self._fetch_errors.add(error)
             self._arrived()
         self._cluster.want_refresh()
 
-    def _refused(self, asked: dict[TopicPartition, _Asked], code: ErrorCode) -> None:
-        """The whole request failed. An unknown session is simply begun anew."""
+    def _on_error(self, requested: dict[TopicPartition, _Requested], code: ErrorCode) -> None:
+        """The whole request failed. An unknown session is just replaced by a new one."""
         if code not in (
             ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             ErrorCode.INVALID_FETCH_SESSION_EPOCH,
         ):
-            for partition, each in asked.items():
+            for partition, each in requested.items():
                 state = self._state.state_for(partition, each.token)
                 if state is not None:
                     self._retry_later(state)
             self._cluster.want_refresh()
             if not code.is_retriable:
-                self._complaints.add(error_for(code, f"fetch: {meaning(code)}"))
+                self._fetch_errors.add(error_for(code, f"fetch: {meaning(code)}"))
                 self._arrived()
         self.pump()
 
-    def _partition_came(
+    def _on_partition(
         self,
         partition: TopicPartition,
-        asked: dict[TopicPartition, _Asked],
+        requested: dict[TopicPartition, _Requested],
         answer: PartitionData,
         *,
         is_kept: bool,
     ) -> None:
-        question = asked.get(partition)
-        state = None if question is None else self._state.state_for(partition, question.token)
-        if question is None or state is None or state.fetch_offset != question.fetch_offset:
-            # Also when the leader moved, and the new one has answered before the old one.
+        request = requested.get(partition)
+        state = None if request is None else self._state.state_for(partition, request.token)
+        if request is None or state is None or state.fetch_offset != request.fetch_offset:
+            # Obsolete; also if the leader moved and the new one answered before the old one.
             return
         if answer.error_code is not ErrorCode.NONE:
-            self._partition_refused(partition, state, answer.error_code)
+            self._on_partition_error(partition, state, answer.error_code)
             return
         state.high_watermark = answer.high_watermark
         state.last_stable_offset = answer.last_stable_offset
@@ -311,13 +317,13 @@ class Fetcher:
             )
         except HeadwaterError as error:
             problem = _at(partition, state.fetch_offset, from_failure(error))
-            self._complaints.add_about(partition, problem)
+            self._fetch_errors.add_about(partition, problem)
             self._retry_later(state)
             return
         if data.end_offset == state.fetch_offset:
-            # Not even one whole batch; a broker since 0.10.1 always sends one.
-            text = f"{partition}: a batch at {state.fetch_offset} is larger than an answer"
-            self._complaints.add_about(partition, error_for(ErrorCode.MESSAGE_TOO_LARGE, text))
+            # Not one whole batch; brokers since 0.10.1 always send at least one.
+            text = f"{partition}: the batch at offset {state.fetch_offset} exceeds the response"
+            self._fetch_errors.add_about(partition, error_for(ErrorCode.MESSAGE_TOO_LARGE, text))
             self._retry_later(state)
             return
         state.fetch_offset, state.fetch_epoch = data.end_offset, data.end_epoch
@@ -325,7 +331,7 @@ class Fetcher:
         self.buffered_bytes += data.size_bytes
         self.data.append(data)
 
-    def _partition_refused(
+    def _on_partition_error(
         self, partition: TopicPartition, state: TopicPartitionState, code: ErrorCode
     ) -> None:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -337,22 +343,30 @@ class Fetcher:
             if code.needs_refresh or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
                 self._cluster.want_refresh()
         elif code is not ErrorCode.UNKNOWN_SERVER_ERROR:
-            self._complaints.add_about(partition, error_for(code, f"{partition}: {meaning(code)}"))
+            self._fetch_errors.add_about(
+                partition, error_for(code, f"{partition}: {meaning(code)}")
+            )
 
     def _out_of_range(self, partition: TopicPartition, state: TopicPartitionState) -> None:
-        if state.read_replica != NO_NODE:
-            # A follower may be behind; only the leader's word counts.
-            state.read_replica = NO_NODE
-            return
-        if state.buffered_bytes:
-            # What waits is still good; the question comes again when it is taken.
-            self._retry_later(state)
-        elif self._rule == AutoOffsetReset.NONE:
-            text = f"{partition} has no offset {state.fetch_offset}"
-            self._complaints.add_about(partition, error_for(ErrorCode.OFFSET_OUT_OF_RANGE, text))
-            self._retry_later(state)
-        else:
-            self._state.reset(partition, None)
+        action = on_offset_out_of_range(
+            self._reset_strategy,
+            is_from_follower=state.read_replica != NO_NODE,
+            has_buffered=state.buffered_bytes > 0,
+        )
+        match action:
+            case OutOfRangeAction.FETCH_FROM_LEADER:
+                state.read_replica = NO_NODE
+            case OutOfRangeAction.RETRY:
+                self._retry_later(state)
+            case OutOfRangeAction.RESET:
+                self._state.reset(partition, None)
+            case OutOfRangeAction.FAIL:
+                text = f"offset {state.fetch_offset} of {partition} is out of range"
+                error = error_for(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+                self._fetch_errors.add_about(partition, error)
+                self._retry_later(state)
+            case _:
+                assert_never(action)
 
     def _retry_later(self, state: TopicPartitionState) -> None:
         backoff_ms = self._settings.retry_backoff_ms

@@ -1,8 +1,8 @@
-"""Leaving out what was aborted: how a consumer reads committed records only (TX-16).
+"""Skip aborted transactions and control batches for read_committed (TX-16).
 
-A broker tells which transactions in the range of an answer were aborted, each by its producer and
-the offset where it began. Walking the batches in order, a producer is in an aborted transaction
-from that offset on until its ABORT marker. Markers themselves are no records, for nobody.
+The broker lists the aborted transactions in the range of a response, each with producer id and
+first offset. In offset order, a producer is in an aborted transaction from that offset until its
+ABORT marker.
 """
 
 import heapq
@@ -13,13 +13,13 @@ from headwater.records.batch_header import BatchHeader, Buffer
 from headwater.records.control_batches import read_control
 
 PlacedBatch = tuple[int, BatchHeader]
-"""A batch by its position in the buffer, and its header."""
+"""The position of a batch in the buffer, and its header."""
 
 
 def without_aborted(
     buffer: Buffer, batches: Iterable[PlacedBatch], aborted: Sequence[AbortedTransaction]
 ) -> Iterator[PlacedBatch]:
-    """The batches that a reader of committed records sees, markers left out."""
+    """The batches that a read_committed consumer sees."""
     coming = [(each.first_offset, each.producer_id) for each in aborted]
     heapq.heapify(coming)
     active: set[int] = set()
@@ -34,7 +34,7 @@ def without_aborted(
 
 
 def without_control(batches: Iterable[PlacedBatch]) -> Iterator[PlacedBatch]:
-    """The batches that a reader of all records sees."""
+    """The batches that a read_uncommitted consumer sees."""
     return ((position, header) for position, header in batches if not header.is_control)
 
 

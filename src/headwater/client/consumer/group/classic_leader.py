@@ -1,8 +1,9 @@
-"""The leader of a classic group: who its members are, and who of them gets what. Pure.
+"""The group leader of a classic group: computes the assignment. Pure.
 
-Every member is a leader in waiting; the coordinator names one of them when all have joined. What a
-reader would get wrong: a leader goes on leading after it has assigned. It must notice when what it
-assigned has grown or shrunk, for nobody else looks.
+The coordinator chooses one member as leader when all have joined.
+
+Note: the leader stays responsible after the assignment. It must notice when partition counts
+change and trigger a rebalance, because no other member does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from headwater.protocol.messages.sync_group import SyncGroupRequestAssignment
 
 
 class ClassicLeader:
-    """What a leader knows of one generation."""
+    """The members of one generation, as the leader knows them."""
 
     def __init__(self, members: Sequence[JoinGroupResponseMember], assignor: Assignor) -> None:
         self._members = [_group_member(each) for each in members]
@@ -34,16 +35,16 @@ class ClassicLeader:
     def assign(
         self, partition_counts: Mapping[str, int], racks: Racks | None
     ) -> tuple[SyncGroupRequestAssignment, ...]:
-        """Deal out the partitions of those of its topics that exist."""
+        """Assign the partitions of existing topics."""
         counts = {
             topic: partition_counts[topic]
             for topic in sorted(self.topics)
             if topic in partition_counts
         }
         if racks and self._assignor.assign_near is not None:
-            dealt = self._assignor.assign_near(counts, self._members, racks)
+            assignment = self._assignor.assign_near(counts, self._members, racks)
         else:
-            dealt = self._assignor.assign(counts, self._members)
+            assignment = self._assignor.assign(counts, self._members)
         self._assigned_counts = {topic: partition_counts.get(topic, 0) for topic in self.topics}
         return tuple(
             SyncGroupRequestAssignment(
@@ -52,27 +53,27 @@ class ClassicLeader:
                     ConsumerAssignment(assigned_partitions=named_partitions(partitions))
                 ),
             )
-            for member_id, partitions in sorted(dealt.items())
+            for member_id, partitions in sorted(assignment.items())
         )
 
     def is_outdated(self, partition_counts: Mapping[str, int]) -> bool:
-        """Whether what was assigned has grown since, or shrunk."""
+        """Whether a partition count has changed since the assignment."""
         assigned = self._assigned_counts
         return any(partition_counts.get(topic, 0) != count for topic, count in assigned.items())
 
 
 def _group_member(member: JoinGroupResponseMember) -> GroupMember:
     try:
-        said = read_subscription(member.metadata)
+        subscription = read_subscription(member.metadata)
     except ProtocolError:
-        # Nobody can tell what it wants; the others must not suffer.
-        said = Subscription()
+        # A malformed subscription of one member must not stop the rebalance.
+        subscription = Subscription()
     return GroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
-        topics=frozenset(said.topics),
-        owned=tuple(partitions_of(said.owned_partitions)),
-        generation_id=said.generation_id,
-        user_data=said.user_data,
-        rack_id=said.rack_id,
+        topics=frozenset(subscription.topics),
+        owned=tuple(partitions_of(subscription.owned_partitions)),
+        generation_id=subscription.generation_id,
+        user_data=subscription.user_data,
+        rack_id=subscription.rack_id,
     )

@@ -1,11 +1,11 @@
-"""A member of a classic group: join, sync, heartbeat, leave. Pure: time and answers come in.
+"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. Pure state machine.
 
     OUT -- Join --> JOINED -- leader: assign --> SYNCING -- Sync --> IN -- Heartbeat ...
 
-What a reader would get wrong: a rebalance does not begin with a JoinGroup but with the application,
-which must first let go of what it may lose. Under the eager protocol that is everything, under the
-cooperative one only what it no longer subscribes to; the rest is let go of after the next
-assignment has shown what is lost, and then the group rebalances once more (KIP-429).
+Note: a rebalance starts with the application, not with JoinGroup: the listener must revoke first.
+Under the eager protocol that is everything; under the cooperative one only topics that are no
+longer subscribed. The rest is revoked after the assignment shows what is lost, and then the member
+rejoins (KIP-429).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ from headwater.client.assignors.racks import Racks
 from headwater.client.consumer.group.classic_leader import ClassicLeader
 from headwater.client.consumer.group.member import (
     COORDINATOR_GONE,
-    Ask,
     AssignmentChange,
+    CoordinatorRequest,
     Identity,
     MemberSettings,
     Rebalance,
@@ -56,23 +56,23 @@ from headwater.protocol.messages.sync_group import (
 from headwater.protocol.older_versions import Message
 
 _NO_GENERATION: Final = -1
-# A join waits for the slowest member; this much longer is waited for the answer itself.
+# JoinGroup waits for the slowest member; the response gets this much longer.
 _JOIN_SLACK_MS: Final = 5_000
 
 
 class Stage(Enum):
-    """How far a member is."""
+    """The state of the membership."""
 
     OUT = "out"
     JOINED = "joined"
     SYNCING = "syncing"
     IN = "in"
-    ASLEEP = "asleep"
-    """The application has not polled for `max.poll.interval.ms`; it must do so first."""
+    STALE = "stale"
+    """Left the group because the application did not poll for `max.poll.interval.ms`."""
 
 
 class ClassicMember:
-    """See the module."""
+    """State machine of one member. Time and responses are inputs."""
 
     def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor]) -> None:
         self._settings = settings
@@ -90,7 +90,7 @@ class ClassicMember:
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
         self._must_join = False
         self._is_prepared = False
-        self._is_asking = False
+        self._is_requesting = False
         self._polled_ms: int | None = None
         self._beat_ms = 0
         self._retry_at_ms = 0
@@ -116,13 +116,13 @@ class ClassicMember:
 
     @property
     def topics_to_assign(self) -> frozenset[str] | None:
-        """Of a leader that must assign now: whose partition counts it needs."""
+        """The topics whose partition counts a leader needs to assign; None if not needed."""
         if self._stage is not Stage.JOINED:
             return None
         assert self._leader is not None
         return self._leader.topics
 
-    # What the consumer tells.
+    # Calls of the consumer.
 
     def subscribe(self, topics: Iterable[str]) -> None:
         wanted = tuple(sorted(topics))
@@ -131,26 +131,26 @@ class ClassicMember:
             self._must_join = True
             self.failure = None
 
-    def forgive(self, now_ms: int) -> None:
-        """The application has heard of the failure; try again, unless another has our place."""
+    def clear_failure(self, now_ms: int) -> None:
+        """Retry after the failure was raised, unless the static member was fenced."""
         if self.failure is not None and self.failure.code is not ErrorCode.FENCED_INSTANCE_ID:
             self.failure = None
             self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             self._must_join = self._must_join or self._stage is not Stage.IN
 
     @property
-    def is_asleep(self) -> bool:
-        """Whether it has left the group because nobody polled."""
-        return self._stage is Stage.ASLEEP
+    def is_stale(self) -> bool:
+        """Whether it left the group because the application did not poll."""
+        return self._stage is Stage.STALE
 
     def polled(self, now_ms: int) -> None:
         self._polled_ms = now_ms
-        if self._stage is Stage.ASLEEP:
+        if self._stage is Stage.STALE:
             self._stage = Stage.OUT
             self._must_join = True
 
     def partition_counts_seen(self, counts: Mapping[str, int]) -> None:
-        """Of a leader: what it assigned has grown, or shrunk, so it must assign anew."""
+        """Make a leader rejoin if partition counts have changed."""
         if self._leader is not None and self._leader.is_outdated(counts):
             self._leader = None
             self._must_join = True
@@ -159,29 +159,29 @@ class ClassicMember:
         self._queue.done()
 
     def assign(self, partition_counts: Mapping[str, int], racks: Racks | None = None) -> None:
-        """The leader's work. Counts of the topics in `topics_to_assign` that exist."""
+        """Compute the assignment, with counts of the existing topics in `topics_to_assign`."""
         assert self._leader is not None
         self._assignments = self._leader.assign(partition_counts, racks)
         self._stage = Stage.SYNCING
 
-    # What the shell asks.
+    # Calls of the heartbeat loop.
 
-    def next_ask(self, now_ms: int) -> Ask | None:
-        """What to send now, if anything. One request is under way at a time."""
-        if self._is_asking or self.failure is not None or self._polled_ms is None:
+    def next_request(self, now_ms: int) -> CoordinatorRequest | None:
+        """The request to send now, if any. At most one is in flight."""
+        if self._is_requesting or self.failure is not None or self._polled_ms is None:
             return None
-        if now_ms < self._retry_at_ms or self._stage is Stage.ASLEEP:
+        if now_ms < self._retry_at_ms or self._stage is Stage.STALE:
             return None
-        ask = self._choose(now_ms)
-        self._is_asking = ask is not None
-        if ask is not None:
+        request = self._choose(now_ms)
+        self._is_requesting = request is not None
+        if request is not None:
             self.has_lost_coordinator = False
-        return ask
+        return request
 
-    def _choose(self, now_ms: int) -> Ask | None:
+    def _choose(self, now_ms: int) -> CoordinatorRequest | None:
         assert self._polled_ms is not None
         if now_ms >= self._polled_ms + self._settings.max_poll_interval_ms and self._member_id:
-            return self._fall_asleep()
+            return self._leave_as_stale()
         if self._stage is Stage.IN and now_ms >= self._beat_ms:
             return self._heartbeat()
         if self.rebalance is not None:
@@ -191,38 +191,38 @@ class ClassicMember:
         return self._sync() if self._stage is Stage.SYNCING else None
 
     def wake_at_ms(self, now_ms: int) -> int:
-        """When to ask `next_ask` again, if nothing else happens."""
+        """When to call `next_request` again if nothing else happens."""
         if self._retry_at_ms > now_ms:
             return self._retry_at_ms
-        is_waiting = self._polled_ms is None or self._is_asking or self._stage is Stage.ASLEEP
+        is_waiting = self._polled_ms is None or self._is_requesting or self._stage is Stage.STALE
         if is_waiting or self.failure is not None or not self._member_id:
-            # For the application, or for an answer; whoever has news tells.
+            # Waiting for the application or a response, which will trigger the next call.
             return now_ms + self._settings.heartbeat_interval_ms
         assert self._polled_ms is not None
         leaves_at_ms = self._polled_ms + self._settings.max_poll_interval_ms
         return min(leaves_at_ms, self._beat_ms) if self._stage is Stage.IN else leaves_at_ms
 
-    def leave(self) -> Ask | None:
-        """The last word. A static member says none: it may come back before its session ends."""
+    def leave(self) -> CoordinatorRequest | None:
+        """The LeaveGroup request. None for a static member, which may return within its session."""
         is_known = bool(self._member_id) and self._settings.group_instance_id is None
         member_id, self._member_id = self._member_id, ""
         self._generation_id = _NO_GENERATION
         self._stage = Stage.OUT
         self._leader = None
-        return self._leave_ask(member_id, "the consumer is being closed") if is_known else None
+        return self._leave_request(member_id, "the consumer is being closed") if is_known else None
 
-    def _leave_ask(self, member_id: str, reason: str) -> Ask:
+    def _leave_request(self, member_id: str, reason: str) -> CoordinatorRequest:
         member = MemberIdentity(member_id=member_id, reason=reason)
         request = LeaveGroupRequest(group_id=self._settings.group_id, members=(member,))
-        return Ask(request, LeaveGroupResponse)
+        return CoordinatorRequest(request, LeaveGroupResponse)
 
-    def _fall_asleep(self) -> Ask | None:
-        ask = self.leave()
+    def _leave_as_stale(self) -> CoordinatorRequest | None:
+        request = self.leave()
         self._lose_membership(forgets_member=True)
-        self._stage = Stage.ASLEEP
-        return ask
+        self._stage = Stage.STALE
+        return request
 
-    def _prepare_or_join(self) -> Ask | None:
+    def _prepare_or_join(self) -> CoordinatorRequest | None:
         if not self._is_prepared:
             self._is_prepared = True
             if self._generation_id == _NO_GENERATION:
@@ -236,7 +236,7 @@ class ClassicMember:
                 return None
         return self._join()
 
-    def _join(self) -> Ask:
+    def _join(self) -> CoordinatorRequest:
         self._must_join = False
         self._stage = Stage.OUT
         settings = self._settings
@@ -253,7 +253,7 @@ class ClassicMember:
             ),
         )
         limit_ms = settings.max_poll_interval_ms + _JOIN_SLACK_MS
-        return Ask(request, JoinGroupResponse, limit_ms)
+        return CoordinatorRequest(request, JoinGroupResponse, limit_ms)
 
     def _subscription(self, assignor: Assignor) -> bytes:
         return write_subscription(
@@ -266,7 +266,7 @@ class ClassicMember:
             )
         )
 
-    def _sync(self) -> Ask:
+    def _sync(self) -> CoordinatorRequest:
         request = SyncGroupRequest(
             group_id=self._settings.group_id,
             generation_id=self._generation_id,
@@ -277,21 +277,21 @@ class ClassicMember:
             assignments=self._assignments,
         )
         limit_ms = self._settings.max_poll_interval_ms + _JOIN_SLACK_MS
-        return Ask(request, SyncGroupResponse, limit_ms)
+        return CoordinatorRequest(request, SyncGroupResponse, limit_ms)
 
-    def _heartbeat(self) -> Ask:
+    def _heartbeat(self) -> CoordinatorRequest:
         request = HeartbeatRequest(
             group_id=self._settings.group_id,
             generation_id=self._generation_id,
             member_id=self._member_id,
             group_instance_id=self._settings.group_instance_id,
         )
-        return Ask(request, HeartbeatResponse, self._settings.session_timeout_ms)
+        return CoordinatorRequest(request, HeartbeatResponse, self._settings.session_timeout_ms)
 
-    # What came of it.
+    # Responses.
 
     def answered(self, response: Message, now_ms: int) -> None:
-        self._is_asking = False
+        self._is_requesting = False
         match response:
             case JoinGroupResponse():
                 self._joined(response, now_ms)
@@ -301,12 +301,12 @@ class ClassicMember:
                 self._beat_ms = now_ms + self._settings.heartbeat_interval_ms
                 self._refused(response.error_code, now_ms)
             case _:
-                # Of leaving it does not matter how it went.
+                # The result of LeaveGroup does not matter.
                 pass
 
     def failed(self, error: KafkaError, now_ms: int) -> None:
-        """There is no answer. Whatever was asked is asked again, perhaps of another node."""
-        self._is_asking = False
+        """No response arrived. Repeat the request, perhaps to another coordinator."""
+        self._is_requesting = False
         if not error.is_retriable:
             self.failure = error
             return
@@ -328,7 +328,7 @@ class ClassicMember:
         if response.protocol_name not in self._assignors:
             self.failure = error_for(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"the group has chosen the assignor {response.protocol_name!r}",
+                f"the group chose assignor {response.protocol_name!r}, which is not configured",
             )
             return
         self._member_id = response.member_id
@@ -350,7 +350,9 @@ class ClassicMember:
         try:
             read = read_assignment(response.assignment)
         except ProtocolError as error:
-            self.failure = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"an assignment: {error}")
+            self.failure = error_for(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"malformed assignment: {error}"
+            )
             return
         self._stage = Stage.IN
         self._beat_ms = now_ms + self._settings.heartbeat_interval_ms
@@ -358,7 +360,7 @@ class ClassicMember:
 
     def _take(self, assigned: list[TopicPartition]) -> None:
         self._last_assignment = tuple(assigned)
-        # An eager member owns nothing here: it gave up everything before it joined.
+        # An eager member owns nothing here: it revoked everything before it joined.
         lost = [each for each in self.owned if each not in set(assigned)]
         if lost:
             self._queue.put(AssignmentChange.REVOKED, lost)
@@ -366,7 +368,7 @@ class ClassicMember:
         self._queue.put(AssignmentChange.ASSIGNED, set(assigned).difference(self.owned))
 
     def _refused(self, code: ErrorCode, now_ms: int) -> None:
-        """What an error means for this member, whichever request it answers."""
+        """Handle an error code of any request."""
         match code:
             case ErrorCode.NONE:
                 pass

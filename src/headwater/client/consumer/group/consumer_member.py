@@ -1,9 +1,11 @@
-"""A member of a consumer group (KIP-848): one kind of request, the broker decides. Pure.
+"""A member of a consumer group (KIP-848): ConsumerGroupHeartbeat only. Pure state machine.
 
-The broker tells in a heartbeat which partitions are ours. The member lets the application give up
-what it loses and take what it gains, and tells the broker in the next heartbeat, at once, what it
-owns. What a reader would get wrong: partitions come by topic id. A name that is not known yet holds
-the reconciliation up, but not the heartbeats.
+The broker sends the target assignment in a heartbeat response. The member lets the application
+revoke what it loses and add what it gains, and reports the owned partitions in the next heartbeat,
+without delay.
+
+Note: partitions come with topic ids. An unknown topic name delays the reconciliation, but not the
+heartbeats.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,8 +13,8 @@ from typing import Final
 
 from headwater.client.consumer.group.member import (
     COORDINATOR_GONE,
-    Ask,
     AssignmentChange,
+    CoordinatorRequest,
     Identity,
     MemberSettings,
     Rebalance,
@@ -35,7 +37,7 @@ _LEAVE_FOR_A_WHILE_EPOCH: Final = -2
 
 
 class ConsumerMember:
-    """See the module. The member id is made by the client, once (KIP-1082)."""
+    """State machine of one member. The client chooses the member id once (KIP-1082)."""
 
     def __init__(
         self, settings: MemberSettings, member_id: str, server_assignor: str | None = None
@@ -50,11 +52,11 @@ class ConsumerMember:
         self._names: dict[TopicId, str] = {}
         self._ids: dict[str, TopicId] = {}
         self._target: frozenset[tuple[TopicId, int]] | None = None
-        self._told: ConsumerGroupHeartbeatRequest | None = None
+        self._acknowledged: ConsumerGroupHeartbeatRequest | None = None
         self._sent: ConsumerGroupHeartbeatRequest | None = None
         self._is_subscribed = False
-        self._is_asleep = False
-        self._is_asking = False
+        self._is_stale = False
+        self._is_requesting = False
         self._interval_ms = settings.heartbeat_interval_ms
         self._polled_ms: int | None = None
         self._beat_ms = 0
@@ -76,39 +78,39 @@ class ConsumerMember:
 
     @property
     def unknown_topic_ids(self) -> frozenset[TopicId]:
-        """Topics of the target whose names are needed before it can be taken."""
+        """Topics of the target assignment whose names are still unknown."""
         return frozenset(each for each, _ in self._target or () if each not in self._names)
 
-    # What the consumer tells.
+    # Calls of the consumer.
 
     def subscribe(self, topics: Iterable[str], regex: str | None = None) -> None:
-        """By names, and by a pattern that the broker matches."""
+        """Subscribe to topic names, and to a pattern that the broker matches."""
         wanted = tuple(sorted(topics))
         if self.failure is not None:
             self._epoch = _JOIN_EPOCH
-            self._told = None
+            self._acknowledged = None
             self.failure = None
         self._is_subscribed = True
         self._topics, self._regex = wanted, regex
 
-    def forgive(self, now_ms: int) -> None:
-        """The application has heard of the failure; try again, unless another has our place."""
+    def clear_failure(self, now_ms: int) -> None:
+        """Retry after the failure was raised, unless the static member was fenced."""
         if self.failure is not None and self.failure.code is not ErrorCode.FENCED_INSTANCE_ID:
             self.failure = None
-            self._told = None
+            self._acknowledged = None
             self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
 
     @property
-    def is_asleep(self) -> bool:
-        """Whether it has left the group because nobody polled."""
-        return self._is_asleep
+    def is_stale(self) -> bool:
+        """Whether it left the group because the application did not poll."""
+        return self._is_stale
 
     def polled(self, now_ms: int) -> None:
         self._polled_ms = now_ms
-        self._is_asleep = False
+        self._is_stale = False
 
     def names_seen(self, names: Mapping[TopicId, str]) -> None:
-        """Metadata has names for topics. One that it could not find has no id."""
+        """Learn topic names from metadata. A topic that was not found has no id."""
         known = {topic_id: name for topic_id, name in names.items() if topic_id != NO_TOPIC_ID}
         self._names.update(known)
         self._ids.update({name: topic_id for topic_id, name in known.items()})
@@ -118,44 +120,44 @@ class ConsumerMember:
         self._queue.done()
         self._reconcile()
 
-    # What the shell asks.
+    # Calls of the heartbeat loop.
 
-    def next_ask(self, now_ms: int) -> Ask | None:
-        if self._is_asking or self.failure is not None or not self._is_subscribed:
+    def next_request(self, now_ms: int) -> CoordinatorRequest | None:
+        if self._is_requesting or self.failure is not None or not self._is_subscribed:
             return None
-        if self._polled_ms is None or now_ms < self._retry_at_ms or self._is_asleep:
+        if self._polled_ms is None or now_ms < self._retry_at_ms or self._is_stale:
             return None
         self.has_lost_coordinator = False
         if now_ms >= self._polled_ms + self._settings.max_poll_interval_ms and self._epoch > 0:
-            ask = self.leave()
+            request = self.leave()
             self._fenced()
-            self._is_asleep = True
-            self._is_asking = True
-            return ask
+            self._is_stale = True
+            self._is_requesting = True
+            return request
         if self._epoch == _JOIN_EPOCH:
-            # What was lost is given up first; else the broker would hear of it as ours.
+            # Revoke lost partitions first; otherwise they would be reported as owned.
             if self.rebalance is not None:
                 return None
             return self._beat(self._all())
-        news = self._news()
-        if news is not None or now_ms >= self._beat_ms:
-            return self._beat(news or self._plain())
+        changes = self._changes()
+        if changes is not None or now_ms >= self._beat_ms:
+            return self._beat(changes or self._plain())
         return None
 
     def wake_at_ms(self, now_ms: int) -> int:
         if self._retry_at_ms > now_ms:
             return self._retry_at_ms
-        is_waiting = self._polled_ms is None or self._is_asking or self._is_asleep
+        is_waiting = self._polled_ms is None or self._is_requesting or self._is_stale
         if is_waiting or self.failure is not None or self._epoch == _JOIN_EPOCH:
-            # For the application, or for an answer; whoever has news tells.
+            # Waiting for the application or a response, which will trigger the next call.
             return now_ms + self._interval_ms
         assert self._polled_ms is not None
         return max(
             min(self._beat_ms, self._polled_ms + self._settings.max_poll_interval_ms), now_ms
         )
 
-    def leave(self) -> Ask | None:
-        """The last word; a static member says that it will be back."""
+    def leave(self) -> CoordinatorRequest | None:
+        """The leave request; a static member leaves temporarily."""
         if self._epoch <= 0:
             return None
         is_static = self._settings.group_instance_id is not None
@@ -166,13 +168,13 @@ class ConsumerMember:
             instance_id=self._settings.group_instance_id,
         )
         self._epoch = _JOIN_EPOCH
-        self._told = None
-        return Ask(request, ConsumerGroupHeartbeatResponse)
+        self._acknowledged = None
+        return CoordinatorRequest(request, ConsumerGroupHeartbeatResponse)
 
-    def _beat(self, request: ConsumerGroupHeartbeatRequest) -> Ask:
-        self._is_asking = True
+    def _beat(self, request: ConsumerGroupHeartbeatRequest) -> CoordinatorRequest:
+        self._is_requesting = True
         self._sent = request
-        return Ask(request, ConsumerGroupHeartbeatResponse)
+        return CoordinatorRequest(request, ConsumerGroupHeartbeatResponse)
 
     def _plain(self) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(
@@ -183,7 +185,7 @@ class ConsumerMember:
         )
 
     def _all(self) -> ConsumerGroupHeartbeatRequest:
-        """Everything, as the first heartbeat and the one after a failure must say it."""
+        """All fields, for the first heartbeat and the one after a failure."""
         return ConsumerGroupHeartbeatRequest(
             group_id=self._settings.group_id,
             member_id=self._member_id,
@@ -197,15 +199,15 @@ class ConsumerMember:
             topic_partitions=self._owned_by_id(),
         )
 
-    def _news(self) -> ConsumerGroupHeartbeatRequest | None:
-        """What the broker does not know yet."""
-        told, now = self._told, self._all()
-        if told is None:
+    def _changes(self) -> ConsumerGroupHeartbeatRequest | None:
+        """A heartbeat with the fields that the broker has not acknowledged; None if none."""
+        known, now = self._acknowledged, self._all()
+        if known is None:
             return now
         regex = now.subscribed_topic_regex
-        topics_changed = told.subscribed_topic_names != now.subscribed_topic_names
-        regex_changed = told.subscribed_topic_regex != regex
-        owned_changed = told.topic_partitions != now.topic_partitions
+        topics_changed = known.subscribed_topic_names != now.subscribed_topic_names
+        regex_changed = known.subscribed_topic_regex != regex
+        owned_changed = known.topic_partitions != now.topic_partitions
         if not (topics_changed or regex_changed or owned_changed):
             return None
         return ConsumerGroupHeartbeatRequest(
@@ -214,7 +216,7 @@ class ConsumerMember:
             member_epoch=now.member_epoch,
             instance_id=now.instance_id,
             subscribed_topic_names=now.subscribed_topic_names if topics_changed else None,
-            # An empty pattern takes the old one back; null would leave it as it is.
+            # An empty pattern removes the old one; null would keep it.
             subscribed_topic_regex=(regex or "") if regex_changed else None,
             topic_partitions=now.topic_partitions if owned_changed else None,
         )
@@ -228,19 +230,19 @@ class ConsumerMember:
             for topic_id, numbers in sorted(by_id.items())
         )
 
-    # What came of it.
+    # Responses.
 
     def answered(self, response: Message, now_ms: int) -> None:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
-        self._is_asking = False
-        if self._is_asleep:
+        self._is_requesting = False
+        if self._is_stale:
             return
         if response.error_code is not ErrorCode.NONE:
             self._refused(response.error_code, response.error_message, now_ms)
             return
         self._interval_ms = max(response.heartbeat_interval_ms, 1)
         self._beat_ms = now_ms + self._interval_ms
-        self._remember_told()
+        self._remember_acknowledged()
         self._epoch = response.member_epoch
         self._member_id = response.member_id or self._member_id
         if response.assignment is not None:
@@ -252,29 +254,29 @@ class ConsumerMember:
             self._reconcile()
 
     def failed(self, error: KafkaError, now_ms: int) -> None:
-        self._is_asking = False
+        self._is_requesting = False
         if not error.is_retriable:
             self.failure = error
             return
-        # Whether the broker has heard us is unknown, so it is told everything again.
-        self._told = None
+        # Whether the broker processed the heartbeat is unknown, so send all fields again.
+        self._acknowledged = None
         self.has_lost_coordinator = True
         self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
 
-    def _remember_told(self) -> None:
-        sent, told = self._sent, self._told
+    def _remember_acknowledged(self) -> None:
+        sent, known = self._sent, self._acknowledged
         assert sent is not None
-        if told is None:
-            self._told = sent
+        if known is None:
+            self._acknowledged = sent
             return
         topics, regex = sent.subscribed_topic_names, sent.subscribed_topic_regex
         owned = sent.topic_partitions
-        self._told = ConsumerGroupHeartbeatRequest(
-            subscribed_topic_names=told.subscribed_topic_names if topics is None else topics,
+        self._acknowledged = ConsumerGroupHeartbeatRequest(
+            subscribed_topic_names=known.subscribed_topic_names if topics is None else topics,
             subscribed_topic_regex=(
-                told.subscribed_topic_regex if regex is None else regex or None
+                known.subscribed_topic_regex if regex is None else regex or None
             ),
-            topic_partitions=told.topic_partitions if owned is None else owned,
+            topic_partitions=known.topic_partitions if owned is None else owned,
         )
 
     def _refused(self, code: ErrorCode, message: str | None, now_ms: int) -> None:
@@ -282,25 +284,25 @@ class ConsumerMember:
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
                 self._fenced()
             case _ if code in COORDINATOR_GONE:
-                self._told = None
+                self._acknowledged = None
                 self.has_lost_coordinator = True
                 self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             case _ if code.is_retriable:
-                self._told = None
+                self._acknowledged = None
                 self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             case _:
                 text = message or meaning(code)
                 self.failure = error_for(code, f"group {self._settings.group_id}: {text}")
 
     def _fenced(self) -> None:
-        """The group has gone on without us: begin again, with the same id."""
+        """Rejoin with the same member id after being fenced."""
         self._epoch = _JOIN_EPOCH
-        self._told = None
+        self._acknowledged = None
         self._target = None
         self._queue.lose_all()
 
     def _reconcile(self) -> None:
-        """One step towards the target, if the application is not busy with another."""
+        """Take one step towards the target assignment, unless one is in progress."""
         if self._target is None or self.rebalance is not None or self.unknown_topic_ids:
             return
         target = {
@@ -308,7 +310,8 @@ class ConsumerMember:
         }
         owned = set(self.owned)
         self._target = None
-        if target == owned and self._told is not None and self._told.topic_partitions is not None:
+        known = self._acknowledged
+        if target == owned and known is not None and known.topic_partitions is not None:
             return
         self._queue.put(AssignmentChange.REVOKED, owned - target)
         self._queue.put(AssignmentChange.ASSIGNED, target - owned)

@@ -1,8 +1,9 @@
-"""A consumer's part in its group: membership, rebalances, commits. Without a `group.id`, none.
+"""Group membership of a consumer: rebalances and offset commits. Nothing without a `group.id`.
 
-For the loop's thread, like the core that has it. What a reader would get wrong: to commit, a
-consumer need not be a member. One whose partitions were assigned by hand commits under the group's
-name and no identity.
+Runs on the loop's thread.
+
+Note: a consumer need not be a member to commit. With manually assigned partitions it commits for
+the group without a member id.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +29,7 @@ Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class GroupMembership:
-    """`changed` is called when the member may have something to tell."""
+    """`changed` is called when the member may have an event for the application."""
 
     def __init__(
         self,
@@ -59,18 +60,18 @@ class GroupMembership:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """What the group has given to this member."""
+        """The partitions that the group has assigned to this member."""
         if self._session is None or not self.subscription.uses_group:
             return ()
         return self._session.member.owned
 
     def subscribe(self, subscription: Subscription) -> None:
         if self._session is None:
-            raise InvalidGroupId("subscribing needs a group.id; without one, use assign")
+            raise InvalidGroupId("subscribe requires group.id; without one, use assign")
         self.subscription = subscription
 
-    def tell_member(self) -> None:
-        """What the group must know of the subscription."""
+    def update_member(self) -> None:
+        """Pass the subscription to the member."""
         session, subscription = self._session, self.subscription
         if session is None or not subscription.uses_group:
             return
@@ -84,12 +85,12 @@ class GroupMembership:
                 session.member.subscribe(wanted, subscription.server_pattern)
 
     def metadata_changed(self) -> None:
-        self.tell_member()
+        self.update_member()
         if self._session is not None:
             self._session.metadata_changed()
 
-    def polled_in_passing(self) -> bool:
-        """Count a poll as life; False if there is anything to be done beside it."""
+    def try_poll(self) -> bool:
+        """Count a poll as liveness; False if a commit or rebalance is due."""
         self._has_polled = True
         now_ms = self._clock.steady_ms()
         if (
@@ -101,10 +102,10 @@ class GroupMembership:
         session = self._session
         if session is None or not self.subscription.uses_group:
             return True
-        return session.polled_in_passing(now_ms)
+        return session.try_poll(now_ms)
 
     async def begin_rebalance(self, *, deadline_ms: int) -> Rebalance | None:
-        """What the application must hear of before it gets records; the poll counts as life."""
+        """The rebalance to handle before records are returned; counts the poll as liveness."""
         self._has_polled = True
         session = self._session
         if session is None or not self.subscription.uses_group:
@@ -113,14 +114,14 @@ class GroupMembership:
         session.kick()
         if session.member.failure is not None:
             failure = session.member.failure
-            session.member.forgive(self._clock.steady_ms())
+            session.member.clear_failure(self._clock.steady_ms())
             raise failure
         rebalance = session.member.rebalance
         if rebalance is None:
             return None
         if rebalance.change is AssignmentChange.REVOKED:
             usual_ms = self._clock.steady_ms() + self._settings.default_api_timeout_ms
-            await self.commit_before_losing(
+            await self.commit_before_revocation(
                 rebalance.partitions, deadline_ms=max(deadline_ms, usual_ms)
             )
         elif rebalance.change is AssignmentChange.ASSIGNED:
@@ -130,7 +131,7 @@ class GroupMembership:
         return rebalance
 
     def finish_rebalance(self) -> bool:
-        """The listener has heard of it; whether there was anything to hear."""
+        """Continue after the listener has run; return whether there was a rebalance."""
         session = self._session
         if session is None or session.member.rebalance is None:
             return False
@@ -138,14 +139,14 @@ class GroupMembership:
         if rebalance.change is AssignmentChange.ASSIGNED:
             self._metrics.rebalance_count += 1
         else:
-            gone = set(rebalance.partitions)
-            self._state.assign([each for each in self._state.partitions if each not in gone])
+            removed = set(rebalance.partitions)
+            self._state.assign([each for each in self._state.partitions if each not in removed])
         session.member.rebalance_done()
         session.kick()
         return True
 
     async def leave(self, *, deadline_ms: int) -> None:
-        """Be no member any more; a later subscription makes it a new one."""
+        """Leave the group; a later subscription joins as a new member."""
         if self._session is not None:
             await self._session.close(deadline_ms=deadline_ms)
             self._session = self._new_session()
@@ -159,7 +160,7 @@ class GroupMembership:
             if self._commits is not None:
                 self._commits.close()
 
-    # Who we are.
+    # Identity.
 
     def committer(self) -> Identity:
         if self._session is None or not self.subscription.uses_group:
@@ -170,7 +171,7 @@ class GroupMembership:
         return self.subscription.uses_group and self.committer().generation_id < 0
 
     def reader(self) -> Identity:
-        """Who asks for committed offsets; only the new protocol's members say who they are."""
+        """The identity in OffsetFetch; only members of the consumer protocol send one."""
         is_new = self._settings.group_protocol == "consumer"
         return self.committer() if is_new else NO_IDENTITY
 
@@ -186,7 +187,7 @@ class GroupMembership:
     # Commits.
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where the application is, everywhere."""
+        """The positions of all partitions."""
         return {
             partition: OffsetAndMetadata(state.position, "", state.position_epoch)
             for partition, state in self._state.partitions.items()
@@ -201,8 +202,8 @@ class GroupMembership:
     def start_commit(self, offsets: Committed | None, callback: CommitCallback | None) -> None:
         self._committing().start(self.consumed() if offsets is None else offsets, callback)
 
-    def call_back(self) -> None:
-        """Tell how commits went that nobody waited for. In the thread of the application."""
+    def run_callbacks(self) -> None:
+        """Run callbacks of asynchronous commits. In the application's thread."""
         while self._commits is not None and self._commits.finished:
             finished = self._commits.finished.popleft()
             finished.callback(finished.offsets, finished.error)
@@ -214,41 +215,41 @@ class GroupMembership:
             self._group_id(), partitions, deadline_ms=deadline_ms, identity=self.reader()
         )
 
-    def commit_now_and_then(self, *, is_due: bool = False) -> None:
-        """Auto commit: what was polled before this poll is taken for handled."""
-        if self._commits is None or not self._commits_by_itself:
+    def maybe_auto_commit(self, *, is_due: bool = False) -> None:
+        """Auto commit, if due: records of earlier polls count as processed."""
+        if self._commits is None or not self._auto_commit_enabled:
             return
         now_ms = self._clock.steady_ms()
-        # One that is left out is made up for by the next; a poll does not fail for it.
+        # If too many commits are pending, the next one makes up for this one.
         if (is_due or now_ms >= self._commit_at_ms) and not self._commits.is_full:
             self._commit_at_ms = now_ms + self._settings.auto_commit_interval_ms
             consumed = self.consumed()
             if consumed:
                 self._commits.start(consumed)
 
-    async def settle_commits(self, *, deadline_ms: int) -> None:
-        """Let commits that were started come to their end."""
+    async def await_pending_commits(self, *, deadline_ms: int) -> None:
+        """Wait for pending asynchronous commits."""
         if self._commits is not None:
-            await self._commits.settle(deadline_ms=deadline_ms)
+            await self._commits.await_pending(deadline_ms=deadline_ms)
 
-    async def commit_before_losing(
+    async def commit_before_revocation(
         self, partitions: Iterable[TopicPartition], *, deadline_ms: int
     ) -> None:
-        if self._commits is None or not self._commits_by_itself:
+        if self._commits is None or not self._auto_commit_enabled:
             return
         concerned = set(partitions)
         consumed = {each: what for each, what in self.consumed().items() if each in concerned}
         try:
             await self._commits.wait(consumed, deadline_ms=deadline_ms)
         except KafkaError:
-            # The next owner reads some records again; that is what at-least-once means.
+            # The next owner consumes some records again (at least once).
             return
 
     # Inside.
 
     @property
-    def _commits_by_itself(self) -> bool:
-        """Not before a first poll: a position that was found meanwhile is nobody's progress."""
+    def _auto_commit_enabled(self) -> bool:
+        """Not before the first poll: until then a position is not progress of the application."""
         return self._settings.enable_auto_commit and self._has_polled
 
     def _new_session(self) -> HeartbeatLoop | None:
@@ -269,13 +270,13 @@ class GroupMembership:
             is_outside=self._is_outside,
             assignment=lambda partition: self._state.partitions.get(partition),
             metrics=self._metrics,
-            watcher=self._interceptors.on_commit if self._interceptors.hear_of_commits else None,
+            watcher=self._interceptors.on_commit if self._interceptors.watches_commits else None,
             timeout_ms=self._settings.default_api_timeout_ms,
         )
 
     def _group_id(self) -> str:
         if self._settings.group_id is None:
-            raise InvalidGroupId("committing needs a group.id")
+            raise InvalidGroupId("committing requires group.id")
         return self._settings.group_id
 
     def _committing(self) -> OffsetCommits:

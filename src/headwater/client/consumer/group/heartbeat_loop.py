@@ -1,9 +1,10 @@
-"""Runs a group member: sends what it wants to ask, and does for it what needs metadata.
+"""Run a group member: send its requests and fetch the metadata that it needs.
 
-A task of its own, independent of polls, so that a slow application is not thrown out of its group
-before `max.poll.interval.ms`. What a reader would get wrong: a JoinGroup may take minutes, and a
-broker answers one request of a connection after the other. So members have a connection of their
-own, and whatever else goes to the coordinator takes another.
+A separate task, independent of polls, so that a slow application stays in the group until
+`max.poll.interval.ms`.
+
+Note: a JoinGroup may take minutes, and a broker answers requests of a connection in order. So the
+member has a connection of its own; other requests to the coordinator use another one.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from headwater.client.consumer.group.classic_member import ClassicMember
 from headwater.client.consumer.group.consumer_member import ConsumerMember
-from headwater.client.consumer.group.member import Ask
+from headwater.client.consumer.group.member import CoordinatorRequest
 from headwater.client.consumer.group.member_factory import Member
 from headwater.client.errors import KafkaError
 from headwater.client.network.cluster_client import GROUP, ClusterClient
@@ -26,7 +27,7 @@ _ROLE = "group"
 
 
 class HeartbeatLoop:
-    """For the loop's thread. `changed` is called when the member may have something to tell."""
+    """Runs on the loop's thread. `changed` is called when the member may have an event."""
 
     def __init__(
         self,
@@ -44,17 +45,17 @@ class HeartbeatLoop:
         self.member = member
 
     def kick(self) -> None:
-        """The member has heard of something, and may want to act on it now."""
+        """Let the member act now on a change."""
         if self._task is None:
             self._task = self._cluster.loop.create_task(self._run())
         self._kicked.set()
 
-    def polled_in_passing(self, now_ms: int) -> bool:
-        """Count a poll as life; False if the member has something to tell or to do."""
+    def try_poll(self, now_ms: int) -> bool:
+        """Count a poll as liveness; False if the member has an event or must act."""
         member = self.member
         if (
             self._task is None
-            or member.is_asleep
+            or member.is_stale
             or member.failure is not None
             or member.rebalance is not None
         ):
@@ -75,24 +76,26 @@ class HeartbeatLoop:
             self.kick()
 
     async def close(self, *, deadline_ms: int) -> None:
-        """End the task and leave the group, if there is time for that."""
+        """Stop the task and leave the group, if there is time."""
         if self._task is None:
             return
         self._task.cancel()
         await asyncio.wait([self._task])
         self._task = None
-        ask = self.member.leave()
+        outgoing = self.member.leave()
         left_ms = deadline_ms - self._cluster.clock.steady_ms()
-        if ask is None or left_ms <= 0:
+        if outgoing is None or left_ms <= 0:
             return
         try:
             node_id = await self._cluster.coordinator(
                 GROUP, self._group_id, deadline_ms=deadline_ms
             )
-            # Not behind a JoinGroup that may still wait on the member's own connection.
-            await self._cluster.call(node_id, ask.request, ask.response, timeout_ms=left_ms)
+            # Not on the member's connection, where a JoinGroup may still be waiting.
+            await self._cluster.call(
+                node_id, outgoing.request, outgoing.response, timeout_ms=left_ms
+            )
         except KafkaError:
-            # The session ends by itself, only later.
+            # The session will expire instead.
             return
 
     async def _run(self) -> None:
@@ -102,9 +105,9 @@ class HeartbeatLoop:
                 await self._prepare()
             except KafkaError as error:
                 self.member.failed(error, self._now_ms())
-            ask = self.member.next_ask(self._now_ms())
-            if ask is not None:
-                await self._send(ask)
+            outgoing = self.member.next_request(self._now_ms())
+            if outgoing is not None:
+                await self._send(outgoing)
                 self._changed()
                 continue
             wait_ms = self.member.wake_at_ms(self._now_ms()) - self._now_ms()
@@ -114,13 +117,17 @@ class HeartbeatLoop:
             except TimeoutError:
                 continue
 
-    async def _send(self, ask: Ask) -> None:
+    async def _send(self, outgoing: CoordinatorRequest) -> None:
         cluster, member = self._cluster, self.member
         deadline_ms = self._now_ms() + cluster.settings.request_timeout_ms
         try:
             node_id = await cluster.coordinator(GROUP, self._group_id, deadline_ms=deadline_ms)
             response = await cluster.call(
-                node_id, ask.request, ask.response, timeout_ms=ask.timeout_ms, role=_ROLE
+                node_id,
+                outgoing.request,
+                outgoing.response,
+                timeout_ms=outgoing.timeout_ms,
+                role=_ROLE,
             )
         except KafkaError as error:
             member.failed(error, self._now_ms())
@@ -130,7 +137,7 @@ class HeartbeatLoop:
             cluster.forget_coordinator(GROUP, self._group_id)
 
     async def _prepare(self) -> None:
-        """What the member must know before it can go on."""
+        """Fetch metadata that the member is waiting for."""
         match self.member:
             case ClassicMember():
                 if (topics := self.member.topics_to_assign) is not None:
@@ -153,7 +160,7 @@ class HeartbeatLoop:
         }
 
     async def _names(self, topic_ids: frozenset[TopicId]) -> dict[TopicId, str]:
-        """The names of topics that only the broker's pattern has found."""
+        """Look up names of topics that only the broker's pattern matching has found."""
         cluster = self._cluster
         request = MetadataRequest(
             topics=tuple(

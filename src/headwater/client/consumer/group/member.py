@@ -1,9 +1,9 @@
-"""What both kinds of group members have in common: what they ask, and what they tell the consumer.
+"""What the members of both group protocols share: requests and rebalance events.
 
-A member is a pure machine. Its shell asks `next_ask` what to send, sends it, and tells what came of
-it. What the application must hear of (partitions that come and go) is a queue: the first entry is
-`rebalance`, the consumer carries it out inside `poll`, and says so. The machine does not go on
-before that, but it keeps on beating its heart.
+A member is a pure state machine. The heartbeat loop asks `next_request` for the request to send and
+reports the result. Changes of the assignment form a queue: its head is `rebalance`, which the
+consumer processes inside `poll` and then acknowledges. Until then the member sends heartbeats but
+does not continue the rebalance.
 """
 
 from collections import deque
@@ -19,26 +19,26 @@ from headwater.protocol.older_versions import Message
 
 
 class AssignmentChange(Enum):
-    """What happens to partitions."""
+    """The kind of an assignment change."""
 
     ASSIGNED = "assigned"
     REVOKED = "revoked"
-    """They must be given up; their offsets can still be committed."""
+    """To be revoked; their offsets can still be committed."""
     LOST = "lost"
-    """They are gone, and others may have them already; commits would be refused."""
+    """Already lost, perhaps to another member; commits would be rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One thing that the application must hear of."""
+    """One assignment change for the rebalance listener."""
 
     change: AssignmentChange
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A request to the coordinator, and what its answer is. None waits by `request.timeout.ms`."""
+class CoordinatorRequest:
+    """A request to the coordinator and its response type. Default: `request.timeout.ms`."""
 
     request: Message
     response: type[Message]
@@ -46,7 +46,7 @@ class Ask:
 
 
 class Identity(NamedTuple):
-    """Who commits, as the coordinator knows it: a generation, or a member's epoch."""
+    """The committing member: generation (or member epoch), member id and instance id."""
 
     generation_id: int
     member_id: str
@@ -55,7 +55,7 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """What a member is told once."""
+    """Settings of a member."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -67,16 +67,16 @@ class MemberSettings:
 
 
 class GroupMemberProtocol(Protocol):
-    """One consumer's part in a group."""
+    """The interface of a group member."""
 
     @property
     def rebalance(self) -> Rebalance | None:
-        """What the application must hear of next."""
+        """The next assignment change for the application."""
         ...
 
     @property
     def failure(self) -> KafkaError | None:
-        """Why this member cannot go on; a new subscription starts it again."""
+        """A fatal error of this member; a new subscription restarts it."""
         ...
 
     @property
@@ -87,16 +87,16 @@ class GroupMemberProtocol(Protocol):
 
     @property
     def has_lost_coordinator(self) -> bool:
-        """Whether the next question must go to another node than the last one."""
+        """Whether the coordinator must be looked up before the next request."""
         ...
 
     def subscribe(self, topics: Iterable[str]) -> None: ...
 
-    def forgive(self, now_ms: int) -> None: ...
+    def clear_failure(self, now_ms: int) -> None: ...
 
     def polled(self, now_ms: int) -> None: ...
 
-    def next_ask(self, now_ms: int) -> Ask | None: ...
+    def next_request(self, now_ms: int) -> CoordinatorRequest | None: ...
 
     def wake_at_ms(self, now_ms: int) -> int: ...
 
@@ -106,15 +106,15 @@ class GroupMemberProtocol(Protocol):
 
     def rebalance_done(self) -> None: ...
 
-    def leave(self) -> Ask | None: ...
+    def leave(self) -> CoordinatorRequest | None: ...
 
 
-# The coordinator is elsewhere, or not there yet.
+# The coordinator has moved or does not exist yet.
 COORDINATOR_GONE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 
 
 class RebalanceQueue:
-    """What the application has yet to hear of, and what it owns after each."""
+    """Assignment changes that the application has not seen yet, and what it owns."""
 
     def __init__(self) -> None:
         self._waiting: deque[Rebalance] = deque()
@@ -125,13 +125,13 @@ class RebalanceQueue:
         return self._waiting[0] if self._waiting else None
 
     def put(self, change: AssignmentChange, partitions: Iterable[TopicPartition]) -> None:
-        """Of giving up nothing nobody hears; being assigned nothing is news (Kafka does this)."""
+        """Queue a change. An empty assignment is reported, an empty revocation not, as in Kafka."""
         concerned = tuple(sorted(partitions))
         if concerned or change is AssignmentChange.ASSIGNED:
             self._waiting.append(Rebalance(change, concerned))
 
     def done(self) -> None:
-        """The application has heard of the first one."""
+        """The application has processed the first change."""
         rebalance = self._waiting.popleft()
         concerned = set(rebalance.partitions)
         if rebalance.change is AssignmentChange.ASSIGNED:
@@ -140,6 +140,6 @@ class RebalanceQueue:
             self.owned = tuple(each for each in self.owned if each not in concerned)
 
     def lose_all(self) -> None:
-        """All is gone; what was to be given up, or to come, no longer matters."""
+        """Report all partitions as lost; pending changes are obsolete."""
         self._waiting.clear()
         self.put(AssignmentChange.LOST, self.owned)

@@ -1,4 +1,4 @@
-"""Makes the member of a group that a consumer's settings ask for."""
+"""Create the group member for a consumer's `group.protocol`."""
 
 import base64
 from typing import Final
@@ -15,7 +15,6 @@ Member = ClassicMember | ConsumerMember
 
 
 def new_member(settings: ConsumerSettings, group_id: str, rng: Random) -> Member:
-    """A member that has not joined yet."""
     member_settings = MemberSettings(
         group_id=group_id,
         group_instance_id=settings.group_instance_id,
@@ -27,6 +26,6 @@ def new_member(settings: ConsumerSettings, group_id: str, rng: Random) -> Member
     )
     if settings.group_protocol == "classic":
         return ClassicMember(member_settings, settings.assignors())
-    # As Kafka writes its ids; the broker only asks that no two members have the same.
+    # In Kafka's format; the broker only requires unique ids.
     member_id = base64.urlsafe_b64encode(rng.bytes(_UUID_BYTES)).rstrip(b"=").decode()
     return ConsumerMember(member_settings, member_id, settings.group_remote_assignor)

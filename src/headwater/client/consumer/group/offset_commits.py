@@ -1,9 +1,8 @@
-"""Commits of a consumer: one after the other, in the order in which they were asked for.
+"""Offset commits of a consumer, sent one after the other in order.
 
-What a reader would get wrong: a commit that was asked for later must not be overtaken by one that
-is tried again, so each waits for the one before. Nor may one that is tried again reach the group
-when another member has the partition, and has perhaps committed more. How one that nobody waits for
-went is told in the next poll.
+Note: a retried commit must not overtake a later one, so each waits for its predecessor. A retry
+must also not reach the group after the partition has moved to another member, which may have
+committed more. Callbacks of asynchronous commits run in the next poll.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ _MEMBER_IS_GONE: Final = frozenset(
 
 
 class FinishedCommit(NamedTuple):
-    """How a commit went that nobody waited for."""
+    """The result of an asynchronous commit, for its callback."""
 
     callback: CommitCallback
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -43,7 +42,7 @@ class FinishedCommit(NamedTuple):
 
 
 class OffsetCommits:
-    """For the loop's thread."""
+    """Runs on the loop's thread."""
 
     def __init__(
         self,
@@ -58,10 +57,10 @@ class OffsetCommits:
         watcher: CommitCallback | None,
         timeout_ms: int,
     ) -> None:
-        """`assignment` tells one assignment of a partition from the next; None is none.
+        """`assignment` identifies the current assignment of a partition; None if not assigned.
 
-        `is_outside` is true of one who should be a member and is none at present.
-        `watcher` hears of every commit, whoever asked for it.
+        `is_outside` is true while the consumer should be a member of the group but is not.
+        `watcher` is called after every commit.
         """
         self._cluster = cluster
         self._offsets = offsets
@@ -78,7 +77,7 @@ class OffsetCommits:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many wait for their answers that none more can be started."""
+        """Whether the maximum of commits is pending."""
         return len(self._unfinished) >= _UNFINISHED_MAX
 
     def start(
@@ -86,23 +85,23 @@ class OffsetCommits:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         callback: CommitCallback | None = None,
     ) -> None:
-        """Commit, and let the callback hear of it in a later poll."""
+        """Commit asynchronously; the callback runs in a later poll."""
         if self.is_full:
-            raise KafkaTimeout(f"{_UNFINISHED_MAX} commits are waiting for their answers")
+            raise KafkaTimeout(f"{_UNFINISHED_MAX} commits are pending; wait for their callbacks")
         chosen = dict(offsets)
         deadline_ms = self._cluster.clock.steady_ms() + self._timeout_ms
         task = self._queue(chosen, deadline_ms)
         if callback is not None:
-            self._let_hear(callback, chosen, task)
+            self._add_callback(callback, chosen, task)
 
     async def wait(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, deadline_ms: int
     ) -> None:
-        """Commit, and all that was started before is done as well. Raises what went wrong."""
+        """Commit and wait, also for all earlier commits. Raises the error."""
         await self._queue(dict(offsets), deadline_ms)
 
-    async def settle(self, *, deadline_ms: int) -> None:
-        """Let commits come to their end that nobody waits for, within the time."""
+    async def await_pending(self, *, deadline_ms: int) -> None:
+        """Wait for pending commits until the deadline."""
         left_ms = deadline_ms - self._cluster.clock.steady_ms()
         if self._unfinished and left_ms > 0:
             await asyncio.wait(self._unfinished, timeout=left_ms / 1000)
@@ -121,16 +120,16 @@ class OffsetCommits:
         self._unfinished.add(task)
         task.add_done_callback(self._forget)
         if self._watcher is not None:
-            self._let_hear(self._watcher, offsets, task)
+            self._add_callback(self._watcher, offsets, task)
         return task
 
-    def _let_hear(
+    def _add_callback(
         self,
         callback: CommitCallback,
         offsets: dict[TopicPartition, OffsetAndMetadata],
         task: asyncio.Task[None],
     ) -> None:
-        """Have a callback called in a later poll, when the commit has come to its end."""
+        """Queue the callback for a later poll when the commit is done."""
 
         def finished(task: asyncio.Task[None]) -> None:
             if task.cancelled():
@@ -144,7 +143,7 @@ class OffsetCommits:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._unfinished.discard(task)
         if not task.cancelled():
-            # Seen here, so that one whose outcome nobody wants to know is no complaint of asyncio.
+            # Retrieved, so that asyncio does not log it as never retrieved.
             task.exception()
 
     async def _commit(
@@ -162,13 +161,13 @@ class OffsetCommits:
                 offsets,
                 identity,
                 deadline_ms=deadline_ms,
-                is_retriable=self._may_help,
+                is_retriable=self._is_retriable,
             )
             self._metrics.commit_count += 1
         except KafkaError as error:
             if error.code in _MEMBER_IS_GONE:
                 raise CommitFailed(
-                    f"the group has gone on without this member: {meaning(error.code)}"
+                    f"the member is no longer in the group: {meaning(error.code)}"
                 ) from error
             raise
 
@@ -176,31 +175,31 @@ class OffsetCommits:
         left_ms = deadline_ms - self._cluster.clock.steady_ms()
         _, unfinished = await asyncio.wait([before], timeout=max(left_ms, 0) / 1000)
         if unfinished:
-            raise KafkaTimeout("an earlier commit has not come to its end in time")
+            raise KafkaTimeout("an earlier commit has not completed before the timeout")
 
     def _committer(self, partitions: Collection[TopicPartition]) -> Callable[[], Identity]:
-        """Who commits, at each try: the member of now, while all partitions are still its own."""
+        """The identity for each attempt, checked against the current assignment."""
         then = self._identity()
         assigned = {each: self._assignment(each) for each in partitions}
 
         def identity() -> Identity:
             if self._is_outside():
-                # A group without members would take it from anybody, also from one that it has
-                # thrown out and whose records others have handled since.
+                # A group without members would accept the commit of a removed member, although
+                # other members may have processed its records since.
                 raise CommitFailed(
-                    "this consumer is no member of its group now; "
-                    "polls must not be more than max.poll.interval.ms apart"
+                    "the consumer is not a member of its group; call poll more often than "
+                    "max.poll.interval.ms"
                 )
             now = self._identity()
             if now != then:
                 for partition, before in assigned.items():
                     if before is None or self._assignment(partition) is not before:
-                        raise CommitFailed(f"{partition} was given to another member meanwhile")
+                        raise CommitFailed(f"{partition} has been reassigned to another member")
             return now
 
         return identity
 
-    def _may_help(self, error: KafkaError) -> bool:
-        """A member's new epoch may reach us after the commit has left; then it is said again."""
+    def _is_retriable(self, error: KafkaError) -> bool:
+        """STALE_MEMBER_EPOCH too: a new member epoch may arrive after the commit was sent."""
         is_member = self._identity().generation_id > 0
         return error.is_retriable or (error.code is ErrorCode.STALE_MEMBER_EPOCH and is_member)

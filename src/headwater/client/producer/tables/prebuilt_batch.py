@@ -1,8 +1,7 @@
-"""A batch that is ready, to be sent as it is: for mirrors, which do not open what they copy.
+"""Send an encoded record batch as it is, for mirrors that copy batches without decoding them.
 
-What a reader would get wrong: codec, records and timestamps are kept, and the settings of the
-producer for them have no say. Only producer id, epoch, sequence and checksum are written anew when
-the batch leaves.
+Note: codec, records and timestamps are kept; the producer's settings for them have no effect. Only
+producer id, epoch, sequence and CRC are rewritten when the batch is sent.
 """
 
 from headwater.client.errors import InvalidRecord, MessageTooLarge
@@ -14,19 +13,20 @@ from headwater.records.batch_header import read_header
 
 
 def whole_batch(core: ProducerCore, topic: str, partition: int, content: bytearray) -> PlacedBatch:
-    """The batch in the form of those that wait to be sent. Raises what is wrong with it."""
+    """Check the batch and prepare it for the accumulator."""
     try:
         header = read_header(content)
     except BatchError as error:
-        raise InvalidRecord(f"this is no record batch: {error}") from error
+        raise InvalidRecord(f"not a record batch: {error}") from error
     if header.size_bytes != len(content):
-        raise InvalidRecord(f"{len(content)} bytes, and not the {header.size_bytes} of one batch")
+        raise InvalidRecord(
+            f"the batch has {header.size_bytes} bytes, but {len(content)} were given"
+        )
     if header.is_control or header.record_count != header.last_offset_delta + 1:
-        raise InvalidRecord("a batch of markers, or with holes, cannot be sent")
+        raise InvalidRecord("cannot send a control batch or a batch with gaps in its offsets")
     if not core.accumulator.memory.fits(len(content)):
         raise MessageTooLarge(
-            f"a batch of {len(content)} bytes is more than buffer.memory "
-            f"({core.settings.buffer_memory})"
+            f"a batch of {len(content)} bytes exceeds buffer.memory ({core.settings.buffer_memory})"
         )
     batch = ProducerBatch(
         topic,

@@ -1,8 +1,9 @@
-"""A table as record batches, each for one partition: whole columns at a time, no object per row.
+"""Encode a table as record batches per partition: whole columns, no object per row.
 
-The table goes through in slices, so that memory stays bounded however long it is. Within a slice
-the rows of a partition keep their order. What a reader would get wrong: rows without a key and
-without a partition may go anywhere, so they are not moved at all. Batches of them go to one
+The table is processed in slices, so that memory is bounded. Within a slice the rows of a partition
+keep their order.
+
+Note: rows with neither key nor partition are not sorted by partition. Their batches go to one
 partition after the other.
 """
 
@@ -26,22 +27,24 @@ else:
     AnyArray = pa.Array
 
 _COLUMNS = ("value", "key", "partition", "timestamp", "headers")
-# So that some of a table can be on its way while more of it is encoded.
+# One share of the memory can be sent while the next one is encoded.
 _SHARES_OF_MEMORY = 4
-# Varints and attributes of a row, at most.
+# Upper bound for varints and attributes of a row.
 _ROW_OVERHEAD_MAX_BYTES = 36
 
 
 def table_batches(
     core: ProducerCore, topic: str, table: pa.Table | pa.RecordBatch
 ) -> Iterator[list[PlacedBatch]]:
-    """The batches in which a table is sent, some at a time: those that are to be put together.
+    """The batches of a table, in groups that are added together.
 
-    Raises before the first one what is wrong with the table.
+    Raises errors of the table before the first group.
     """
     unknown = set(table.schema.names) - set(_COLUMNS)
     if unknown or len(set(table.schema.names)) < len(table.schema.names):
-        raise InvalidRecord(f"a table has {', '.join(_COLUMNS)}, and not {table.schema.names}")
+        raise InvalidRecord(
+            f"a table may have the columns {', '.join(_COLUMNS)}, not {table.schema.names}"
+        )
     queues = core.accumulator.topics[topic]
     _check_rows(core, table)
     share_bytes = core.settings.buffer_memory // _SHARES_OF_MEMORY
@@ -53,7 +56,7 @@ def table_batches(
                 level=core.settings.codec_level,
                 batch_bytes=_batch_bytes(core),
                 default_timestamp=core.now_ms(),
-                # The sender stamps the producer's id on it, and needs the checksum of the rest.
+                # The sender writes the producer id later and needs the CRC of the records.
                 crc_from=HEADER_BYTES,
             )
             for group in _groups(encoded, share_bytes):
@@ -61,7 +64,7 @@ def table_batches(
 
 
 def _groups(batches: list[memoryview], limit_bytes: int) -> Iterator[list[memoryview]]:
-    """Batches that wait for memory together, of about so many bytes; rows may have grown."""
+    """Group batches up to a size, to wait for memory together."""
     group: list[memoryview] = []
     size_bytes = 0
     for batch in batches:
@@ -84,7 +87,7 @@ def _batch_bytes(core: ProducerCore) -> int:
 def _placed(
     core: ProducerCore, queues: TopicQueues, partition: int | None, encoded: memoryview
 ) -> PlacedBatch:
-    """A batch in the form of those that wait to be sent, and where it waits."""
+    """Prepare a batch for the accumulator, with the queue of its partition."""
     if partition is None:
         with core.accumulator.lock:
             partition = queues.move_sticky()
@@ -104,7 +107,7 @@ def _placed(
 
 def _check_rows(core: ProducerCore, table: pa.Table | pa.RecordBatch) -> None:
     limit_bytes = min(core.settings.max_request_size, core.settings.buffer_memory)
-    # Only a table that is larger than one request can have a row that is.
+    # Only a table larger than one request can have such a row.
     if table.nbytes + HEADER_BYTES <= limit_bytes:
         return
     largest_bytes = sum(
@@ -113,7 +116,9 @@ def _check_rows(core: ProducerCore, table: pa.Table | pa.RecordBatch) -> None:
         if name in table.schema.names and not pa.types.is_null(table.schema.field(name).type)
     )
     if largest_bytes + HEADER_BYTES + _ROW_OVERHEAD_MAX_BYTES > limit_bytes:
-        raise MessageTooLarge(f"a row of up to {largest_bytes} bytes; the limit is {limit_bytes}")
+        raise MessageTooLarge(
+            f"the table has rows of up to {largest_bytes} bytes; the limit is {limit_bytes}"
+        )
 
 
 def _largest(column: object) -> int:
@@ -122,7 +127,7 @@ def _largest(column: object) -> int:
 
 
 def _slices(table: pa.Table | pa.RecordBatch, slice_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The table in whole Arrow batches of about that size."""
+    """Slice the table into Arrow batches of about this size."""
     count = max(1, -(-table.nbytes // max(slice_bytes, 1)))
     rows_each = max(1, -(-table.num_rows // count))
     for start in range(0, table.num_rows, rows_each):
@@ -136,7 +141,7 @@ def _slices(table: pa.Table | pa.RecordBatch, slice_bytes: int) -> Iterator[pa.R
 def _by_partition(
     core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch
 ) -> Iterator[tuple[int | None, pa.RecordBatch]]:
-    """The rows of each partition; None is that of rows which may go anywhere."""
+    """The rows of each partition; None for rows that may go to any partition."""
     chosen = _partitions(core, queues, rows)
     names = [name for name in rows.schema.names if name != "partition"]
     content = rows.select(names)
@@ -153,7 +158,7 @@ def _by_partition(
 
 
 def _partitions(core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch) -> AnyArray | None:
-    """The partition of every row; None where all are free to choose."""
+    """The partition of every row; None if all may go to any partition."""
     count = queues.choice_count
     names = rows.schema.names
     candidates: list[Any] = []
@@ -161,7 +166,10 @@ def _partitions(core: ProducerCore, queues: TopicQueues, rows: pa.RecordBatch) -
         given = rows.column("partition").cast(pa.int32())
         extremes = pc.call_function("min_max", [given]).as_py()
         if extremes["min"] is not None and not 0 <= extremes["min"] <= extremes["max"] < count:
-            raise InvalidPartitions(f"{queues.name} has partitions 0 to {count - 1}: {extremes}")
+            raise InvalidPartitions(
+                f"{queues.name} has partitions 0 to {count - 1}, not {extremes['min']} to "
+                f"{extremes['max']}"
+            )
         candidates.append(given)
     if "key" in names and not core.settings.partitioner_ignore_keys:
         candidates.append(partition_column(rows.column("key"), count))

@@ -1,4 +1,4 @@
-"""The future of a table: all its rows at once, and where they went batch by batch."""
+"""The future of a sent table, with a result per batch."""
 
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
@@ -7,9 +7,9 @@ from headwater.client.producer.record_future import RecordFuture
 
 
 class TableBatch(NamedTuple):
-    """Rows that lie together: from `base_offset` on in one partition.
+    """Consecutive rows in one partition.
 
-    The offset is -1 if nobody was asked to confirm it (acks=0).
+    The offset is -1 with acks=0.
     """
 
     topic: str
@@ -19,7 +19,7 @@ class TableBatch(NamedTuple):
 
 
 class TableFuture:
-    """What becomes of the rows of a table. Thread-safe."""
+    """The result of sending a table. Thread-safe."""
 
     __slots__ = ("_batches", "row_count")
 
@@ -31,9 +31,9 @@ class TableFuture:
         return all(first.done() for first, _ in self._batches)
 
     def result(self, timeout: float | None = None) -> list[TableBatch]:
-        """Where the rows lie, or raise why some do not; others may have been written then.
+        """Wait for the acknowledgements; raise if rows failed, though others may be written.
 
-        The timeout holds for each batch. Without one `delivery.timeout.ms` bounds the wait.
+        The timeout applies per batch. Without one, `delivery.timeout.ms` is the limit.
         """
         return [self._place(first, count, timeout) for first, count in self._batches]
 

@@ -1,6 +1,6 @@
-"""What callers hand in as a table: Arrow's own, or anything that gives itself out as Arrow.
+"""Accept Arrow tables and objects that export Arrow data.
 
-Data frames of pandas and polars, and relations of DuckDB, do so by Arrow's PyCapsule interface, and
+Data frames of pandas and polars and relations of DuckDB do so with Arrow's PyCapsule interface,
 mostly without a copy.
 """
 
@@ -27,6 +27,6 @@ def as_arrow(given: GivenTable) -> pa.Table | pa.RecordBatch:
     if hasattr(given, "__arrow_c_stream__"):
         return pa.table(given)
     raise InvalidArgument(
-        "a table is one of Arrow, or a data frame that can be one (it has __arrow_c_stream__), "
-        f"and not {shortened(given)}"
+        "a table must be an Arrow table, or export Arrow data (__arrow_c_stream__), "
+        f"not {shortened(given)}"
     )

@@ -1,7 +1,7 @@
-"""A producer's identity: its id, its epoch, and what becomes of both when sequences break.
+"""Producer id and epoch of an idempotent producer, and recovery from sequence gaps.
 
-Without a transactional id the epoch is the producer's own affair: it asks for an id once, and
-raises the epoch by itself (KIP-360). `Transactions` does it with the coordinator instead.
+Without a transactional id the producer requests an id once and bumps its epoch itself (KIP-360).
+`TransactionManager` uses the coordinator instead.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _NO_TRANSACTION_TIMEOUT_MS: Final = 2**31 - 1
 
 
 class Idempotence:
-    """The identity under which batches leave, and the partitions whose order is broken."""
+    """The producer id and epoch, and the partitions with sequence gaps."""
 
     def __init__(self, cluster: ClusterClient, settings: ProducerSettings) -> None:
         self._cluster = cluster
@@ -36,15 +36,15 @@ class Idempotence:
         self._is_renewed = False
         self.identity = ProducerIdAndEpoch()
         self.fatal: KafkaError | None = None
-        """Why nothing can be sent any more."""
+        """A fatal error; nothing can be sent any more."""
         self.on_fatal: Callable[[KafkaError], None] | None = None
 
     def may_send(self, queue: PartitionQueue) -> bool:
-        """Whether the first batch of a partition may leave now."""
+        """Whether the first batch of a partition may be sent now."""
         return self.fatal is None and queue.sequences.may_send(queue.batches[0], self.identity)
 
     def assign(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Number a batch that leaves."""
+        """Assign a sequence to a batch that is sent."""
         queue.sequences.assign(batch, self.identity)
 
     def acked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -53,16 +53,16 @@ class Idempotence:
             self._gapped[queue] = None
 
     def given_up(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """A batch failed for good. If it had a number, the partition begins anew."""
+        """A batch failed for good. If it had a sequence, the partition may have a gap."""
         del error
         queue.sequences.given_up(batch)
         if queue.sequences.has_gap:
             self._gapped[queue] = None
 
     def may_repeat(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
-        """Whether a batch that the broker refused for its number shall be sent again.
+        """Whether to retry a batch that the broker rejected for its sequence.
 
-        Behind another one it only has to wait. The first one needs new numbers.
+        A batch behind another one only has to wait. The first one needs new sequences.
         """
         if error.code not in GAPS:
             return False
@@ -76,7 +76,7 @@ class Idempotence:
         return newest
 
     def heal(self, pump: Callable[[], None]) -> None:
-        """Get an id if there is none, and raise the epoch for partitions that must begin anew."""
+        """Get a producer id if there is none; bump the epoch for partitions with gaps."""
         if self.fatal is not None:
             return
         if not self.identity.is_known:
@@ -100,10 +100,10 @@ class Idempotence:
             queue.sequences.begin(self.identity)
 
     def announce(self, pump: Callable[[], None]) -> None:
-        """Tell a coordinator where records are to go; there is none without transactions."""
+        """Add partitions to the transaction; nothing to do without transactions."""
 
     def fail(self, error: KafkaError) -> None:
-        """Nothing can be sent any more. Heard once: giving up what is left only says it again."""
+        """Set a fatal error. Only the first counts: failing the other batches repeats it."""
         if self.fatal is not None:
             return
         self.fatal = error
@@ -115,10 +115,10 @@ class Idempotence:
             self._task.cancel()
 
     async def _acquire(self, pump: Callable[[], None]) -> None:
-        """Ask for an id, until one comes. Who waits for it in vain gives up by its own limit."""
+        """Request a producer id with retries. Waiting records fail by their own timeouts."""
         deadline_ms = self._cluster.clock.steady_ms() + self._settings.delivery_timeout_ms
         try:
-            self.identity = await self._cluster.retrying.until(deadline_ms, self._ask_id)
+            self.identity = await self._cluster.retrying.until(deadline_ms, self._request_id)
         except KafkaTimeout:
             pass
         except KafkaError as error:
@@ -127,7 +127,7 @@ class Idempotence:
             self._task = None
         pump()
 
-    async def _ask_id(self) -> ProducerIdAndEpoch:
+    async def _request_id(self) -> ProducerIdAndEpoch:
         request = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS
         )

@@ -1,4 +1,4 @@
-"""Who a producer is to brokers. Light, since commands that never send load it too."""
+"""Producer id and epoch. A small module, because commands that never send import it."""
 
 from typing import Final, NamedTuple
 
@@ -6,8 +6,6 @@ from headwater.common.ids import NO_EPOCH, NO_PRODUCER
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer id and its epoch."""
-
     producer_id: int = NO_PRODUCER
     epoch: int = NO_EPOCH
 

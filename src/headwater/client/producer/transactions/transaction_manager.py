@@ -1,12 +1,12 @@
-"""Transactions: the producer's part of the agreement with the coordinator.
+"""Transactions of a producer: the client side of the transaction protocol.
 
-There are two versions. In the first, partitions are announced to the coordinator before anything
-is written to them. In the second (KIP-890), which the cluster's `transaction.version` turns on,
-the first write announces them, and every transaction ends with a new epoch, so that no late write
-of an old one can slip into the next.
+There are two versions. In the first, partitions are added to the transaction with
+AddPartitionsToTxn before records are produced to them. In the second (KIP-890), enabled by the
+cluster's `transaction.version`, the first Produce adds them, and every transaction ends with a new
+epoch, so that late writes of an old transaction cannot get into the next one.
 
-What a reader would get wrong: a call that timed out has not failed. The same call again goes on
-where it stood; only an error that the coordinator names decides anything.
+Note: a call that timed out has not failed. Calling it again continues where it stopped; only an
+error from the coordinator decides.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -51,7 +51,7 @@ from headwater.protocol.older_versions import Message
 
 _FEATURE: Final = "transaction.version"
 _SECOND: Final = 2
-# The newest versions that speak of the first version of transactions.
+# The newest request versions of the first transaction version.
 _FIRST_PRODUCE: Final = 11
 _FIRST_ADD_PARTITIONS: Final = 3
 _FIRST_OFFSET_COMMIT: Final = 4
@@ -62,7 +62,7 @@ R = TypeVar("R", bound=Message)
 
 
 class TransactionManager(Idempotence):
-    """The identity of a transactional producer, and its transaction."""
+    """The transactional id, its producer id and epoch, and the current transaction."""
 
     def __init__(self, cluster: ClusterClient, settings: ProducerSettings) -> None:
         super().__init__(cluster, settings)
@@ -78,10 +78,10 @@ class TransactionManager(Idempotence):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a transaction that an abort would end."""
+        """Whether a transaction is open that could be aborted."""
         return self.state.phase in (TransactionPhase.IN_TRANSACTION, TransactionPhase.ABORTABLE)
 
-    # What the sender asks.
+    # Calls of the sender.
 
     def may_send(self, queue: PartitionQueue) -> bool:
         if not self._is_leaving(queue.batches[0]):
@@ -95,9 +95,9 @@ class TransactionManager(Idempotence):
         return False
 
     def _is_leaving(self, batch: ProducerBatch) -> bool:
-        """After an error nothing new leaves, but what has been sent before is asked for again.
+        """After an error only batches that were sent before are retried.
 
-        Kafka does this: whoever waits for such a record hears of it before the abort.
+        As in Kafka: their futures complete before the abort.
         """
         if self.state.phase is TransactionPhase.ABORTABLE:
             return batch.has_sequence
@@ -108,12 +108,12 @@ class TransactionManager(Idempotence):
         super().assign(queue, batch)
 
     def may_repeat(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
-        """Only what waits for an earlier batch: a hole is filled by no one in a transaction."""
+        """Only batches behind an earlier one: a gap cannot be filled within a transaction."""
         return error.code in GAPS and not queue.sequences.is_first(batch)
 
     def given_up(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         super().given_up(queue, batch, error)
-        # While the transaction is being aborted, a lost record changes nothing.
+        # During an abort a lost record changes nothing.
         if not self._is_dropping and self._is_commit is not False:
             self._failed(error)
 
@@ -123,20 +123,20 @@ class TransactionManager(Idempotence):
         return _FIRST_PRODUCE if newest is None else min(newest, _FIRST_PRODUCE)
 
     def heal(self, pump: Callable[[], None]) -> None:
-        """Nothing: the coordinator gave the id, and the end of a transaction raises the epoch."""
+        """Nothing: the coordinator assigns the id and bumps the epoch."""
 
     def announce(self, pump: Callable[[], None]) -> None:
-        """Announce partitions that something waits for."""
+        """Add partitions to the transaction that batches wait for."""
         if self._wanted and self._task is None and self.fatal is None:
             self._task = self._cluster.loop.create_task(self._announce(pump))
 
-    # What the application asks.
+    # Calls of the application.
 
     async def init(self, deadline_ms: int) -> None:
-        """Take over the transactional id: earlier producers are fenced, their transaction ended."""
+        """Initialize the transactional id: fence earlier producers and end their transaction."""
         if self.state.phase is not TransactionPhase.UNINITIALIZED:
-            raise IllegalState("transactions are initialized already")
-        response = await self._ask(
+            raise IllegalState("transactions are already initialized")
+        response = await self._call_coordinator(
             init(self._id, self._settings.transaction_timeout_ms, ProducerIdAndEpoch()),
             InitProducerIdResponse,
             lambda answer: answer.error_code,
@@ -152,7 +152,7 @@ class TransactionManager(Idempotence):
         versions = self._cluster.connection(node_id).versions
         if versions is not None:
             self._is_second = versions.feature(_FEATURE) >= _SECOND
-        # Last, so that one whose coordinator was not found in time can be begun again.
+        # Last, so that begin can be repeated if no coordinator was found in time.
         self.state.begin()
         self.on_phase()
 
@@ -162,19 +162,19 @@ class TransactionManager(Idempotence):
         group: ConsumerGroupMetadata,
         deadline_ms: int,
     ) -> None:
-        """Make a group's offsets part of the transaction."""
+        """Add offsets of a consumer group to the transaction."""
         self.state.check_sendable()
         if not offsets:
             return
         if not self._is_second:
-            await self._ask(
+            await self._call_coordinator(
                 add_offsets(self._id, self.identity, group.group_id),
                 AddOffsetsToTxnResponse,
                 lambda answer: answer.error_code,
                 deadline_ms,
             )
         self.state.has_offsets = True
-        await self._ask(
+        await self._call_coordinator(
             offset_commit(self._id, self.identity, group, offsets),
             TxnOffsetCommitResponse,
             committed_offsets_error,
@@ -184,8 +184,8 @@ class TransactionManager(Idempotence):
         )
 
     async def commit(self, flush: Callable[[int], Awaitable[None]], deadline_ms: int) -> None:
-        """End the transaction well, after all of its records have been confirmed."""
-        if not self._goes_on(is_commit=True):
+        """Commit the transaction, after all its records are acknowledged."""
+        if not self._is_repeated(is_commit=True):
             self.state.begin_commit()
             self._is_commit = True
             self.on_phase()
@@ -197,8 +197,8 @@ class TransactionManager(Idempotence):
         await self._end(deadline_ms, is_commit=True)
 
     async def abort(self, flush: Callable[[int], Awaitable[None]], deadline_ms: int) -> None:
-        """End the transaction as if it had never been. Records that have not left are dropped."""
-        if not self._goes_on(is_commit=False):
+        """Abort the transaction. Unsent records are dropped."""
+        if not self._is_repeated(is_commit=False):
             self.state.begin_abort()
             self._is_commit = False
             self.on_phase()
@@ -206,13 +206,13 @@ class TransactionManager(Idempotence):
         await flush(deadline_ms)
         await self._end(deadline_ms, is_commit=False)
 
-    def _goes_on(self, *, is_commit: bool) -> bool:
-        """Whether an end that timed out is asked for again."""
+    def _is_repeated(self, *, is_commit: bool) -> bool:
+        """Whether this repeats an end of the transaction that timed out."""
         return self.state.phase is TransactionPhase.ENDING and self._is_commit is is_commit
 
     async def _end(self, deadline_ms: int, *, is_commit: bool) -> None:
         if self.state.is_started:
-            response = await self._ask(
+            response = await self._call_coordinator(
                 end(self._id, self.identity, is_commit=is_commit),
                 EndTxnResponse,
                 lambda answer: answer.error_code,
@@ -222,16 +222,16 @@ class TransactionManager(Idempotence):
             if response.producer_id >= 0:
                 self.identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
         if self._gapped:
-            await self._begin_anew(deadline_ms)
+            await self._bump_epoch(deadline_ms)
         self._wanted.clear()
         self._is_commit = None
         self.state.ready()
         self.on_phase()
 
-    async def _begin_anew(self, deadline_ms: int) -> None:
-        """A partition has a hole in its sequences: only a new epoch gets over it (KIP-360)."""
+    async def _bump_epoch(self, deadline_ms: int) -> None:
+        """Get a new epoch, because a partition has a sequence gap (KIP-360)."""
         if not self._is_second or not self.state.is_started:
-            response = await self._ask(
+            response = await self._call_coordinator(
                 init(self._id, self._settings.transaction_timeout_ms, self.identity),
                 InitProducerIdResponse,
                 lambda answer: answer.error_code,
@@ -243,12 +243,12 @@ class TransactionManager(Idempotence):
         self._gapped.clear()
 
     async def _announce(self, pump: Callable[[], None]) -> None:
-        """Tell the coordinator of partitions, until none is new (first version only)."""
+        """Add partitions to the transaction, until none is new (first version only)."""
         deadline_ms = self._cluster.clock.steady_ms() + self._settings.delivery_timeout_ms
         try:
             while self._wanted:
                 places = list(self._wanted)
-                await self._ask(
+                await self._call_coordinator(
                     add_partitions(self._id, self.identity, places),
                     AddPartitionsToTxnResponse,
                     added_partitions_error,
@@ -261,13 +261,13 @@ class TransactionManager(Idempotence):
         except KafkaTimeout as error:
             self._failed(error)
         except KafkaError:
-            # The state knows already; whoever waits for a record hears of it below.
+            # The state has the error already; waiting records fail below.
             self._wanted.clear()
         finally:
             self._task = None
         pump()
 
-    async def _ask(
+    async def _call_coordinator(
         self,
         message: Message,
         response: type[R],
@@ -277,7 +277,7 @@ class TransactionManager(Idempotence):
         newest: int | None = None,
         coordinates: tuple[int, str] | None = None,
     ) -> R:
-        """Ask the coordinator until it answers. An error that it names decides the transaction."""
+        """Call the coordinator with retries. A fatal error decides the transaction."""
         kind, key = coordinates or (TRANSACTION, self._id)
         cluster = self._cluster
 
@@ -292,7 +292,7 @@ class TransactionManager(Idempotence):
             if code in _LOST_COORDINATOR:
                 cluster.forget_coordinator(kind, key)
             if code is ErrorCode.INVALID_PRODUCER_EPOCH:
-                # Kafka does this: older brokers mean "fenced" when they say so.
+                # As in Kafka: older brokers report fencing with this code.
                 code = ErrorCode.PRODUCER_FENCED
             if code is not ErrorCode.NONE:
                 raise error_for(code)
@@ -307,7 +307,7 @@ class TransactionManager(Idempotence):
             raise
 
     def _failed(self, error: KafkaError) -> None:
-        # An abort that is refused leaves no way out.
+        # A rejected abort is fatal.
         self.state.failed(error, is_fatal=self._is_commit is False)
         if self.state.phase is TransactionPhase.FATAL:
             self.fail(error)
@@ -316,7 +316,7 @@ class TransactionManager(Idempotence):
         self.on_phase()
 
     def _drop(self, error: KafkaError) -> None:
-        """Give up the records that have not left; they are nobody's loss but the transaction's."""
+        """Drop unsent records, without a further effect on the transaction."""
         self._is_dropping = True
         try:
             self.on_abortable(error)

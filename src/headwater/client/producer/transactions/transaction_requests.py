@@ -1,4 +1,4 @@
-"""The requests of transactions, and what their answers say of the whole."""
+"""Build the requests of transactions, and reduce their responses to one error."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -26,7 +26,7 @@ from headwater.protocol.messages.txn_offset_commit import (
 def init(
     transactional_id: str, timeout_ms: int, identity: ProducerIdAndEpoch
 ) -> InitProducerIdRequest:
-    """With an identity it asks for that one's next epoch, and is refused if it is not the last."""
+    """Initialize; with an identity, bump its epoch, which fails if it is not the current one."""
     return InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -105,7 +105,7 @@ def end(transactional_id: str, identity: ProducerIdAndEpoch, *, is_commit: bool)
 
 
 def added_partitions_error(response: AddPartitionsToTxnResponse) -> ErrorCode:
-    """All partitions are added or none, so one error stands for all."""
+    """The error of the request: either all partitions are added or none."""
     return _worst(
         partition.partition_error_code
         for transaction in response.results_by_transaction
@@ -121,7 +121,7 @@ def committed_offsets_error(response: TxnOffsetCommitResponse) -> ErrorCode:
 
 
 def _worst(codes: Iterable[ErrorCode]) -> ErrorCode:
-    """One that no retry heals, else any; "not attempted" only says that another one failed."""
+    """A fatal error if there is one, else any; OPERATION_NOT_ATTEMPTED only if nothing else."""
     errors = [code for code in codes if code is not ErrorCode.NONE]
     errors.sort(key=lambda code: (code is ErrorCode.OPERATION_NOT_ATTEMPTED, code.is_retriable))
     return errors[0] if errors else ErrorCode.NONE

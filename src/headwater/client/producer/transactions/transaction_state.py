@@ -1,12 +1,12 @@
-"""Where a transactional producer stands. Pure: what may follow what is a table.
+"""State machine of a transactional producer. Pure: a table of legal transitions.
 
     UNINITIALIZED -> READY -> IN_TRANSACTION -> ENDING -> READY
                                    |               |
                                    v               v
                                 ABORTABLE       ABORTABLE     (only an abort leads out)
 
-From everywhere an error can lead to FATAL, which nothing leaves: another producer has taken over,
-or the rights are missing.
+Any phase can lead to FATAL, which is final: another producer has taken over, or authorization is
+missing.
 """
 
 from enum import Enum
@@ -58,67 +58,67 @@ _ADVICE: dict[TransactionPhase, str] = {
     TransactionPhase.IN_TRANSACTION: "a transaction is open; commit or abort it first",
     TransactionPhase.ENDING: "the transaction is being ended",
     TransactionPhase.ABORTABLE: "call abort_transaction first",
-    TransactionPhase.FATAL: "make a new producer",
+    TransactionPhase.FATAL: "create a new producer",
 }
 
 
 class TransactionState:
-    """The phase, why it is an error if it is one, and what the transaction has touched."""
+    """The phase, the error if there is one, and the partitions in the transaction."""
 
     __slots__ = ("error", "has_offsets", "partitions", "phase")
 
     def __init__(self) -> None:
         self.phase = TransactionPhase.UNINITIALIZED
         self.error: KafkaError | None = None
-        # Partitions that belong to the transaction, as the coordinator or the leader knows.
+        # Partitions in the transaction, known to the coordinator or the leader.
         self.partitions: dict[tuple[str, int], None] = {}
         self.has_offsets = False
 
     @property
     def is_started(self) -> bool:
-        """Whether anybody but us knows of the transaction, so that it must be ended."""
+        """Whether a broker knows of the transaction, so that it must be ended."""
         return bool(self.partitions) or self.has_offsets
 
     @property
     def advice(self) -> str:
-        """What to do in this phase, for those who did something else."""
+        """What to call next in this phase, for error messages."""
         return _ADVICE[self.phase]
 
     def ready(self) -> None:
-        """The coordinator has confirmed who we are, or the end of the last transaction."""
+        """The coordinator has confirmed the producer id, or the end of the transaction."""
         self._go(TransactionPhase.READY)
         self.error = None
         self.partitions = {}
         self.has_offsets = False
 
     def check_ready(self) -> None:
-        self._demand(TransactionPhase.READY, "begin a transaction")
+        self._require(TransactionPhase.READY, "begin a transaction")
 
     def begin(self) -> None:
         self.check_ready()
         self._go(TransactionPhase.IN_TRANSACTION)
 
     def check_sendable(self) -> None:
-        self._demand(TransactionPhase.IN_TRANSACTION, "send in a transaction")
+        self._require(TransactionPhase.IN_TRANSACTION, "send in a transaction")
 
     def begin_commit(self) -> None:
-        self._demand(TransactionPhase.IN_TRANSACTION, "commit")
+        self._require(TransactionPhase.IN_TRANSACTION, "commit")
         self._go(TransactionPhase.ENDING)
 
     def begin_abort(self) -> None:
         if self.phase is not TransactionPhase.ABORTABLE:
-            self._demand(TransactionPhase.IN_TRANSACTION, "abort")
+            self._require(TransactionPhase.IN_TRANSACTION, "abort")
         self._go(TransactionPhase.ENDING)
 
     def failed(self, error: KafkaError, *, is_fatal: bool = False) -> None:
-        """Something of the transaction failed: it can only be aborted, or not even that."""
+        """Record an error: the transaction can only be aborted, or the producer only closed."""
         is_fatal |= error.code in _FATAL_CODES or self.phase is TransactionPhase.UNINITIALIZED
-        # The first error is the cause; what fails after it may well be its consequence.
+        # Keep the first error; later ones may be its consequences.
         if self.error is None or (is_fatal and self.phase is not TransactionPhase.FATAL):
             self.error = error
         self._go(TransactionPhase.FATAL if is_fatal else TransactionPhase.ABORTABLE)
 
-    def _demand(self, phase: TransactionPhase, what: str) -> None:
+    def _require(self, phase: TransactionPhase, what: str) -> None:
         if self.phase is phase:
             return
         if self.error is not None and self.phase in (
