@@ -74,7 +74,7 @@ def test_each_type_of_avro_has_one_in_spark(schema: Any, kind: str) -> None:
     ("schema", "reason"),
     [
         ("nonsense", "an Avro schema is JSON"),
-        ('"Nobody"', "uses Nobody, which is not defined"),
+        ('"Missing"', "uses Missing, which is not defined"),
         ('{"type": "record", "name": "R"}', "the record R has no fields"),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}',
