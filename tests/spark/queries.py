@@ -1,8 +1,7 @@
 """Streaming queries that run to their end.
 
-Spark gives a Python process ten seconds to start, and cannot be told to give it more. A machine
-that is busy may need longer; that is nobody's fault, and nothing has been read by then, so the
-query is begun again.
+Spark gives a Python process ten seconds to start, and has no setting for it. A busy machine may
+need longer. Nothing has been read by then, so the query is started again.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""What streams must give, in plain Python: batches of events in, rows out.
+"""The expected results of streaming queries, computed in plain Python from batches of events.
 
-Batches are as Spark made them, read from the checkpoint. What a reader would get wrong is time. A
-batch is judged by the watermarks that its predecessors left: windows that end before the newest one
-are closed by it, and events are too late for windows that were closed before it.
+Batches are those of Spark, read from the checkpoint. A batch uses the watermarks of the batches
+before it: it closes the windows that end before the latest watermark, and drops events for windows
+that were closed earlier.
 """
 
 import json

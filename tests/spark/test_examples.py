@@ -158,7 +158,7 @@ def test_two_streams_are_joined_within_a_time(
 def test_a_stream_is_joined_with_what_a_changelog_says_now(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """A table is read anew with each batch: the query sees what changes while it runs."""
+    """A table is read again with each batch: the query sees changes while it runs."""
     make(broker, "orders", "customers")
     file = EXAMPLES / "stream-table-join.yaml"
     send(broker, "customers", [("c1", '{"name": "old"}'), ("c1", '{"name": "Ada"}')])

@@ -184,7 +184,7 @@ def test_spark_copies_between_secured_clusters(
 def test_no_plan_shows_a_secret(
     spark: "SparkSession", secured: SecuredBroker, file: Path, topic: str
 ) -> None:
-    """Neither one of a file, nor one that somebody has made an option after all."""
+    """Neither a secret of a file, nor one that was given as an option."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = f'{module} required username="admin" password="{SECRET}";'
     by_option = {

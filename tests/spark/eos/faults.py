@@ -1,8 +1,7 @@
-"""A sink that strikes: at points of its batches it fails, or kills whom it is told to, once each.
+"""A sink that fails, or kills a process, at chosen points of its batches, once each.
 
-What a reader would get wrong: nothing of the sink is replaced. Its own writer writes, and this one
-only watches its rows go by and its answer come back. That a blow has fallen is a file, made before
-the blow, since nobody may live to make it afterwards.
+Nothing of the real sink is replaced: its writer writes, and this one wraps its rows and its result.
+A file records that a fault has happened, written before the fault, which may kill the process.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Runs the job until it has come to its end, whatever it is hit by, and counts its rows.
+"""Run the job to its end through all kills, and count its rows.
 
-What a reader would get wrong: that the job fails is not a failure of the test. It is started again
-from its checkpoint, as an operator would do, and so is a broker that was killed.
+A job that fails does not fail the test: it is started again from its checkpoint, as an operator
+would do, and so is a broker that was killed.
 """
 
 import json

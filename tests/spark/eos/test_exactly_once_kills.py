@@ -1,4 +1,4 @@
-"""Exactly once, on a real broker and in real processes, whoever dies: `make test-eos`."""
+"""Exactly-once delivery with a real broker while processes are killed: `make test-eos`."""
 
 import os
 from collections.abc import Iterator

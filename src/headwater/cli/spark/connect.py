@@ -1,7 +1,7 @@
-"""`headwater connect`: rows from outside into a topic, and rows of a topic outside, by Spark.
+"""`headwater connect`: import rows into a topic and export rows of a topic, with Spark.
 
-What a reader would get wrong: the checkpoint belongs to one import or export. Another one that
-used it would go on where this one was.
+A checkpoint belongs to one import or export. Another one must not use it, or it would continue at
+the position of the first.
 """
 
 import json

@@ -1,7 +1,6 @@
-"""`headwater mirror`: topics of one cluster copied to another, by Spark.
+"""`headwater mirror`: copy topics of one cluster to another with Spark.
 
-What a reader would get wrong: there is nothing to be kept between two runs. How far the mirror is,
-the target cluster knows.
+A run keeps no state on this machine: the target cluster stores how far the mirror is.
 """
 
 import json

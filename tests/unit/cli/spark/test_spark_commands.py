@@ -1,7 +1,4 @@
-"""The commands that need Spark, as far as they come without it: what they refuse and how they tell.
-
-What is wrong must be said at once; nobody waits for a JVM to hear of a misspelt option.
-"""
+"""What the commands that need Spark refuse before they start it, and how they report it."""
 
 import importlib
 import json
