@@ -14,6 +14,7 @@ from tests.simulation.simulators import (
     consumer_groups,
     mixed_groups,
     pipelined_transactions,
+    quorum,
     replication,
     storage,
     transactions,
@@ -36,6 +37,7 @@ Simulator = Callable[[int], Outcome]
 SIMULATORS: Final[Mapping[str, Simulator]] = {
     "storage": storage.run,
     "replication": replication.run,
+    "quorum": quorum.run,
     "cluster": cluster.run,
     "zookeeper": cluster.run_on_zookeeper,
     "classic-groups": classic_groups.run,
