@@ -208,7 +208,7 @@ def test_published_runs_are_listed_and_stopped_from_any_machine(broker: Embedded
         assert topic.refresh().is_stop_asked("elsewhere", 1)
         topic._send(run_record(replace(run, state="stopped")))
         stopped = CliRunner().invoke(app, words)
-        assert stopped.stderr == "headwater: the pipeline elsewhere does not run\n"
+        assert stopped.stderr == "headwater: pipeline elsewhere is not running\n"
     missing = CliRunner().invoke(app, ["pipeline", "status", "nothing", *brokers])
     assert missing.stderr == "headwater: no run of the pipeline nothing is published there\n"
 
